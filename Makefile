@@ -1,0 +1,57 @@
+# Everything runs in a virtual environment of its own, .venv, which the first target that needs it creates.
+# Needed beforehand: make, and Python 3.11 or newer (another one than python3: make PYTHON=python3.12 test).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench prove mutants clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(READY) ## see it work: three processes compete for one resource
+	$(BIN)/python -m leasehold.demo
+
+test: lint ## lint, then all tests with the settings of CI
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## style, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## let ruff put the code in shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## measure the speed, each figure as a ratio within one run
+	$(BIN)/python -m benchmarks
+
+prove: $(READY) ## all tests with the long settings: many more runs, steps and kills
+	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -o timeout=0
+
+mutants: $(READY) ## plant classic bugs one at a time; the tests must catch each
+	$(BIN)/python -m tests.mutants
+
+clean: ## remove the virtual environment, caches and what was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Leasehold needs Python 3.11 or newer, and there is no '$(PYTHON)' here." >&2; \
+	  echo "Install one, or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Leasehold needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name a newer one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot create virtual environments: its venv or ensurepip module is missing." >&2; \
+	  echo "On Debian or Ubuntu: apt install python3-venv. Elsewhere: install the full Python." >&2; exit 1; }
+	@echo "Setting up $(VENV) (once, and again when pyproject.toml changes) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
