@@ -1,0 +1,158 @@
+"""Leasehold: the lock service for agents.
+
+::
+
+    locks = leasehold.connect("sqlite:///var/lib/leasehold.db")
+    outcome = locks.acquire("issue:42", ttl="5m")   # Granted | Held | TimedOut | Deadlock | Refused: a value
+
+The public names are these, and nothing else; they are imported when they are used, so that a program that
+needs little starts quickly.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.async_locks import AsyncLocks
+    from leasehold.checks import Settings
+    from leasehold.errors import (
+        Closed,
+        InvalidInput,
+        LeaseholdError,
+        LeaseLost,
+        NotAcquired,
+        OutcomeUnknown,
+        StaleFence,
+        StoreBehind,
+        StoreError,
+        StoreUnsuitable,
+        Unreachable,
+    )
+    from leasehold.guarding import current_lease
+    from leasehold.held import HeldLease
+    from leasehold.locks import Locks
+    from leasehold.model import (
+        Blocker,
+        Cancelled,
+        Cleared,
+        Deadlock,
+        Event,
+        Granted,
+        Held,
+        Inspection,
+        Lease,
+        Lost,
+        Queue,
+        Refused,
+        Released,
+        Renewed,
+        Session,
+        SessionEnded,
+        SessionRenewed,
+        SessionStarted,
+        TimedOut,
+        Updated,
+        Waiting,
+    )
+    from leasehold.opening import aconnect, connect
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "async_locks": ("AsyncLocks",),
+    "checks": ("Settings",),
+    "opening": ("aconnect", "connect"),
+    "errors": (
+        "Closed",
+        "InvalidInput",
+        "LeaseholdError",
+        "LeaseLost",
+        "NotAcquired",
+        "OutcomeUnknown",
+        "StaleFence",
+        "StoreBehind",
+        "StoreError",
+        "StoreUnsuitable",
+        "Unreachable",
+    ),
+    "guarding": ("current_lease",),
+    "held": ("HeldLease",),
+    "locks": ("Locks",),
+    "model": (
+        "Blocker",
+        "Cancelled",
+        "Cleared",
+        "Deadlock",
+        "Event",
+        "Granted",
+        "Held",
+        "Inspection",
+        "Lease",
+        "Lost",
+        "Queue",
+        "Refused",
+        "Released",
+        "Renewed",
+        "Session",
+        "SessionEnded",
+        "SessionRenewed",
+        "SessionStarted",
+        "TimedOut",
+        "Updated",
+        "Waiting",
+    ),
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "AsyncLocks",
+    "Blocker",
+    "Cancelled",
+    "Cleared",
+    "Closed",
+    "Deadlock",
+    "Event",
+    "Granted",
+    "Held",
+    "HeldLease",
+    "Inspection",
+    "InvalidInput",
+    "Lease",
+    "LeaseLost",
+    "LeaseholdError",
+    "Locks",
+    "Lost",
+    "NotAcquired",
+    "OutcomeUnknown",
+    "Queue",
+    "Refused",
+    "Released",
+    "Renewed",
+    "Session",
+    "SessionEnded",
+    "SessionRenewed",
+    "SessionStarted",
+    "Settings",
+    "StaleFence",
+    "StoreBehind",
+    "StoreError",
+    "StoreUnsuitable",
+    "TimedOut",
+    "Unreachable",
+    "Updated",
+    "Waiting",
+    "aconnect",
+    "connect",
+    "current_lease",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'leasehold' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    value: object = getattr(import_module(f"leasehold.{module}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,278 @@
+"""From whatever a caller passed to a command, or to an `InvalidInput` that names the field. Pure.
+
+Every surface comes through here, so that a wrong argument gets the same answer everywhere, and so that the
+rules only ever see commands that make sense.
+"""
+
+from __future__ import annotations
+
+from leasehold import commands as c
+from leasehold import durations, keys, names
+from leasehold.errors import InvalidInput
+from leasehold.model import EXCLUSIVE, SECOND, SHARED, SLOTS, Ask, Claim, Option
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+TTL_LEAST = 10_000
+WAIT_MOST = 24 * 3600 * SECOND
+GRACE_MOST = 60 * SECOND
+RESOURCES_MOST = 64
+SLOTS_MOST = 10_000
+PRIORITY_MOST = 1_000
+CONTEXT_BYTES = 16 * 1024
+STATUSES = ("completed", "failed", "cancelled")
+MODES = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
+
+
+class Settings(Noun):
+    """What an installation may decide about what is allowed."""
+
+    hierarchical: frozenset[str] = frozenset()
+    """Schemes and namespaces, besides `path:`, in which a name also covers what is below it."""
+    ttl_most: int = 24 * 3600 * SECOND
+
+
+class Asking(Noun):
+    """The arguments of an acquire, as they came."""
+
+    resources: object
+    ttl: object
+    holder: object
+    space: object = "default"
+    wait: object = 0
+    mode: object = "exclusive"
+    slots: object = 1
+    any_of: object = False
+    session: object = None
+    name: object = None
+    context: object = None
+    reason: object = None
+    priority: object = 0
+    reentrant: object = False
+    grace: object = 0
+    on_expiry: object = "free"
+    request_id: object = None
+    intent: object = False
+
+
+def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acquire:
+    """The command behind an acquire. `token` is hashed here and goes no further."""
+    space = _name(asked.space, "space", names.check_space)
+    holder = text(asked.holder, "holder", 256)
+    session, secret = (None, None) if asked.session is None else credential(asked.session)
+    actor = keys.actor(space, holder, session)
+    mode, slots = _mode(asked.mode, asked.slots)
+    request_id = optional_text(asked.request_id, "request_id", 128)
+    ask = Ask(
+        space,
+        _options(space, asked.resources, mode, flag(asked.any_of, "any_of"), settings.hierarchical),
+        mode,
+        slots,
+        ttl(asked.ttl, settings),
+        holder,
+        session,
+        (keys.secret_hash(token),),
+        optional_text(asked.name, "name", 256),
+        context_text(asked.context),
+        optional_text(asked.reason, "reason", 1024),
+        _duration(asked.grace, "grace", 0, GRACE_MOST),
+        _choice(asked.on_expiry, "on_expiry", ("free", "quarantine")) == "quarantine",
+        keys.request(actor, request_id) if request_id is not None else None,
+    )
+    return c.Acquire(
+        actor,
+        ask,
+        engine,
+        _duration(asked.wait, "wait", 0, WAIT_MOST),
+        _number(asked.priority, "priority", -PRIORITY_MOST, PRIORITY_MOST),
+        flag(asked.reentrant, "reentrant"),
+        flag(asked.intent, "intent"),
+        keys.secret_hash(secret) if secret is not None else None,
+    )
+
+
+def _mode(mode: object, slots: object) -> tuple[str, int]:
+    chosen = MODES[_choice(mode, "mode", tuple(MODES))]
+    count = _number(slots, "slots", 1, SLOTS_MOST)
+    if chosen == SHARED and count > 1:
+        raise InvalidInput("slots", "a shared lease has no slots: leave slots out, or leave mode out")
+    return (SLOTS if count > 1 else chosen), count
+
+
+def _options(
+    space: str, resources: object, mode: str, any_of: bool, hierarchical: frozenset[str]
+) -> tuple[Option, ...]:
+    parsed = resource_names(resources)
+    if any_of:
+        return tuple(_option(space, (name,), mode, hierarchical) for name in parsed)
+    return (_option(space, parsed, mode, hierarchical),)
+
+
+def resource_names(resources: object) -> tuple[str, ...]:
+    """One name or several, normalised, each once, in the order given."""
+    if isinstance(resources, str):
+        return (_name(resources, "resource", names.parse),)
+    if not isinstance(resources, list | tuple):
+        raise InvalidInput("resources", f"must be a name or a list of names, not {_kind(resources)}")
+    if not resources:
+        raise InvalidInput("resources", "is empty: name at least one resource")
+    if len(resources) > RESOURCES_MOST:
+        raise InvalidInput("resources", f"at most {RESOURCES_MOST} in one lease, not {len(resources)}")
+    return tuple(dict.fromkeys(_name(each, "resource", names.parse) for each in resources))
+
+
+def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: frozenset[str]) -> Option:
+    if len(resources) == 1:
+        return Option(resources, names.claims(space, resources[0], mode, hierarchical))
+    own: dict[str, Claim] = {}
+    above: dict[str, Claim] = {}
+    for place, name in enumerate(resources):
+        for claim in names.claims(space, name, mode, hierarchical):
+            kind = own if claim.mode == mode else above
+            kind.setdefault(claim.node, claim._replace(of=place))
+    above = {node: claim for node, claim in above.items() if node not in own}
+    return Option(resources, (*own.values(), *above.values()))
+
+
+def proof(token: object = None, session: object = None, admin: object = None) -> c.Proof:
+    """What a caller shows to be entitled."""
+    secret = credential(session)[1] if session is not None else None
+    return c.Proof(
+        keys.secret_hash(text(token, "token", 256)) if token is not None else None,
+        keys.secret_hash(secret) if secret is not None else None,
+        text(admin, "admin", 256) if admin is not None else None,
+    )
+
+
+def credential(session: object) -> tuple[str, str]:
+    """A session's id and secret, from `ID.SECRET`."""
+    spelled = text(session, "session", 512)
+    id_, dot, secret = spelled.rpartition(".")
+    if not (dot and id_ and secret):
+        raise InvalidInput("session", "must be ID.SECRET, as `session start` gave it")
+    return id_, secret
+
+
+def lease_id(lease: object) -> str:
+    """A lease's id, well spelled."""
+    if not keys.is_lease_id(lease):
+        raise InvalidInput("lease", "must be a lease's id, such as l42-0123456789abcdef0123456789abcdef")
+    return str(lease)
+
+
+def ttl(value: object, settings: Settings) -> int:
+    """A lease's life, within bounds."""
+    return _duration(value, "ttl", TTL_LEAST, settings.ttl_most)
+
+
+def _duration(value: object, field: str, least: int, most: int) -> int:
+    try:
+        duration = durations.parse(value)
+    except durations.BadDuration as error:
+        raise InvalidInput(field, str(error)) from None
+    if not least <= duration <= most:
+        allowed = f"{durations.format(least)} to {durations.format(most)}"
+        raise InvalidInput(field, f"must be {allowed}, not {durations.format(duration)}")
+    return duration
+
+
+def _number(value: object, field: str, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidInput(field, f"must be a whole number from {least} to {most}, not {_kind(value)}")
+    if not least <= value <= most:
+        raise InvalidInput(field, f"must be {least} to {most}")
+    return value
+
+
+def flag(value: object, field: str) -> bool:
+    """True or False, and nothing that merely looks like it."""
+    if not isinstance(value, bool):
+        raise InvalidInput(field, f"must be true or false, not {_kind(value)}")
+    return value
+
+
+def _choice(value: object, field: str, allowed: Iterable[str]) -> str:
+    choices = tuple(allowed)
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInput(field, f"must be one of {', '.join(choices)}")
+    return value
+
+
+def status(value: object) -> str:
+    """How a piece of work ended."""
+    return _choice(value, "status", STATUSES)
+
+
+def text(value: object, field: str, most: int) -> str:
+    """A short text: no control characters, no blanks at its ends, not empty."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be text, not {_kind(value)}")
+    if not value or value != value.strip():
+        raise InvalidInput(field, "must not be empty, nor begin or end with a blank")
+    try:
+        length = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(field, "is not valid Unicode") from None
+    if length > most:
+        raise InvalidInput(field, f"must be at most {most} bytes of UTF-8, not {length}")
+    if not value.isprintable() and any(_is_control(character) for character in value):
+        raise InvalidInput(field, "must not contain control characters")
+    return value
+
+
+def _is_control(character: str) -> bool:
+    return character < " " or "\x7f" <= character < "\xa0"
+
+
+def optional_text(value: object, field: str, most: int) -> str | None:
+    """A short text, or none."""
+    return None if value is None else text(value, field, most)
+
+
+def error_text(value: object) -> str | None:
+    """What went wrong with a piece of work: free text of several lines, cut off where it gets too long."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidInput("error", f"must be text, not {_kind(value)}")
+    return value.encode("utf-8", "replace")[:4096].decode("utf-8", "ignore")
+
+
+def context_text(value: object) -> str | None:
+    """The JSON text of a context."""
+    if value is None:
+        return None
+    import json  # noqa: PLC0415 (only who has a context pays for it)
+
+    try:
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        length = len(written.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput("context", f"must be JSON: {error}") from None
+    if length > CONTEXT_BYTES:
+        raise InvalidInput("context", f"must be at most {CONTEXT_BYTES} bytes of JSON, not {length}")
+    return written
+
+
+def space(value: object) -> str:
+    """A space's name."""
+    return _name(value, "space", names.check_space)
+
+
+def resource(value: object) -> str:
+    """One resource's name, normalised."""
+    return _name(value, "resource", names.parse)
+
+
+def _name(value: object, field: str, parse: Callable[[object], str]) -> str:
+    try:
+        return parse(value)
+    except names.BadName as error:
+        raise InvalidInput(field, error.message) from None
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a value of type {type(value).__name__}"

@@ -1,0 +1,166 @@
+"""What can be asked of the rules: one frozen noun a verb, already checked (see ``checks``). Pure.
+
+Secrets never get this far: a command carries the hashes of tokens and secrets.
+"""
+
+from __future__ import annotations
+
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from leasehold.model import Ask
+
+
+class Proof(Noun):
+    """What entitles somebody to touch a lease: its token, its session's secret, or being an admin."""
+
+    token: str | None = None
+    secret: str | None = None
+    admin: str | None = None
+    """The admin's name."""
+
+
+class Acquire(Noun):
+    """Take a lease now, or wait for it."""
+
+    actor: str
+    ask: Ask
+    engine: str
+    """Key of the presence record of the engine that waits on the caller's behalf."""
+    wait: int = 0
+    priority: int = 0
+    reentrant: bool = False
+    intent: bool = False
+    """Whether a refused try counts as waiting for a while (the surfaces for agents that poll)."""
+    secret: str | None = None
+    """Hash of the session's secret, when the lease is taken in a session's name."""
+
+
+class Renew(Noun):
+    """Set the clock of a lease back to a full TTL."""
+
+    lease: str
+    proof: Proof
+    ttl: int | None = None
+
+
+class Release(Noun):
+    """Give a lease back."""
+
+    lease: str
+    proof: Proof
+    status: str = "completed"
+    error: str | None = None
+
+
+class Update(Noun):
+    """Replace or merge the context of a lease that is held."""
+
+    lease: str
+    proof: Proof
+    context: str
+    merge: bool = False
+
+
+class Cancel(Noun):
+    """Withdraw a request: by the key of its request record, by its place in the queue, or both."""
+
+    request: str | None = None
+    waiter: str | None = None
+
+
+class StartSession(Noun):
+    """Begin the life of an agent run."""
+
+    actor: str
+    space: str
+    session: str
+    holder: str
+    secret: str
+    ttl: int
+    name: str | None = None
+
+
+class RenewSession(Noun):
+    """One heartbeat for the session and everything that it holds."""
+
+    actor: str
+    proof: Proof
+
+
+class EndSession(Noun):
+    """Release everything that the session holds and leave every queue."""
+
+    actor: str
+    session: str
+    proof: Proof
+
+
+class Force(Noun):
+    """An admin ends somebody's lease: this one, or whatever is held on this node."""
+
+    by: str
+    reason: str
+    lease: str | None = None
+    node: str | None = None
+    resource: str = ""
+
+
+class Steal(Noun):
+    """An admin takes over what others hold, in one step."""
+
+    by: str
+    reason: str
+    acquire: Acquire
+
+
+class Clear(Noun):
+    """An admin opens a resource that was closed after an unclean end."""
+
+    by: str
+    reason: str
+    space: str
+    resource: str
+    node: str
+
+
+class Check(Noun):
+    """An engine asks how the wait of one of its callers stands, and picks up the grant if there is one."""
+
+    waiter: str
+    ask: Ask
+
+
+class Beat(Noun):
+    """An engine says that its waiters are alive until then; None: it has none left."""
+
+    engine: str
+    life: int | None
+
+
+class Sweep(Noun):
+    """Look at these records: what has lapsed goes, and who can be served is."""
+
+    keys: tuple[str, ...]
+
+
+if TYPE_CHECKING:
+    Command: TypeAlias = (
+        Acquire
+        | Renew
+        | Release
+        | Update
+        | Cancel
+        | StartSession
+        | RenewSession
+        | EndSession
+        | Force
+        | Steal
+        | Clear
+        | Check
+        | Beat
+        | Sweep
+    )

@@ -1,0 +1,95 @@
+"""The wait-for graph and its cycles. Pure: it knows actors and what they need, not how leases work.
+
+Whoever waits needs something from others: an exclusive resource needs *all* of its blockers to give way, a
+semaphore only *enough* of them, and a choice between resources only *one* of its alternatives. So a plain
+cycle search would find phantoms; instead the graph is reduced. An actor is **live** if it waits for
+nothing, or if everything that it waits for can come about through live actors alone. Whoever is left over
+when nothing more can be reduced will wait for ever.
+"""
+
+from __future__ import annotations
+
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
+
+
+class Need(Noun):
+    """One resource that is wanted: at least `enough` of its blockers have to give way."""
+
+    resource: str
+    blockers: tuple[str, ...]
+    enough: int
+
+
+if TYPE_CHECKING:
+    Choice: TypeAlias = tuple[Need, ...]
+    """All of these needs have to be met."""
+    Wait: TypeAlias = tuple[Choice, ...]
+    """One of these choices has to come about."""
+    WaitsOf: TypeAlias = Callable[[str], Sequence[Wait]]
+
+
+def find_cycle(actor: str, waits_of: WaitsOf) -> tuple[str, ...] | None:
+    """The shortest cycle through `actor`, as actor, resource, actor, resource, …; None if it can go on some day.
+
+    None also when it merely waits for others who are deadlocked among themselves: that cycle has had its
+    victim, and a second one would help nobody.
+    """
+    graph = _reachable(actor, waits_of)
+    live = _live(graph)
+    return None if actor in live else _shortest_way_back(actor, graph, live)
+
+
+def _reachable(actor: str, waits_of: WaitsOf) -> dict[str, Sequence[Wait]]:
+    graph: dict[str, Sequence[Wait]] = {}
+    frontier = [actor]
+    while frontier:
+        here = frontier.pop()
+        if here not in graph:
+            graph[here] = waits_of(here)
+            frontier.extend(blocker for need in _needs(graph[here]) for blocker in need.blockers)
+    return graph
+
+
+def _needs(waits: Iterable[Wait]) -> Iterable[Need]:
+    return (need for wait in waits for choice in wait for need in choice)
+
+
+def _live(graph: dict[str, Sequence[Wait]]) -> set[str]:
+    live: set[str] = set()
+    stuck = set(graph)
+    while True:
+        freed = {actor for actor in stuck if all(_can_come_about(wait, live) for wait in graph[actor])}
+        if not freed:
+            return live
+        live |= freed
+        stuck -= freed
+
+
+def _can_come_about(wait: Wait, live: set[str]) -> bool:
+    return any(all(_is_met(need, live) for need in choice) for choice in wait)
+
+
+def _is_met(need: Need, live: set[str]) -> bool:
+    return sum(1 for blocker in need.blockers if blocker in live) >= need.enough
+
+
+def _shortest_way_back(actor: str, graph: dict[str, Sequence[Wait]], live: set[str]) -> tuple[str, ...] | None:
+    paths: dict[str, tuple[str, ...]] = {actor: (actor,)}
+    frontier = [actor]
+    while frontier:
+        here = frontier.pop(0)
+        for need in _needs(wait for wait in graph[here] if not _can_come_about(wait, live)):
+            if _is_met(need, live):
+                continue
+            for blocker in need.blockers:
+                if blocker == actor:
+                    return (*paths[here], need.resource)
+                if blocker not in live and blocker not in paths:
+                    paths[blocker] = (*paths[here], need.resource, blocker)
+                    frontier.append(blocker)
+    return None

@@ -1,0 +1,90 @@
+"""How records and ids are spelled, and how secrets are hashed. Pure.
+
+A lease's id ends in the hash of its home, the first resource that it covers: so the id alone says which
+record to load, a lease on one resource is one row, and no index from ids to resources has to be kept.
+"""
+
+from __future__ import annotations
+
+try:
+    from _blake2 import blake2b  # what hashlib hands out, without OpenSSL's start-up time
+except ImportError:  # a Python built without its own hashes
+    from hashlib import blake2b
+
+_HEX = frozenset("0123456789abcdef")
+_HASH_LENGTH = 32
+
+
+def _digest(*parts: str) -> str:
+    # Parts are checked to hold no control characters, so NUL separates them unambiguously.
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def node(space: str, name: str) -> str:
+    """Key of the record of a resource, or of an ancestor of one."""
+    return "n" + _digest(space, name)
+
+
+def actor(space: str, holder: str, session: str | None) -> str:
+    """Key of the record of whoever holds and waits: the session, or the holder if there is none."""
+    return "a" + (_digest(space, "session", session) if session is not None else _digest(space, "holder", holder))
+
+
+def request(actor_key: str, request_id: str) -> str:
+    """Key of the record of a request_id; ids of different actors never meet."""
+    return "q" + _digest(actor_key, request_id)
+
+
+def engine(engine_id: str) -> str:
+    """Key of the record of an engine's presence."""
+    return "e" + _digest(engine_id)
+
+
+def secret_hash(secret: str) -> str:
+    """What is stored in place of a token or a session's secret."""
+    return _digest("leasehold secret", secret)
+
+
+def lease_id(fence: int, home: str) -> str:
+    """Id of the lease with this fence whose first node is `home`."""
+    return f"l{fence}-{home[1:]}"
+
+
+def waiter_id(arrival: int, home: str) -> str:
+    """Id of the waiter that arrived with this number and whose first node is `home`."""
+    return f"w{arrival}-{home[1:]}"
+
+
+def home(id_: str) -> str:
+    """Key of the record in which the lease or waiter of this id tells its terms."""
+    return "n" + id_.rpartition("-")[2]
+
+
+def number(id_: str) -> int:
+    """The fence of a lease's id, the arrival number of a waiter's."""
+    return int(id_[1:].partition("-")[0])
+
+
+def is_lease_id(value: object) -> bool:
+    """Whether this is spelled like a lease's id (not whether there is such a lease)."""
+    return _is_id(value, "l")
+
+
+def is_waiter_id(value: object) -> bool:
+    """Whether this is spelled like a waiter's id."""
+    return _is_id(value, "w")
+
+
+def _is_id(value: object, letter: str) -> bool:
+    if not isinstance(value, str) or value[:1] != letter or len(value) > 64:
+        return False
+    digits, dash, hashed = value[1:].partition("-")
+    return (
+        dash == "-"
+        and digits.isascii()
+        and digits.isdigit()
+        and int(digits) < 2**53
+        and str(int(digits)) == digits
+        and len(hashed) == _HASH_LENGTH
+        and _HEX.issuperset(hashed)
+    )

@@ -1,0 +1,462 @@
+"""The frozen nouns: what is stored, what is asked for, what is answered. No behaviour, no I/O.
+
+Times are whole microseconds of the store's own clock, durations are whole microseconds.
+
+A **record** is everything the store keeps under one key, as a set of **entries**. There are four kinds
+of record, told apart by the first letter of the key:
+
+====  =========  ==========================================================================
+key   record of  entries
+====  =========  ==========================================================================
+`n…`  a node     `Hold` (also an ancestor's intention), `Waiter`, `End`
+`a…`  an actor   `Ref` to each of its leases and waits, `Wish`, and `Session` if it is one
+`q…`  a request  `Request`: what became of a request_id
+`e…`  an engine  `Presence`: until when its waiters count as alive; `Receipt` of its last batch
+====  =========  ==========================================================================
+
+A **node** is a resource, or an ancestor of one (`path:src` of `path:src/a.py`). An **actor** is whoever
+can wait and hold: a session, or a holder without one.
+"""
+
+from __future__ import annotations
+
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+SECOND = 1_000_000
+"""One second in the unit of every time and duration here."""
+
+FOREVER = 2**53 - 1
+"""A time that never comes; also the largest fence, since JSON numbers are exact up to here."""
+
+# How a node is held. Own modes are what somebody asked for; intentions mark the ancestors.
+EXCLUSIVE = "X"
+SHARED = "S"
+SLOTS = "N"
+INTENT_EXCLUSIVE = "IX"
+INTENT_SHARED = "IS"
+
+
+class Claim(Noun):
+    """One node that a request needs, and how."""
+
+    node: str
+    mode: str
+    of: int = 0
+    """Which of the option's resources needs it."""
+
+
+class Option(Noun):
+    """One way to satisfy a request: these resources, by these claims (own nodes first)."""
+
+    resources: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+
+class Ask(Noun):
+    """What somebody asked for and still wants: kept by a waiter, and by a hold as its terms."""
+
+    space: str
+    options: tuple[Option, ...]
+    mode: str
+    slots: int
+    ttl: int
+    holder: str
+    session: str | None
+    tokens: tuple[str, ...]
+    """Hashes of the tokens that may renew or release; several only after a re-entrant acquire."""
+    name: str | None
+    context: str | None
+    """JSON text."""
+    reason: str | None
+    grace: int
+    quarantine: bool
+    request: str | None
+    """Key of the request record, if a request_id was given."""
+
+
+# ------------------------------------------------------------------------------------------- entries
+
+
+class Hold(Noun):
+    """A lease's grip on one node. Its `ask` is told once, in the lease's home: its first node."""
+
+    id: str
+    """The lease's id."""
+    mode: str
+    slots: int
+    actor: str
+    holder: str
+    fence: int
+    acquired_at: int
+    expires_at: int
+    after: int
+    """How long the node stays closed after an unclean end; FOREVER is a quarantine."""
+    ask: Ask | None = None
+    ticket: str | None = None
+    """The waiter that this lease was promised to, until that waiter's engine has picked it up."""
+    closed: bool = False
+    """The lease is over, uncleanly; the node stays closed until `expires_at` (grace, or FOREVER: quarantine)."""
+
+
+class Waiter(Noun):
+    """A place in a node's queue. Its `ask` is told once, in its home: the first node of its first option."""
+
+    id: str
+    order: tuple[int, int]
+    """(-priority, arrival): smaller is served first."""
+    mode: str
+    slots: int
+    actor: str
+    holder: str
+    engine: str
+    since: int
+    deadline: int
+    ask: Ask | None = None
+
+
+class End(Noun):
+    """Why a lease that ended uncleanly is gone, kept for a day so that its holder can be told."""
+
+    id: str
+    """The lease's id."""
+    reason: str
+    at: int
+    until: int
+
+
+class Ref(Noun):
+    """An actor's own note of one of its leases or waits (`id` tells which)."""
+
+    id: str
+
+
+class Wish(Noun):
+    """A polling actor's last refused try: for a short while it counts as waiting."""
+
+    id: str
+    options: tuple[Option, ...]
+    slots: int
+    until: int
+
+
+class Session(Noun):
+    """The life of one agent run."""
+
+    id: str
+    space: str
+    session: str
+    holder: str
+    secret: str
+    """Hash of the secret."""
+    name: str | None
+    ttl: int
+    started_at: int
+    expires_at: int
+
+
+class Request(Noun):
+    """What became of a request_id: the id of its lease or waiter, or None once it was cancelled."""
+
+    id: str
+    became: str | None
+    options: tuple[Option, ...]
+    until: int
+
+
+class Presence(Noun):
+    """Until when an engine's waiters count as alive."""
+
+    id: str
+    until: int
+
+
+class Receipt(Noun):
+    """Written with a batch where a commit's outcome can stay unknown: whoever finds it knows."""
+
+    id: str
+    batch: str
+    until: int
+
+
+if TYPE_CHECKING:
+    Entry: TypeAlias = Hold | Waiter | End | Ref | Wish | Session | Request | Presence | Receipt
+    Note: TypeAlias = End | Ref | Wish | Session | Request | Presence | Receipt
+
+
+class Record(Noun):
+    """All entries under one key. Never changed in place."""
+
+    holds: Mapping[str, Hold]
+    waiters: tuple[Waiter, ...]
+    """In the order of service."""
+    notes: Mapping[str, Note]
+
+
+EMPTY = Record({}, (), {})
+
+
+class Put(Noun):
+    """Write this entry, replacing the one of the same id."""
+
+    key: str
+    entry: Entry
+
+
+class Drop(Noun):
+    """Remove the entry of this id, and no other."""
+
+    key: str
+    id: str
+
+
+# ------------------------------------------------------------------------------------- what is told
+
+
+class Lease(Noun):
+    """One grant, as its holder and everybody else may see it (the token is not part of it)."""
+
+    id: str
+    space: str
+    resources: tuple[str, ...]
+    holder: str
+    session: str | None
+    mode: str
+    """`exclusive`, `shared` or `slots`."""
+    slots: int
+    fence: int
+    ttl: int
+    acquired_at: int
+    expires_at: int
+    name: str | None
+    reason: str | None
+    context: str | None
+    as_of: int
+    """When it was seen like this: so much of its life is left."""
+
+
+class Blocker(Noun):
+    """What stands in the way of a request: a lease, a waiter ahead, or a resource closed after an accident."""
+
+    resource: str
+    holder: str
+    state: str
+    """`held`, `waiting` (a waiter ahead), `grace` or `quarantined`."""
+    mode: str
+    name: str | None
+    reason: str | None
+    since: int
+    until: int
+    fence: int
+    lease: str
+    as_of: int
+    """When it was seen like this."""
+
+
+class Queue(Noun):
+    """How many wait, and which place the asker has or would have (1 is next)."""
+
+    length: int
+    position: int
+
+
+class Waiting(Noun):
+    """One place in a queue, as everybody may see it."""
+
+    id: str
+    resources: tuple[str, ...]
+    holder: str
+    session: str | None
+    mode: str
+    position: int
+    since: int
+    deadline: int
+    name: str | None
+    reason: str | None
+
+
+class Inspection(Noun):
+    """How a resource stands at one moment (`now`, on the store's clock)."""
+
+    resource: str
+    now: int
+    leases: tuple[Lease, ...]
+    """Who holds it, or a part of it, or something that covers it."""
+    waiting: tuple[Waiting, ...]
+    closed: tuple[Blocker, ...]
+    """What an unclean end has closed: grace or quarantine."""
+
+
+class Event(Noun):
+    """One change, for history and for those who watch."""
+
+    kind: str
+    """granted queued renewed updated released expired forced refused deadlock cancelled lost timeout
+    quarantined cleared session_started session_ended"""
+    at: int
+    space: str
+    resources: tuple[str, ...]
+    holder: str
+    session: str | None
+    lease: str | None
+    fence: int
+    detail: Mapping[str, object]
+    """JSON values that belong to this kind of event."""
+    seq: int = 0
+    """Given by the store."""
+
+
+# ------------------------------------------------------------------------------------------ outcomes
+
+
+class Granted(Noun):
+    """You have it."""
+
+    lease: Lease
+    token: str
+    fresh: bool
+    """False when this lease was yours already: a retry, or a re-entrant acquire."""
+
+
+class Held(Noun):
+    """Somebody else has it, or is before you."""
+
+    resources: tuple[str, ...]
+    blockers: tuple[Blocker, ...]
+    queue: Queue
+    retry_after: int
+
+
+class TimedOut(Noun):
+    """You waited as long as you wanted to, and it is still not yours."""
+
+    resources: tuple[str, ...]
+    blockers: tuple[Blocker, ...]
+    queue: Queue
+    retry_after: int
+
+
+class Deadlock(Noun):
+    """Waiting would never end: `cycle` is agent, resource, agent, resource, … and closes at the first agent."""
+
+    resources: tuple[str, ...]
+    cycle: tuple[str, ...]
+
+
+class Queued(Noun):
+    """You wait (seen by the engine only; callers get what the wait ends in)."""
+
+    waiter: str
+    queue: Queue
+    blockers: tuple[Blocker, ...]
+
+
+class Renewed(Noun):
+    """The clock is back at a full TTL."""
+
+    lease: Lease
+
+
+class Updated(Noun):
+    """The context was replaced or merged."""
+
+    lease: Lease
+
+
+class Lost(Noun):
+    """The lease is gone: `expired`, `released`, `forced by …`. It is never revived."""
+
+    lease: str
+    reason: str
+
+
+class Released(Noun):
+    """`released` is True for exactly one call; afterwards False, with the reason."""
+
+    lease: str
+    released: bool
+    reason: str
+    resources: tuple[str, ...] = ()
+
+
+class Cancelled(Noun):
+    """The request was withdrawn and can never be granted; `was` is `waiting`, `granted` or `unknown`."""
+
+    was: str
+
+
+class SessionStarted(Noun):
+    """A session lives until `session.expires_at` unless its heartbeat comes."""
+
+    session: Session
+    secret: str
+
+
+class SessionRenewed(Noun):
+    """The session and all of its leases have a full TTL again."""
+
+    session: Session
+    leases: tuple[Lease, ...]
+
+
+class SessionEnded(Noun):
+    """All that the session held is released; False when it had ended before."""
+
+    session: str
+    ended: bool
+    released: tuple[str, ...]
+
+
+class Cleared(Noun):
+    """A quarantine was lifted; False when there was none."""
+
+    resources: tuple[str, ...]
+    cleared: bool
+
+
+class Collected(Noun):
+    """How much a clean-up found: records that had lapsed, events older than the history is kept."""
+
+    swept: int
+    forgotten: int
+
+
+class Refused(Noun):
+    """The request cannot be served as it stands: `code` is stable, `field` names the culprit."""
+
+    code: str
+    """invalid, not_found, not_allowed, slots_mismatch, too_many, cancelled, spent, conflict, unsupported"""
+    field: str
+    message: str
+
+
+class Done(Noun):
+    """An internal command (a sweep, a heartbeat of the engine) was carried out."""
+
+    gone: tuple[str, ...] = ()
+
+
+if TYPE_CHECKING:
+    Acquired: TypeAlias = Granted | Held | TimedOut | Deadlock | Refused
+    Outcome: TypeAlias = (
+        Granted
+        | Held
+        | TimedOut
+        | Deadlock
+        | Queued
+        | Renewed
+        | Updated
+        | Lost
+        | Released
+        | Cancelled
+        | SessionStarted
+        | SessionRenewed
+        | SessionEnded
+        | Cleared
+        | Refused
+        | Done
+    )

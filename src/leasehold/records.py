@@ -1,0 +1,115 @@
+"""How a record changes: one entry put or dropped, everything else shared with the record before. Pure.
+
+Records are never changed in place, so that whoever looked at one keeps what was seen. What is copied is copied
+by C code (a dict, a tuple), because a popular resource may have a thousand waiters.
+"""
+
+from __future__ import annotations
+
+from operator import indexOf, itemgetter
+
+from leasehold.model import EMPTY, Hold, Put, Record, Waiter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import TypeVar
+
+    from leasehold.model import Drop, Entry, Note
+
+    T = TypeVar("T")
+
+_id_of = itemgetter(0)
+_order_of = itemgetter(1)
+_WAITER_LETTER = "w"
+"""Ids of waiters, and no others on a node, begin with this (see ``keys``): so a queue is only searched for these."""
+
+
+def build(entries: Iterable[Entry]) -> Record:
+    """The record that consists of these entries."""
+    holds: dict[str, Hold] = {}
+    waiters: list[Waiter] = []
+    notes: dict[str, Note] = {}
+    for entry in entries:
+        if isinstance(entry, Hold):
+            holds[entry.id] = entry
+        elif isinstance(entry, Waiter):
+            waiters.append(entry)
+        else:
+            notes[entry.id] = entry
+    if waiters:
+        waiters.sort(key=_order_of)
+    return _record(holds, tuple(waiters), notes)
+
+
+def apply(record: Record, change: Put | Drop) -> Record:
+    """The record after this change. Dropping what is not there changes nothing."""
+    if not isinstance(change, Put):
+        return _drop(record, change.id)
+    entry = change.entry
+    holds, waiters, notes = record
+    if isinstance(entry, Hold):
+        return Record({**holds, entry.id: entry}, waiters, _without(notes, entry.id))
+    if isinstance(entry, Waiter):
+        return Record(_without(holds, entry.id), _queue(waiters, entry), _without(notes, entry.id))
+    if waiters and entry.id[:1] == _WAITER_LETTER:
+        waiters = _leave(waiters, entry.id)
+    return Record(_without(holds, entry.id), waiters, {**notes, entry.id: entry})
+
+
+def _drop(record: Record, id_: str) -> Record:
+    holds, waiters, notes = record
+    if id_ in holds:
+        return _record(_without(holds, id_), waiters, notes)
+    if id_ in notes:
+        return _record(holds, waiters, _without(notes, id_))
+    if waiters and id_[:1] == _WAITER_LETTER:
+        return _record(holds, _leave(waiters, id_), notes)
+    return record
+
+
+def _record(holds: Mapping[str, Hold], waiters: tuple[Waiter, ...], notes: Mapping[str, Note]) -> Record:
+    return Record(holds, waiters, notes) if holds or waiters or notes else EMPTY
+
+
+def _without(entries: Mapping[str, T], id_: str) -> Mapping[str, T]:
+    if id_ not in entries:
+        return entries
+    fewer = dict(entries)
+    del fewer[id_]
+    return fewer
+
+
+def _queue(waiters: tuple[Waiter, ...], waiter: Waiter) -> tuple[Waiter, ...]:
+    place = _place(waiters, waiter.order)
+    if place < len(waiters) and waiters[place].id == waiter.id:
+        return (*waiters[:place], waiter, *waiters[place + 1 :])
+    fewer = _leave(waiters, waiter.id)
+    if len(fewer) != len(waiters):  # it was in another place of the queue
+        place = _place(fewer, waiter.order)
+    return (*fewer[:place], waiter, *fewer[place:])
+
+
+def _leave(waiters: tuple[Waiter, ...], id_: str) -> tuple[Waiter, ...]:
+    try:
+        place = indexOf(map(_id_of, waiters), id_)
+    except ValueError:
+        return waiters
+    return waiters[:place] + waiters[place + 1 :]
+
+
+def _place(waiters: tuple[Waiter, ...], order: tuple[int, int]) -> int:
+    """Where a waiter of this order stands or belongs.
+
+    A bisection of its own: importing ``bisect`` would cost every one-shot process more than this ever takes.
+    """
+    low, high = 0, len(waiters)
+    if high and waiters[-1].order < order:
+        return high  # almost always: the newest comes last
+    while low < high:
+        middle = (low + high) // 2
+        if waiters[middle].order < order:
+            low = middle + 1
+        else:
+            high = middle
+    return low

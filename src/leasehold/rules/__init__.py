@@ -1,0 +1,115 @@
+"""Who gets what, when: every promise about leases, written once. Pure: no clock, no I/O, no logging.
+
+``step`` is the only way in. It sees the records it is given, at the time it is given, and answers with an
+outcome, the changes that lead there and the events that tell of them; or with ``Need``: the keys of
+records that it has to see first. It is then run again from the start with those as well.
+"""
+
+from __future__ import annotations
+
+from leasehold import commands as c
+from leasehold.noun import Noun
+from leasehold.rules.acquiring import acquire
+from leasehold.rules.draft import Draft, Missing
+from leasehold.rules.leases import release, renew, update
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from leasehold.model import Drop, Event, Lease, Outcome, Put, Record
+    from leasehold.rules.draft import Records
+
+
+class Step(Noun):
+    """What one command leads to."""
+
+    outcome: Outcome
+    changes: Sequence[Put | Drop]
+    events: Sequence[Event]
+    fence: int
+    """The next number that is still unused."""
+    changed: Mapping[str, Record]
+    """The changed records, whole."""
+    picked_up: Sequence[tuple[str, Lease]]
+    """Waiters of the asking engine that were granted their lease on the way."""
+
+
+class Need(Noun):
+    """The step has to see these records first."""
+
+    keys: tuple[str, ...]
+
+
+def step(records: Records, command: c.Command, now: int, fence: int, engine: str = "") -> Step | Need:
+    """Decide one command. `engine` is the presence key of whoever runs this."""
+    draft = Draft(records, now, fence, engine)
+    try:
+        outcome = _rule_for(type(command))(draft, command)
+    except Missing as missing:
+        return Need(missing.keys)
+    return Step(outcome, draft.changes, draft.events, draft.fence, draft.changed, draft.picked_up)
+
+
+_RULES: dict[type, Callable[[Draft, Any], Outcome]] = {
+    c.Acquire: acquire,
+    c.Release: release,
+    c.Renew: renew,
+    c.Update: update,
+}
+
+
+def _rule_for(kind: type) -> Callable[[Draft, Any], Outcome]:
+    if kind not in _RULES:
+        _load_rare_rules()
+    return _RULES[kind]
+
+
+def _load_rare_rules() -> None:
+    """The rules that a plain acquire or release does not need are imported when one of them is asked for."""
+    from leasehold.rules import admin, sessions, waiting  # noqa: PLC0415
+
+    _RULES.update(
+        {
+            c.StartSession: sessions.start,
+            c.RenewSession: sessions.heartbeat,
+            c.EndSession: sessions.end,
+            c.Force: admin.force,
+            c.Steal: admin.steal,
+            c.Clear: admin.clear,
+            c.Check: waiting.check,
+            c.Cancel: waiting.cancel,
+            c.Beat: waiting.beat,
+            c.Sweep: waiting.sweep,
+        }
+    )
+
+
+def keys_of(command: c.Command) -> list[str]:
+    """The records that this command will look at for certain: load them before the first try."""
+    if isinstance(command, c.Steal):
+        command = command.acquire
+    if isinstance(command, c.Acquire):
+        return _keys_of_acquire(command)
+    if isinstance(command, c.Renew | c.Release | c.Update):
+        return ["n" + command.lease.rpartition("-")[2]]
+    if isinstance(command, c.Sweep):
+        return list(command.keys)
+    if isinstance(command, c.Check):
+        return [claim.node for option in command.ask.options for claim in option.claims]
+    if isinstance(command, c.Beat):
+        return [command.engine]
+    if isinstance(command, c.StartSession | c.RenewSession | c.EndSession):
+        return [command.actor]
+    if isinstance(command, c.Clear):
+        return [command.node]
+    return []
+
+
+def _keys_of_acquire(command: c.Acquire) -> list[str]:
+    keys = [claim.node for option in command.ask.options for claim in option.claims]
+    keys.append(command.actor)
+    if command.ask.request is not None:
+        keys.append(command.ask.request)
+    return keys

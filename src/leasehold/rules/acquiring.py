@@ -1,0 +1,265 @@
+"""Acquire: granted now, the same lease again, a place in the queue, or a refusal that helps. Pure."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.model import (
+    SECOND,
+    Deadlock,
+    Granted,
+    Held,
+    Queued,
+    Ref,
+    Refused,
+    Request,
+    Waiter,
+    Wish,
+)
+from leasehold.rules.conflicts import in_the_way, modes_of, nodes_of, queue_at, slots_clash
+from leasehold.rules.ending import lapse, terms, why_gone
+from leasehold.rules.granting import (
+    REQUEST,
+    REQUEST_MEMORY,
+    WISH,
+    expiry,
+    grant,
+    lease_of,
+    remember_request,
+    session_of,
+    settle,
+    turn_away,
+)
+from leasehold.rules.limits import LEASES_PER_ACTOR, WAITERS_PER_NODE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.commands import Acquire
+    from leasehold.model import Ask, Hold, Outcome
+    from leasehold.rules.draft import Draft
+
+INTENT_LIFE = 60 * SECOND
+"""How long a polling agent's refused try counts as waiting."""
+TOKENS_KEPT = 8
+"""A lease that is acquired again and again by its holder keeps its first token and the latest ones."""
+
+
+def acquire(draft: Draft, command: Acquire) -> Outcome:
+    """Decide one request."""
+    refusal = refuse_session(draft, command)
+    if refusal is not None:
+        return refusal
+    if command.ask.request is not None:
+        answer = _seen_before(draft, command, command.ask.request)
+        if answer is not None:
+            return answer
+    freshen(draft, command.ask)
+    if command.reentrant:
+        mine = _held_already(draft, command)
+        if mine is not None:
+            remember_request(draft, command.ask, mine.id, command.ask.options)
+            return _again(draft, mine, command.ask)
+    return _refuse_bounds(draft, command) or _grant_or_queue(draft, command)
+
+
+def freshen(draft: Draft, ask: Ask) -> None:
+    """Let go of whatever ran out on the wanted nodes, and serve those who came before."""
+    nodes = nodes_of(ask)
+    draft.require(nodes)
+    for node in nodes:
+        if draft.record(node).holds:
+            lapse(draft, node)
+    if draft.dirty:
+        settle(draft)
+
+
+def refuse_session(draft: Draft, command: Acquire) -> Refused | None:
+    """A lease in a session's name is for who has its secret, while it lives."""
+    if command.ask.session is None:
+        return None
+    session = session_of(draft, command.actor)
+    if session is None:
+        return Refused("not_found", "session", "this session has ended, or there never was one: start a new session")
+    if session.secret != command.secret:
+        return Refused("not_allowed", "session", "the secret does not belong to this session")
+    return None
+
+
+def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None:
+    """The answer to a request_id that was used before; None if it is new."""
+    known = draft.record(request).notes.get(REQUEST)
+    if not isinstance(known, Request):
+        return None
+    if known.became is None:
+        return Refused("cancelled", "request_id", "this request was cancelled; ask again with a new request_id")
+    if known.options != command.ask.options:
+        return Refused("conflict", "request_id", "this request_id was used for other resources; take a new one")
+    if keys.is_waiter_id(known.became):
+        return _still_waiting(draft, command, known.became)
+    if keys.is_lease_id(known.became):
+        lapse(draft, keys.home(known.became))
+        settle(draft)
+        hold = draft.record(keys.home(known.became)).holds.get(known.became)
+        if hold is not None and not hold.closed:
+            return _again(draft, hold, command.ask, extend=False)
+        gone = f"its lease is gone ({why_gone(draft, known.became)})"
+    else:
+        gone = "it timed out"
+    return _spent(gone)
+
+
+def _spent(gone: str) -> Refused:
+    return Refused("spent", "request_id", f"this request was answered before and {gone}; take a new request_id")
+
+
+def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | None:
+    """The same place in the queue again: from now on whoever asks waits for it, as long as it now says."""
+    for waiter in draft.record(keys.home(waiter_id)).waiters:
+        if waiter.id == waiter_id and waiter.ask is not None:
+            if waiter.deadline <= draft.now:
+                turn_away(draft, waiter, waiter.ask)
+                settle(draft)
+                return _spent("it timed out")
+            tokens = tuple(dict.fromkeys((*waiter.ask.tokens, *command.ask.tokens)))
+            ask = waiter.ask._replace(tokens=tokens)
+            moved = waiter._replace(engine=command.engine, deadline=draft.now + command.wait, ask=ask)
+            modes = modes_of(ask)
+            for node in nodes_of(ask)[1:]:
+                draft.put(node, moved._replace(mode=modes[node], ask=None))
+            draft.put(keys.home(waiter_id), moved)
+            return _tell_queued(draft, moved, ask, again=True)
+    return None  # it was dropped with its engine: let it queue anew
+
+
+def queued(draft: Draft, waiter: Waiter, ask: Ask) -> Queued:
+    """Where a waiter stands."""
+    from leasehold.rules.telling import blockers_of  # noqa: PLC0415 (only who is refused or waits pays for it)
+
+    return Queued(waiter.id, queue_at(draft, ask, waiter.order), blockers_of(draft, ask, waiter.order))
+
+
+def _held_already(draft: Draft, command: Acquire) -> Hold | None:
+    """The actor's own live lease that covers everything it asks for (or one of the choices)."""
+    for option in command.ask.options:
+        own = [hold for hold in draft.record(option.claims[0].node).holds.values() if hold.actor == command.actor]
+        for hold in own:
+            if hold.closed or hold.mode != option.claims[0].mode or hold.slots != command.ask.slots:
+                continue
+            if set(option.resources) <= set(terms(draft, hold).options[0].resources):
+                return draft.record(keys.home(hold.id)).holds[hold.id]
+    return None
+
+
+def _again(draft: Draft, home: Hold, ask: Ask, *, extend: bool = True) -> Granted:
+    """The lease that the caller has already: with the new token valid too, extended if it was asked for again."""
+    known = terms(draft, home)
+    new = tuple(token for token in ask.tokens if token not in known.tokens)
+    known = known._replace(tokens=(known.tokens + new)[:1] + (known.tokens + new)[1:][-(TOKENS_KEPT - 1) :])
+    if extend:
+        known = known._replace(ttl=ask.ttl)
+    home = rewrite(draft, home, known, expiry(draft, home.actor, known) if extend else home.expires_at)
+    if extend:
+        draft.tell("renewed", known, home, expires_at=home.expires_at)
+        if WISH in draft.record(home.actor).notes:
+            draft.drop(home.actor, WISH)
+    return Granted(lease_of(home, known, draft.now), "", fresh=False)
+
+
+def rewrite(draft: Draft, home: Hold, ask: Ask, expires_at: int) -> Hold:
+    """Write a lease with new terms and a new expiry, on every node that it covers."""
+    for claim in ask.options[0].claims[1:]:
+        grip = draft.record(claim.node).holds[home.id]
+        if grip.expires_at != expires_at:
+            draft.put(claim.node, grip._replace(expires_at=expires_at))
+    home = home._replace(ask=ask, expires_at=expires_at, ticket=None)
+    draft.put(keys.home(home.id), home)
+    return home
+
+
+def _refuse_bounds(draft: Draft, command: Acquire) -> Refused | None:
+    clash = slots_clash(draft, command.ask)
+    if clash is not None:
+        return Refused("slots_mismatch", "slots", f"it is held with slots={clash}; ask with slots={clash}")
+    if len(draft.record(command.actor).notes) >= LEASES_PER_ACTOR:
+        return Refused(
+            "too_many", "holder", f"at most {LEASES_PER_ACTOR} leases and waits a holder; release some first"
+        )
+    return None
+
+
+def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
+    ask, actor = command.ask, command.actor
+    order = (-command.priority, draft.fence)
+    for option in ask.options:
+        if not in_the_way(draft, option, ask.slots, order):
+            told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
+            hold = grant(draft, actor, ask, option, told=told)
+            return Granted(lease_of(hold, hold.ask or ask, draft.now), "", fresh=True)
+    from leasehold.rules.telling import held  # noqa: PLC0415 (see `queued`)
+
+    if command.wait <= 0:
+        return _refuse_try(draft, command, held(draft, ask, order))
+    if any(len(draft.record(node).waiters) >= WAITERS_PER_NODE for node in nodes_of(ask)):
+        return Refused("too_many", "wait", f"{WAITERS_PER_NODE} are waiting already; try again later without wait")
+    return _deadlock(draft, command, order) or _enqueue(draft, command, order)
+
+
+def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
+    from leasehold.rules.waitgraph import LAST  # noqa: PLC0415 (see `queued`)
+
+    if command.intent:
+        deadlock = _deadlock(draft, command, LAST)
+        if deadlock is not None:
+            return deadlock
+        ask = command.ask
+        draft.put(command.actor, Wish(WISH, ask.options, ask.slots, draft.now + INTENT_LIFE))
+    draft.tell("refused", command.ask, by=[blocker.holder for blocker in answer.blockers])
+    return answer
+
+
+def _deadlock(draft: Draft, command: Acquire, order: tuple[int, int]) -> Deadlock | None:
+    from leasehold.rules.waitgraph import cycle_closed_by  # noqa: PLC0415 (see `queued`)
+
+    cycle = cycle_closed_by(draft, command.actor, command.ask, order)
+    if cycle is None:
+        return None
+    draft.tell("deadlock", command.ask, cycle=list(cycle))
+    if WISH in draft.record(command.actor).notes:
+        draft.drop(command.actor, WISH)  # it was told: what it does next is a new decision
+    resources = tuple(name for option in command.ask.options for name in option.resources)
+    return Deadlock(resources, cycle)
+
+
+def _enqueue(draft: Draft, command: Acquire, order: tuple[int, int]) -> Queued:
+    ask = command.ask
+    nodes, modes = nodes_of(ask), modes_of(ask)
+    id_ = keys.waiter_id(draft.number(), nodes[0])
+    waiter = Waiter(
+        id_, order, "", ask.slots, command.actor, ask.holder, command.engine, draft.now, draft.now + command.wait
+    )
+    for node in nodes[1:]:
+        draft.put(node, waiter._replace(mode=modes[node]))
+    waiter = waiter._replace(mode=modes[nodes[0]], ask=ask)
+    draft.put(nodes[0], waiter)
+    draft.put(command.actor, Ref(id_))
+    if ask.request is not None:
+        until = waiter.deadline + ask.ttl + REQUEST_MEMORY
+        draft.put(ask.request, Request(REQUEST, id_, ask.options, until))
+    return _tell_queued(draft, waiter, ask, again=False)
+
+
+def _tell_queued(draft: Draft, waiter: Waiter, ask: Ask, *, again: bool) -> Queued:
+    answer = queued(draft, waiter, ask)
+    draft.tell(
+        "queued",
+        ask,
+        waiter=waiter.id,
+        again=again,
+        position=answer.queue.position,
+        deadline=waiter.deadline,
+        engine=waiter.engine,
+        priority=-waiter.order[0],
+        mode=ask.mode,
+        slots=ask.slots,
+        any_of=len(ask.options) > 1,
+    )
+    return answer

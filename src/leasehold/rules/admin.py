@@ -1,0 +1,92 @@
+"""Force-release, steal, clear: what an admin can do, always with a name and a reason. Pure."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.model import FOREVER, Cleared, Event, Granted, Refused, Released
+from leasehold.rules.acquiring import freshen, refuse_session
+from leasehold.rules.conflicts import OWN_MODES, holds_in_the_way
+from leasehold.rules.ending import end_uncleanly, finish, lapse, terms, told_at_end
+from leasehold.rules.granting import grant, lease_of, settle
+from leasehold.rules.telling import held
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.commands import Clear, Force, Steal
+    from leasehold.model import Hold, Outcome
+    from leasehold.rules.draft import Draft
+
+
+def force(draft: Draft, command: Force) -> Outcome:
+    """End this lease, or every lease on this resource; its holder learns it at its next call."""
+    node = command.node or keys.home(command.lease or "")
+    lapse(draft, node)
+    settle(draft)
+    holds = [
+        hold
+        for hold in draft.record(node).holds.values()
+        if not hold.closed and (hold.id == command.lease if command.lease else hold.mode in OWN_MODES)
+    ]
+    for hold in holds:
+        _force_one(draft, _home(draft, hold), command.by, command.reason, spare_successor=False)
+    settle(draft)
+    target = command.lease or command.resource
+    if not holds:
+        return Released(target, released=False, reason="not held")
+    ids = ", ".join(hold.id for hold in holds)
+    return Released(ids, released=True, reason=f"forced by {command.by}: {command.reason}", resources=(target,))
+
+
+def _home(draft: Draft, hold: Hold) -> Hold:
+    return draft.record(keys.home(hold.id)).holds[hold.id]
+
+
+def _force_one(draft: Draft, home: Hold, by: str, reason: str, *, spare_successor: bool) -> None:
+    """`spare_successor`: whoever steals knows what is going on, so neither grace nor quarantine stops it."""
+    ask = terms(draft, home)
+    draft.tell("forced", ask, home, by=by, why=reason, stolen=spare_successor, **told_at_end(home, ask))
+    if spare_successor:
+        home = home._replace(after=0)
+    end_uncleanly(draft, home, ask, f"forced by {by}: {reason}", draft.now)
+
+
+def steal(draft: Draft, command: Steal) -> Outcome:
+    """Take over whatever is held, in one step, before anybody who waits; a closed resource stays closed."""
+    ask = command.acquire.ask
+    if len(ask.options) > 1:
+        return Refused("invalid", "any_of", "steal names exactly what it takes: it cannot be any_of")
+    refusal = refuse_session(draft, command.acquire)
+    if refusal is not None:
+        return refusal
+    freshen(draft, ask)
+    in_the_way = {
+        hold.id: hold
+        for claim in ask.options[0].claims
+        for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots)
+    }
+    if any(hold.closed for hold in in_the_way.values()):
+        return held(draft, ask, (0, draft.fence))
+    for hold in in_the_way.values():
+        _force_one(draft, _home(draft, hold), command.by, command.reason, spare_successor=True)
+    hold = grant(draft, command.acquire.actor, ask, ask.options[0], told={"stolen_by": command.by})
+    settle(draft)
+    return Granted(lease_of(hold, ask, draft.now), "", fresh=True)
+
+
+def clear(draft: Draft, command: Clear) -> Outcome:
+    """Open a resource that an unclean end has closed."""
+    lapse(draft, command.node)
+    closed = [hold for hold in draft.record(command.node).holds.values() if hold.closed and hold.mode in OWN_MODES]
+    for hold in closed:
+        home = _home(draft, hold)
+        finish(draft, home, terms(draft, home))
+        draft.events.append(_cleared(draft, command, hold))
+    settle(draft)
+    return Cleared((command.resource,), cleared=bool(closed))
+
+
+def _cleared(draft: Draft, command: Clear, hold: Hold) -> Event:
+    detail = {"by": command.by, "why": command.reason, "was": "quarantine" if hold.expires_at == FOREVER else "grace"}
+    return Event(
+        "cleared", draft.now, command.space, (command.resource,), hold.holder, None, hold.id, hold.fence, detail
+    )

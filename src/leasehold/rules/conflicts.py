@@ -1,0 +1,137 @@
+"""What stands in the way of a request, on one node and on all of them. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import islice
+
+from leasehold.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Presence, Queue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.model import Ask, Hold, Option, Waiter
+    from leasehold.rules.draft import Draft
+
+_COMPATIBLE = frozenset(
+    (a, b)
+    for a, others in {
+        SHARED: (SHARED, INTENT_SHARED),
+        INTENT_SHARED: (SHARED, INTENT_SHARED, INTENT_EXCLUSIVE),
+        INTENT_EXCLUSIVE: (INTENT_SHARED, INTENT_EXCLUSIVE),
+    }.items()
+    for b in others
+)
+OWN_MODES = (EXCLUSIVE, SHARED, SLOTS)
+
+
+def compatible(a: str, b: str) -> bool:
+    """Whether two modes can be on one node at the same time (slots are counted, not compared)."""
+    return (a, b) in _COMPATIBLE
+
+
+def is_alive(draft: Draft, waiter: Waiter) -> bool:
+    """Whether this waiter still wants to be served: in time, and its engine lives."""
+    if waiter.deadline <= draft.now:
+        return False
+    if waiter.engine == draft.engine:
+        return True
+    presence = draft.record(waiter.engine).notes.get(PRESENCE)
+    return isinstance(presence, Presence) and presence.until > draft.now
+
+
+PRESENCE = "presence"
+"""Id of the one entry in an engine's record."""
+
+
+def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int) -> list[Hold]:
+    """Holds on this node that are live (or closed) and incompatible; for slots, all takers once there is no room."""
+    now = draft.now
+    rivals = [hold for hold in draft.record(node).holds.values() if hold.expires_at > now]
+    if not rivals:
+        return rivals
+    if mode != SLOTS:
+        return [hold for hold in rivals if (mode, hold.mode) not in _COMPATIBLE]
+    others = [hold for hold in rivals if hold.mode != SLOTS or hold.slots != slots]
+    if others:
+        return others
+    return rivals if len(rivals) >= slots else []
+
+
+def waiters_in_the_way(
+    draft: Draft, node: str, mode: str, slots: int, order: tuple[int, int], most: int | None = None
+) -> list[Waiter]:
+    """Live waiters that are to be served before `order` and that this request must not overtake; at most `most`."""
+    record = draft.record(node)
+    if not record.waiters:
+        return []
+    rivals = (
+        waiter
+        for waiter in record.waiters[: place_in(record.waiters, order)]
+        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter)
+    )
+    ahead = list(rivals if mode == SLOTS else islice(rivals, most))
+    if mode != SLOTS or any(waiter.mode != SLOTS or waiter.slots != slots for waiter in ahead):
+        return ahead
+    taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now)
+    return ahead if taken + len(ahead) >= slots else []
+
+
+def place_in(waiters: Sequence[Waiter], order: tuple[int, int]) -> int:
+    """How many places are before this order."""
+    return bisect_left(waiters, order, key=_order_of)
+
+
+def _order_of(waiter: Waiter) -> tuple[int, int]:
+    return waiter.order
+
+
+def in_the_way(draft: Draft, option: Option, slots: int, order: tuple[int, int]) -> bool:
+    """Whether anything at all keeps this option from being granted."""
+    for claim in option.claims:
+        record = draft.record(claim.node)
+        if record.holds and holds_in_the_way(draft, claim.node, claim.mode, slots):
+            return True
+        if record.waiters and waiters_in_the_way(draft, claim.node, claim.mode, slots, order, 1):
+            return True
+    return False
+
+
+def nodes_of(ask: Ask) -> list[str]:
+    """Every node that this request needs in any of its options, its home first."""
+    if len(ask.options) == 1:
+        return [claim.node for claim in ask.options[0].claims]
+    return list(dict.fromkeys(claim.node for option in ask.options for claim in option.claims))
+
+
+def modes_of(ask: Ask) -> dict[str, str]:
+    """How each of those nodes is wanted; what is wanted itself outweighs an intention."""
+    modes: dict[str, str] = {}
+    for option in ask.options:
+        for claim in option.claims:
+            if modes.get(claim.node, "I").startswith("I"):
+                modes[claim.node] = claim.mode
+    return modes
+
+
+def queue_at(draft: Draft, ask: Ask, order: tuple[int, int]) -> Queue:
+    """The longest queue that this request is or would be in, and its place there."""
+    longest = max((draft.record(node).waiters for node in nodes_of(ask)), key=len)
+    place = place_in(longest, order)
+    is_in = place < len(longest) and longest[place].order == order
+    return Queue(len(longest) if is_in else len(longest) + 1, place + 1)
+
+
+def slots_clash(draft: Draft, ask: Ask) -> int | None:
+    """The number of slots under which the resource is held, if this request names another."""
+    if ask.mode != SLOTS:
+        return None
+    for option in ask.options:
+        for claim in option.claims:
+            if claim.mode != SLOTS:
+                continue  # something above it is held: that is in the way, whatever the number of slots
+            for hold in draft.record(claim.node).holds.values():
+                if hold.mode == SLOTS and hold.expires_at > draft.now and hold.slots != ask.slots:
+                    return hold.slots
+    return None

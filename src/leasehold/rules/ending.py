@@ -1,0 +1,106 @@
+"""How leases end: released, lapsed, forced. Every removal names the lease's id. Pure."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.model import EXCLUSIVE, FOREVER, INTENT_EXCLUSIVE, SECOND, End
+from leasehold.rules.conflicts import OWN_MODES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.model import Ask, Hold
+    from leasehold.rules.draft import Draft
+
+END_MEMORY = 24 * 3600 * SECOND
+"""How long the reason of an unclean end is kept for the old holder to learn."""
+ENDS_KEPT = 32
+"""At most this many such reasons a resource."""
+
+
+def terms(draft: Draft, hold: Hold) -> Ask:
+    """What the lease behind any of its holds was granted for."""
+    told = hold if hold.ask is not None else draft.record(keys.home(hold.id)).holds[hold.id]
+    if told.ask is None:
+        raise AssertionError(f"the home of {hold.id} does not tell its terms")
+    return told.ask
+
+
+def finish(draft: Draft, home: Hold, ask: Ask) -> None:
+    """Take the lease off every node, cleanly, so that whoever waits can be served."""
+    for claim in ask.options[0].claims:
+        draft.drop(claim.node, home.id)
+        draft.dirty[claim.node] = None
+    draft.drop(home.actor, home.id)
+
+
+def lapse(draft: Draft, node: str) -> None:
+    """Whatever ran out on this node is over, here and on every other node of the same lease."""
+    for hold in tuple(draft.record(node).holds.values()):
+        if hold.expires_at <= draft.now:
+            home = draft.record(keys.home(hold.id)).holds[hold.id]
+            ask = terms(draft, home)
+            if home.closed:
+                _reopen(draft, home, ask)
+            else:
+                _expire(draft, home, ask)
+
+
+def _reopen(draft: Draft, home: Hold, ask: Ask) -> None:
+    for claim in ask.options[0].claims:
+        draft.drop(claim.node, home.id)
+        draft.dirty[claim.node] = None
+
+
+def _expire(draft: Draft, home: Hold, ask: Ask) -> None:
+    if home.ticket is not None:
+        # Promised to a waiter whose engine never came for it: nobody ever worked under this lease.
+        finish(draft, home, ask)
+        draft.tell("cancelled", ask, home, reason="the waiter did not pick it up")
+        return
+    draft.tell("expired", ask, home, expired_at=home.expires_at, **told_at_end(home, ask))
+    end_uncleanly(draft, home, ask, "expired", home.expires_at)
+
+
+def end_uncleanly(draft: Draft, home: Hold, ask: Ask, reason: str, at: int) -> None:
+    """End a lease that was not given back: remember why, and close the resource if that was asked for."""
+    opens_at = FOREVER if home.after >= FOREVER else at + home.after
+    if opens_at > draft.now:
+        _close(draft, home, ask, opens_at)
+    else:
+        finish(draft, home, ask)
+    _remember(draft, keys.home(home.id), End(f"end-{home.id}", reason, at, draft.now + END_MEMORY))
+
+
+def _close(draft: Draft, home: Hold, ask: Ask, opens_at: int) -> None:
+    for claim in ask.options[0].claims:
+        grip = draft.record(claim.node).holds[home.id]
+        mode = EXCLUSIVE if grip.mode in OWN_MODES else INTENT_EXCLUSIVE
+        draft.put(claim.node, grip._replace(mode=mode, closed=True, expires_at=opens_at))
+        draft.dirty[claim.node] = None
+    draft.drop(home.actor, home.id)
+    if opens_at == FOREVER:
+        draft.tell("quarantined", ask, home)
+
+
+def _remember(draft: Draft, node: str, end: End) -> None:
+    known = [note for note in draft.record(node).notes.values() if isinstance(note, End)]
+    if len(known) >= ENDS_KEPT:
+        draft.drop(node, min(known, key=lambda note: note.at).id)
+    draft.put(node, end)
+
+
+def why_gone(draft: Draft, lease: str) -> str:
+    """The reason why this lease is no longer there."""
+    end = draft.record(keys.home(lease)).notes.get(f"end-{lease}")
+    return end.reason if isinstance(end, End) else "released"
+
+
+def told_at_end(home: Hold, ask: Ask) -> dict[str, object]:
+    """What the last event of a lease says about it, so that history alone can show the run."""
+    return {
+        "acquired_at": home.acquired_at,
+        "name": ask.name,
+        "reason": ask.reason,
+        "context": ask.context,
+        "mode": ask.mode,
+    }

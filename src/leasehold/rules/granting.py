@@ -1,0 +1,204 @@
+"""How leases begin: granted at once, or to the next in the queue. Pure."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.model import FOREVER, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
+from leasehold.rules.conflicts import in_the_way, is_alive, nodes_of
+from leasehold.rules.ending import lapse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.model import Ask, Option, Waiter
+    from leasehold.rules.draft import Draft
+
+PICK_UP = 2 * SECOND
+"""How long a lease that another engine granted waits for its waiter's engine to come for it."""
+SESSION = "session"
+WISH = "wish"
+REQUEST = "request"
+"""Ids of the entries of which a record has at most one."""
+REQUEST_MEMORY = 600 * SECOND
+"""How long a request_id is remembered beyond the TTL of what it asked for."""
+
+MODE_NAMES = {"X": "exclusive", "S": "shared", "N": "slots"}
+
+
+def lease_of(hold: Hold, ask: Ask, now: int) -> Lease:
+    """The lease as others may see it."""
+    return Lease(
+        hold.id,
+        ask.space,
+        ask.options[0].resources,
+        ask.holder,
+        ask.session,
+        MODE_NAMES[ask.mode],
+        ask.slots,
+        hold.fence,
+        ask.ttl,
+        hold.acquired_at,
+        hold.expires_at,
+        ask.name,
+        ask.reason,
+        ask.context,
+        now,
+    )
+
+
+def session_of(draft: Draft, actor: str) -> Session | None:
+    """The session that this actor is, while it lives."""
+    session = draft.record(actor).notes.get(SESSION)
+    return session if isinstance(session, Session) and session.expires_at > draft.now else None
+
+
+def expiry(draft: Draft, actor: str, ask: Ask) -> int:
+    """A full TTL from now; a lease never outlives the session that took it."""
+    full = draft.now + ask.ttl
+    if ask.session is None:
+        return full
+    session = session_of(draft, actor)
+    return min(full, session.expires_at) if session is not None else draft.now
+
+
+def grant(
+    draft: Draft,
+    actor: str,
+    ask: Ask,
+    option: Option,
+    ticket: str | None = None,
+    told: dict[str, object] | None = None,
+) -> Hold:
+    """Give the actor this option of what it asked for; the hold in the lease's home is handed back.
+
+    `told` is what else history should know of this grant: what it was that let it go before others.
+    """
+    fence = draft.number()
+    asked = ask.options
+    if len(ask.options) > 1:
+        ask = ask._replace(options=(option,))
+    expires_at = expiry(draft, actor, ask)
+    if ticket is not None:
+        expires_at = min(expires_at, draft.now + PICK_UP)
+    after = FOREVER if ask.quarantine else ask.grace
+    lease = keys.lease_id(fence, option.claims[0].node)
+    home: Hold | None = None
+    for claim in option.claims:
+        slots = ask.slots if claim.mode == SLOTS else 1
+        hold = Hold(lease, claim.mode, slots, actor, ask.holder, fence, draft.now, expires_at, after)
+        if home is None:
+            home = hold = hold._replace(ask=ask, ticket=ticket)
+        draft.put(claim.node, hold)
+    if home is None:
+        raise AssertionError("an option without claims")
+    _note_grant(draft, home, ask, told or {})
+    remember_request(draft, ask, home.id, asked)
+    return home
+
+
+def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object]) -> None:
+    draft.put(home.actor, Ref(home.id))
+    if WISH in draft.record(home.actor).notes:
+        draft.drop(home.actor, WISH)
+    if home.after:
+        told = {**told, "grace": ask.grace, "quarantine": ask.quarantine}
+    draft.tell(
+        "granted",
+        ask,
+        home,
+        mode=ask.mode,
+        slots=ask.slots,
+        ttl=ask.ttl,
+        expires_at=home.expires_at,
+        name=ask.name,
+        reason=ask.reason,
+        **{"waited": 0, **told},
+    )
+
+
+def remember_request(draft: Draft, ask: Ask, became: str, asked: tuple[Option, ...]) -> None:
+    """Note what the request of this id came to. `asked` has all of its options, so that a retry is recognised."""
+    if ask.request is not None:
+        until = draft.now + ask.ttl + REQUEST_MEMORY
+        draft.put(ask.request, Request(REQUEST, became, asked, until))
+
+
+def leave(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+    """Take a waiter out of every queue that it is in."""
+    for node in nodes_of(ask):
+        draft.drop(node, waiter.id)
+        draft.dirty[node] = None
+    draft.drop(waiter.actor, waiter.id)
+
+
+def waiting_for(draft: Draft, waiter: Waiter) -> Ask:
+    """What a waiter in any of its queues wants."""
+    if waiter.ask is not None:
+        return waiter.ask
+    for told in draft.record(keys.home(waiter.id)).waiters:
+        if told.id == waiter.id and told.ask is not None:
+            return told.ask
+    raise AssertionError(f"the home of {waiter.id} does not tell what it waits for")
+
+
+def settle(draft: Draft) -> None:
+    """Serve whoever can be served on the nodes where something was given up, until nothing moves."""
+    while draft.dirty:
+        node = next(iter(draft.dirty))
+        del draft.dirty[node]
+        _serve(draft, node)
+
+
+def _serve(draft: Draft, node: str) -> None:
+    for waiter in draft.record(node).waiters:
+        ask = waiting_for(draft, waiter)
+        if not _wants(draft, waiter, ask):
+            turn_away(draft, waiter, ask)
+            draft.dirty[node] = None  # somebody behind it may be next: look at this queue again
+            return
+        option = _takeable(draft, waiter, ask)
+        if option is not None:
+            _promote(draft, waiter, ask, option)
+            draft.dirty[node] = None
+            return
+        if waiter.mode == "X":
+            return  # nobody behind an exclusive waiter can overtake it here
+
+
+def turn_away(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+    """Out of the queue without having been served: its time is over, or whoever waited is gone."""
+    leave(draft, waiter, ask)
+    if waiter.deadline <= draft.now:
+        forget_request(draft, ask, "timeout")
+        draft.tell("timeout", ask, waiter=waiter.id)
+    else:
+        draft.tell("cancelled", ask, waiter=waiter.id, reason="whoever waited is gone")
+
+
+def _wants(draft: Draft, waiter: Waiter, ask: Ask) -> bool:
+    if not is_alive(draft, waiter):
+        return False
+    return ask.session is None or session_of(draft, waiter.actor) is not None
+
+
+def _takeable(draft: Draft, waiter: Waiter, ask: Ask) -> Option | None:
+    for option in ask.options:
+        for claim in option.claims:
+            if draft.record(claim.node).holds:
+                lapse(draft, claim.node)
+        if not in_the_way(draft, option, ask.slots, waiter.order):
+            return option
+    return None
+
+
+def _promote(draft: Draft, waiter: Waiter, ask: Ask, option: Option) -> None:
+    leave(draft, waiter, ask)
+    is_ours = waiter.engine == draft.engine
+    told: dict[str, object] = {"waiter": waiter.id, "waited": draft.now - waiter.since}
+    hold = grant(draft, waiter.actor, ask, option, None if is_ours else waiter.id, told)
+    if is_ours and hold.ask is not None:
+        draft.picked_up.append((waiter.id, lease_of(hold, hold.ask, draft.now)))
+
+
+def forget_request(draft: Draft, ask: Ask, became: str) -> None:
+    """Note that the request of this id came to nothing, so that a late copy of it is not served."""
+    remember_request(draft, ask, became, ask.options)

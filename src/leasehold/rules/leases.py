@@ -1,0 +1,126 @@
+"""Renew, release, update: what the holder of a lease can do with it. Pure."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.model import Lost, Refused, Released, Renewed, Updated
+from leasehold.rules.acquiring import rewrite
+from leasehold.rules.ending import finish, lapse, terms, told_at_end, why_gone
+from leasehold.rules.granting import expiry, lease_of, session_of, settle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.commands import Proof, Release, Renew, Update
+    from leasehold.model import Ask, Hold, Outcome
+    from leasehold.rules.draft import Draft
+
+CONTEXT_BYTES = 16 * 1024
+
+
+def live_lease(draft: Draft, lease: str) -> Hold | None:
+    """The hold in the lease's home, unless it has run out: then it is gone, even if nobody took it."""
+    lapse(draft, keys.home(lease))
+    settle(draft)
+    return still_held(draft, lease)
+
+
+def still_held(draft: Draft, lease: str) -> Hold | None:
+    """The same, for whoever is about to end several: nobody is served in between."""
+    node = keys.home(lease)
+    lapse(draft, node)
+    hold = draft.record(node).holds.get(lease)
+    return hold if hold is not None and not hold.closed else None
+
+
+def is_entitled(draft: Draft, hold: Hold, ask: Ask, proof: Proof) -> bool:
+    """Only the token, its session's secret or an admin may touch a lease."""
+    if proof.admin is not None or (proof.token is not None and proof.token in ask.tokens):
+        return True
+    if proof.secret is None or ask.session is None:
+        return False
+    session = session_of(draft, hold.actor)
+    return session is not None and session.secret == proof.secret
+
+
+NOT_ALLOWED = Refused(
+    "not_allowed", "token", "this is neither the lease's token nor its session's secret; only they or an admin may"
+)
+
+
+def _never_was(draft: Draft, lease: str) -> Refused | None:
+    if keys.number(lease) < draft.fence:
+        return None
+    return Refused("not_found", "lease", f"there never was a lease {lease}")
+
+
+def renew(draft: Draft, command: Renew) -> Outcome:
+    """Back to a full TTL, or `Lost`: an expired lease is never revived."""
+    hold = live_lease(draft, command.lease)
+    if hold is None:
+        return _never_was(draft, command.lease) or _lost(draft, command.lease)
+    ask = terms(draft, hold)
+    if not is_entitled(draft, hold, ask, command.proof):
+        return NOT_ALLOWED
+    hold, ask = renewed(draft, hold, ask, command.ttl)
+    draft.tell("renewed", ask, hold, expires_at=hold.expires_at)
+    return Renewed(lease_of(hold, ask, draft.now))
+
+
+def renewed(draft: Draft, hold: Hold, ask: Ask, ttl: int | None = None) -> tuple[Hold, Ask]:
+    """The lease with its clock set back."""
+    if ttl is not None:
+        ask = ask._replace(ttl=ttl)
+    return rewrite(draft, hold, ask, expiry(draft, hold.actor, ask)), ask
+
+
+def _lost(draft: Draft, lease: str) -> Lost:
+    return Lost(lease, why_gone(draft, lease))
+
+
+def release(draft: Draft, command: Release) -> Outcome:
+    """Give back exactly this lease; a second time it is no longer there."""
+    hold = live_lease(draft, command.lease)
+    if hold is None:
+        return _never_was(draft, command.lease) or Released(
+            command.lease, released=False, reason=why_gone(draft, command.lease)
+        )
+    ask = terms(draft, hold)
+    if not is_entitled(draft, hold, ask, command.proof):
+        return NOT_ALLOWED
+    give_back(draft, hold, ask, command.status, command.error)
+    settle(draft)
+    return Released(command.lease, released=True, reason=command.status, resources=ask.options[0].resources)
+
+
+def give_back(draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None) -> None:
+    """A clean end, with its outcome in the history."""
+    draft.tell("released", ask, hold, status=status, error=error, **told_at_end(hold, ask))
+    finish(draft, hold, ask)
+
+
+def update(draft: Draft, command: Update) -> Outcome:
+    """Replace the context, or merge into it, while the lease is held."""
+    hold = live_lease(draft, command.lease)
+    if hold is None:
+        return _never_was(draft, command.lease) or _lost(draft, command.lease)
+    ask = terms(draft, hold)
+    if not is_entitled(draft, hold, ask, command.proof):
+        return NOT_ALLOWED
+    context = _merged(ask.context, command.context) if command.merge else command.context
+    if context is None:
+        return Refused("invalid", "context", "merge=True needs an object on both sides: the context held is not one")
+    if len(context.encode()) > CONTEXT_BYTES:
+        return Refused("invalid", "context", f"after merging it is longer than {CONTEXT_BYTES} bytes of JSON")
+    ask = ask._replace(context=context)
+    hold = rewrite(draft, hold, ask, hold.expires_at)
+    draft.tell("updated", ask, hold, context=context)
+    return Updated(lease_of(hold, ask, draft.now))
+
+
+def _merged(old: str | None, new: str) -> str | None:
+    import json  # noqa: PLC0415 (only who merges pays for it)
+
+    ours, theirs = json.loads(old or "{}"), json.loads(new)
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return None
+    return json.dumps({**ours, **theirs}, ensure_ascii=False, separators=(",", ":"))

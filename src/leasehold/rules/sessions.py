@@ -1,0 +1,137 @@
+"""Sessions: the life of one agent run, and what ends with it. Pure."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.model import Event, Lost, Ref, Refused, Session, SessionEnded, SessionRenewed, SessionStarted
+from leasehold.rules.ending import end_uncleanly, terms, told_at_end
+from leasehold.rules.granting import (
+    SESSION,
+    WISH,
+    forget_request,
+    lease_of,
+    leave,
+    session_of,
+    settle,
+    waiting_for,
+)
+from leasehold.rules.leases import NOT_ALLOWED, give_back, live_lease, renewed, still_held
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.commands import EndSession, Proof, RenewSession, StartSession
+    from leasehold.model import Outcome
+    from leasehold.rules.draft import Draft
+
+
+def start(draft: Draft, command: StartSession) -> Outcome:
+    """Begin a session; its id must be new."""
+    known = draft.record(command.actor).notes.get(SESSION)
+    if isinstance(known, Session):
+        if session_of(draft, command.actor) is not None:
+            return Refused("conflict", "session", "a session of this id is alive; take another id or end it first")
+        end_lapsed(draft, command.actor)
+    session = Session(
+        SESSION,
+        command.space,
+        command.session,
+        command.holder,
+        command.secret,
+        command.name,
+        command.ttl,
+        draft.now,
+        draft.now + command.ttl,
+    )
+    draft.put(command.actor, session)
+    _tell(draft, "session_started", session, ttl=session.ttl)
+    return SessionStarted(session._replace(secret=""), "")
+
+
+def _tell(draft: Draft, kind: str, session: Session, **detail: object) -> None:
+    detail["name"] = session.name
+    draft.events.append(Event(kind, draft.now, session.space, (), session.holder, session.session, None, 0, detail))
+
+
+def _may(session: Session, proof: Proof) -> bool:
+    return proof.admin is not None or proof.secret == session.secret
+
+
+def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
+    """The session and all of its leases get a full TTL again, in one transaction."""
+    session = session_of(draft, command.actor)
+    if session is None:
+        end_lapsed(draft, command.actor)
+        return Lost("", "expired: this session has ended; start a new one")
+    if not _may(session, command.proof):
+        return NOT_ALLOWED
+    session = session._replace(expires_at=draft.now + session.ttl)
+    draft.put(command.actor, session)
+    leases = []
+    for id_ in _refs(draft, command.actor, "l"):
+        hold = live_lease(draft, id_)
+        if hold is not None:
+            hold, ask = renewed(draft, hold, terms(draft, hold))
+            leases.append(lease_of(hold, ask, draft.now))
+    _tell(draft, "renewed", session, leases={lease.id: lease.expires_at for lease in leases})
+    return SessionRenewed(session._replace(secret=""), tuple(leases))
+
+
+def _refs(draft: Draft, actor: str, letter: str) -> list[str]:
+    ids = [note.id for note in draft.record(actor).notes.values() if isinstance(note, Ref)]
+    ids = [id_ for id_ in ids if id_.startswith(letter)]
+    draft.require([keys.home(id_) for id_ in ids])
+    return ids
+
+
+def end(draft: Draft, command: EndSession) -> Outcome:
+    """Release everything, leave every queue, and be gone."""
+    session = session_of(draft, command.actor)
+    if session is None:
+        end_lapsed(draft, command.actor)
+        return SessionEnded(command.session, ended=False, released=())
+    if not _may(session, command.proof):
+        return NOT_ALLOWED
+    released: list[str] = []
+    _leave_queues(draft, command.actor, "ended")  # first: what it gives back must not be given to itself
+    for id_ in _refs(draft, command.actor, "l"):
+        hold = still_held(draft, id_)
+        if hold is not None:
+            ask = terms(draft, hold)
+            give_back(draft, hold, ask, "cancelled", "its session ended")
+            released.extend(ask.options[0].resources)
+    _close(draft, session, command.actor, "ended")
+    return SessionEnded(command.session, ended=True, released=tuple(released))
+
+
+def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
+    for id_ in _refs(draft, actor, "w"):
+        for waiter in draft.record(keys.home(id_)).waiters:
+            if waiter.id == id_:
+                ask = waiting_for(draft, waiter)
+                leave(draft, waiter, ask)
+                forget_request(draft, ask, "timeout")
+                draft.tell("cancelled", ask, waiter=id_, reason=f"its session {reason}")
+
+
+def _close(draft: Draft, session: Session, actor: str, reason: str) -> None:
+    """The session itself is gone; whoever can be served by what it left is."""
+    if WISH in draft.record(actor).notes:
+        draft.drop(actor, WISH)
+    draft.drop(actor, SESSION)
+    _tell(draft, "session_ended", session, reason=reason)
+    settle(draft)
+
+
+def end_lapsed(draft: Draft, actor: str) -> None:
+    """A session whose heartbeat did not come is over, and so is everything it holds."""
+    session = draft.record(actor).notes.get(SESSION)
+    if not isinstance(session, Session) or session.expires_at > draft.now:
+        return
+    _leave_queues(draft, actor, "expired")
+    for id_ in _refs(draft, actor, "l"):
+        hold = still_held(draft, id_)
+        if hold is not None:  # cannot be: a lease never outlives its session; but nothing may stay behind
+            ask = terms(draft, hold)
+            draft.tell("expired", ask, hold, expired_at=session.expires_at, **told_at_end(hold, ask))
+            end_uncleanly(draft, hold, ask, "expired with its session", session.expires_at)
+    _close(draft, session, actor, "expired")

@@ -1,0 +1,85 @@
+"""What a refusal tells: who is in the way, doing what, since when, until when, and how long the queue is. Pure."""
+
+from __future__ import annotations
+
+from leasehold.keys import home
+from leasehold.model import FOREVER, SECOND, Blocker, Held
+from leasehold.rules.conflicts import holds_in_the_way, queue_at, waiters_in_the_way
+from leasehold.rules.ending import terms
+from leasehold.rules.granting import MODE_NAMES, waiting_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.model import Ask, Hold, Waiter
+    from leasehold.rules.draft import Draft
+
+BLOCKERS_TOLD = 8
+"""A refusal names at most this many."""
+RETRY_AT_MOST = 30 * SECOND
+"""A lease may be released long before it expires, so nobody is told to stay away longer than this."""
+
+
+def held(draft: Draft, ask: Ask, order: tuple[int, int]) -> Held:
+    """The refusal of a request that is not granted now."""
+    blockers = blockers_of(draft, ask, order)
+    first_end = min((each.until for each in blockers if each.state != "waiting"), default=draft.now + RETRY_AT_MOST)
+    resources = tuple(name for option in ask.options for name in option.resources)
+    retry_after = max(0, min(first_end - draft.now, RETRY_AT_MOST))
+    return Held(resources, blockers, queue_at(draft, ask, order), retry_after)
+
+
+def blockers_of(draft: Draft, ask: Ask, order: tuple[int, int]) -> tuple[Blocker, ...]:
+    """Who is in the way of any option, each lease and waiter once, the first few of them."""
+    told: dict[str, Blocker] = {}
+    for option in ask.options:
+        for claim in option.claims:
+            for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots):
+                if hold.id not in told:
+                    told[hold.id] = by_hold(draft, hold)
+                if len(told) >= BLOCKERS_TOLD:
+                    return tuple(told.values())
+    for option in ask.options:
+        for claim in option.claims:
+            for waiter in waiters_in_the_way(draft, claim.node, claim.mode, ask.slots, order, BLOCKERS_TOLD):
+                if waiter.id not in told:
+                    told[waiter.id] = _by_waiter(draft, waiter)
+                if len(told) >= BLOCKERS_TOLD:
+                    return tuple(told.values())
+    return tuple(told.values())
+
+
+def by_hold(draft: Draft, hold: Hold) -> Blocker:
+    """A lease that is in the way, or what is left of it."""
+    ask = terms(draft, hold)
+    state = "held" if not hold.closed else "quarantined" if hold.expires_at == FOREVER else "grace"
+    return Blocker(
+        ask.options[0].resources[0],
+        hold.holder,
+        state,
+        MODE_NAMES[ask.mode],
+        ask.name,
+        ask.reason,
+        hold.acquired_at,
+        hold.expires_at,
+        hold.fence,
+        hold.id,
+        draft.now,
+    )
+
+
+def _by_waiter(draft: Draft, waiter: Waiter) -> Blocker:
+    draft.require([home(waiter.id)])
+    ask = waiting_for(draft, waiter)
+    return Blocker(
+        ask.options[0].resources[0],
+        waiter.holder,
+        "waiting",
+        MODE_NAMES[ask.mode],
+        ask.name,
+        ask.reason,
+        waiter.since,
+        waiter.deadline,
+        0,
+        waiter.id,
+        draft.now,
+    )

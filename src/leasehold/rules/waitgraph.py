@@ -1,0 +1,144 @@
+"""From records to the wait-for graph: who waits for whom, as the store has it at this moment. Pure."""
+
+from __future__ import annotations
+
+from leasehold.deadlock import Need, find_cycle
+from leasehold.keys import home
+from leasehold.model import FOREVER, SLOTS, Ref, Session, Wish
+from leasehold.noun import Noun
+from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of, place_in
+from leasehold.rules.granting import SESSION, WISH
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leasehold.deadlock import Choice, Wait
+    from leasehold.model import Ask, Claim, Option, Waiter
+    from leasehold.rules.draft import Draft
+
+LAST = (FOREVER, FOREVER)
+"""The order of somebody who is in no queue: behind everybody."""
+
+
+def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) -> tuple[str, ...] | None:
+    """The cycle (holder, resource, holder, resource, …) that this request would close by waiting."""
+    if not _is_entangled(draft, actor) and not _overtakes(draft, ask, order):
+        return None
+    graph = _Graph(draft, actor, ask, order)
+    cycle = find_cycle(actor, graph.waits_of)
+    if cycle is None:
+        return None
+    return tuple(graph.names[each] if place % 2 == 0 else each for place, each in enumerate(cycle))
+
+
+def _is_entangled(draft: Draft, actor: str) -> bool:
+    """Nobody can wait for an actor that neither holds nor waits: it cannot be part of a cycle."""
+    return any(isinstance(note, Ref) for note in draft.record(actor).notes.values())
+
+
+def _overtakes(draft: Draft, ask: Ask, order: tuple[int, int]) -> bool:
+    """Whether somebody who waits already would have to wait for this request as well."""
+    queues = (draft.record(node).waiters for node in nodes_of(ask))
+    return any(queue and queue[-1].order > order for queue in queues)
+
+
+class _Rival(Noun):
+    """A hold, or a place in the queue, that somebody else would have to give up."""
+
+    actor: str
+    holder: str
+    mode: str
+    slots: int
+
+
+class _Graph:
+    """The waits of every actor, with one more that is only being considered."""
+
+    def __init__(self, draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) -> None:
+        self.draft = draft
+        self.actor = actor
+        self.ask = ask
+        self.order = order
+        self.names: dict[str, str] = {actor: ask.holder}
+
+    def waits_of(self, actor: str) -> list[Wait]:
+        """What this actor waits for and does not get; nothing, if its session is over."""
+        if not self._lives(actor):
+            return []
+        waits = [self._wait(waiter, ask) for waiter, ask in self._waiters(actor)]
+        wish = self.draft.record(actor).notes.get(WISH)
+        if actor == self.actor:
+            waits.append(self._choices(actor, self.ask.options, self.ask.slots, self.order))
+        elif isinstance(wish, Wish) and wish.until > self.draft.now:
+            waits.append(self._choices(actor, wish.options, wish.slots, LAST))
+        return [wait for wait in waits if all(wait)]
+
+    def _lives(self, actor: str) -> bool:
+        session = self.draft.record(actor).notes.get(SESSION)
+        return not isinstance(session, Session) or session.expires_at > self.draft.now
+
+    def _waiters(self, actor: str) -> list[tuple[Waiter, Ask]]:
+        ids = [note.id for note in self.draft.record(actor).notes.values() if isinstance(note, Ref)]
+        ids = [id_ for id_ in ids if id_.startswith("w")]
+        self.draft.require([home(id_) for id_ in ids])
+        return [
+            (waiter, waiter.ask)
+            for id_ in ids
+            for waiter in self.draft.record(home(id_)).waiters
+            if waiter.id == id_ and waiter.ask is not None and is_alive(self.draft, waiter)
+        ]
+
+    def _wait(self, waiter: Waiter, ask: Ask) -> Wait:
+        return self._choices(waiter.actor, ask.options, ask.slots, waiter.order)
+
+    def _choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, int]) -> Wait:
+        self.draft.require([claim.node for option in options for claim in option.claims])
+        return tuple(self._choice(actor, option, slots, order) for option in options)
+
+    def _choice(self, actor: str, option: Option, slots: int, order: tuple[int, int]) -> Choice:
+        return tuple(
+            need
+            for claim in option.claims
+            for need in self._needs(actor, option.resources[claim.of], claim, slots, order)
+        )
+
+    def _needs(
+        self, actor: str, resource: str, claim: Claim, slots: int, order: tuple[int, int]
+    ) -> Iterable[Need]:
+        """Who would have to give way; whoever asks does not wait for itself, nor for a closed resource's ghost."""
+        counted: list[_Rival] = []
+        others: list[_Rival] = []
+        for rival in (*self._rivals(claim, order), *self._newcomer_ahead(claim, order)):
+            is_counted = claim.mode == rival.mode == SLOTS and rival.slots == slots
+            (counted if is_counted else others).append(rival)
+        yield from self._need(actor, resource, others, len(others))
+        yield from self._need(actor, resource, counted, len(counted) - slots + 1)
+
+    def _need(self, actor: str, resource: str, rivals: list[_Rival], enough: int) -> Iterable[Need]:
+        others = [rival for rival in rivals if rival.actor != actor]
+        self.names.update((rival.actor, rival.holder) for rival in others)
+        if others and enough > 0:
+            yield Need(resource, tuple(rival.actor for rival in others), min(enough, len(others)))
+
+    def _rivals(self, claim: Claim, order: tuple[int, int]) -> Iterable[_Rival]:
+        """Whoever has this node, or is to be given it before, in a mode that does not go together with the claim's."""
+        record = self.draft.record(claim.node)
+        for hold in record.holds.values():
+            if hold.expires_at > self.draft.now and not hold.closed and not compatible(claim.mode, hold.mode):
+                yield _Rival(hold.actor, hold.holder, hold.mode, hold.slots)
+        for waiter in record.waiters[: place_in(record.waiters, order)]:
+            if not compatible(claim.mode, waiter.mode) and is_alive(self.draft, waiter):
+                yield _Rival(waiter.actor, waiter.holder, waiter.mode, waiter.slots)
+
+    def _newcomer_ahead(self, claim: Claim, order: tuple[int, int]) -> list[_Rival]:
+        """The request that is being considered, where its priority would put it before an older waiter.
+
+        Who only polls is not held up by it yet: if that goes on, the next poll will be the one that closes the cycle.
+        """
+        if order <= self.order or order == LAST:
+            return []
+        mode = modes_of(self.ask).get(claim.node)
+        if mode is None or compatible(claim.mode, mode):
+            return []
+        return [_Rival(self.actor, self.ask.holder, mode, self.ask.slots)]

@@ -1,0 +1,172 @@
+"""What engines ask on behalf of those who wait: how does it stand, I give up, we are alive, what lapsed. Pure."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.model import SECOND, Cancelled, Done, End, Granted, Presence, Receipt, Request, TimedOut, Wish
+from leasehold.rules.acquiring import freshen, queued, rewrite
+from leasehold.rules.conflicts import PRESENCE
+from leasehold.rules.ending import lapse, terms
+from leasehold.rules.granting import (
+    REQUEST,
+    REQUEST_MEMORY,
+    expiry,
+    forget_request,
+    lease_of,
+    leave,
+    settle,
+    turn_away,
+    waiting_for,
+)
+from leasehold.rules.leases import give_back
+from leasehold.rules.sessions import end_lapsed
+from leasehold.rules.telling import held
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.commands import Beat, Cancel, Check, Sweep
+    from leasehold.model import Ask, Hold, Outcome, Waiter
+    from leasehold.rules.draft import Draft
+
+CANCELLED_MEMORY = 24 * 3600 * SECOND
+"""How long a cancelled request_id is remembered, so that no delayed copy of it is granted."""
+
+
+def check(draft: Draft, command: Check) -> Outcome:
+    """How a wait stands: granted (and picked up now), over, or still in the queue; `Done` if its place is gone."""
+    waiter = _find(draft, command.waiter)
+    if waiter is not None and waiter.ask is not None and waiter.engine == draft.engine:
+        if waiter.deadline <= draft.now:
+            return _time_out(draft, waiter, waiter.ask)
+    freshen(draft, command.ask)
+    for id_, lease in draft.picked_up:
+        if id_ == command.waiter:
+            return Granted(lease, "", fresh=True)
+    promised = _promised(draft, command.waiter, command.ask)
+    if promised is not None:
+        ask = terms(draft, promised)
+        hold = rewrite(draft, promised, ask, expiry(draft, promised.actor, ask))
+        draft.tell("renewed", ask, hold, expires_at=hold.expires_at, waiter=command.waiter)
+        return Granted(lease_of(hold, ask, draft.now), "", fresh=True)
+    waiter = _find(draft, command.waiter)
+    if waiter is None or waiter.ask is None or waiter.engine != draft.engine:
+        return Done((command.waiter,))  # dropped, or its caller asked again elsewhere
+    return _serve_or_stay(draft, command)
+
+
+def _serve_or_stay(draft: Draft, command: Check) -> Outcome:
+    """Nobody may have told this queue that it can move: look for oneself."""
+    draft.dirty.update(dict.fromkeys(claim.node for option in command.ask.options for claim in option.claims))
+    settle(draft)
+    for id_, lease in draft.picked_up:
+        if id_ == command.waiter:
+            return Granted(lease, "", fresh=True)
+    waiter = _find(draft, command.waiter)
+    return queued(draft, waiter, command.ask) if waiter is not None else Done((command.waiter,))
+
+
+def _time_out(draft: Draft, waiter: Waiter, ask: Ask) -> TimedOut:
+    answer = held(draft, ask, waiter.order)
+    leave(draft, waiter, ask)
+    forget_request(draft, ask, "timeout")
+    draft.tell("timeout", ask, waiter=waiter.id)
+    settle(draft)
+    return TimedOut(*answer)
+
+
+def _find(draft: Draft, waiter: str) -> Waiter | None:
+    return next((each for each in draft.record(keys.home(waiter)).waiters if each.id == waiter), None)
+
+
+def _promised(draft: Draft, waiter: str, ask: Ask) -> Hold | None:
+    for option in ask.options:
+        for hold in draft.record(option.claims[0].node).holds.values():
+            if hold.ticket == waiter and not hold.closed:
+                return hold
+    return None
+
+
+def cancel(draft: Draft, command: Cancel) -> Outcome:
+    """Withdraw a request: out of the queue, or the lease given back; never granted later."""
+    was = "unknown"
+    became = command.waiter
+    if command.request is not None:
+        known = draft.record(command.request).notes.get(REQUEST)
+        became = known.became if isinstance(known, Request) else became
+    if became is not None and keys.is_waiter_id(became):
+        was = _cancel_wait(draft, became)
+    elif became is not None and keys.is_lease_id(became):
+        was = _cancel_lease(draft, became, command.request)
+    if command.request is not None:
+        draft.put(command.request, Request(REQUEST, None, (), draft.now + CANCELLED_MEMORY))
+    settle(draft)
+    return Cancelled(was)
+
+
+def _cancel_wait(draft: Draft, waiter_id: str) -> str:
+    waiter = _find(draft, waiter_id)
+    if waiter is not None:
+        ask = waiting_for(draft, waiter)
+        leave(draft, waiter, ask)
+        draft.tell("cancelled", ask, waiter=waiter_id)
+        return "waiting"
+    return "unknown"
+
+
+def _cancel_lease(draft: Draft, lease: str, request: str | None) -> str:
+    node = keys.home(lease)
+    lapse(draft, node)
+    hold = draft.record(node).holds.get(lease)
+    if hold is None or hold.closed or terms(draft, hold).request != request:
+        return "unknown"  # or only extended by this request: it was there before, and stays
+    give_back(draft, hold, terms(draft, hold), "cancelled", "the request was cancelled")
+    return "granted"
+
+
+def beat(draft: Draft, command: Beat) -> Outcome:
+    """The engine's waiters are alive for another while, or it has none left."""
+    if command.life is not None:
+        draft.put(command.engine, Presence(PRESENCE, draft.now + command.life))
+    elif PRESENCE in draft.record(command.engine).notes:
+        draft.drop(command.engine, PRESENCE)
+    return Done()
+
+
+def sweep(draft: Draft, command: Sweep) -> Outcome:
+    """What has lapsed in these records goes; who can be served is."""
+    draft.require(list(command.keys))
+    for key in command.keys:
+        if key.startswith("n"):
+            lapse(draft, key)
+            _turn_away_overdue(draft, key)
+            draft.dirty[key] = None
+        elif key.startswith("a"):
+            end_lapsed(draft, key)
+        _drop_old_notes(draft, key)
+    settle(draft)
+    return Done()
+
+
+def _turn_away_overdue(draft: Draft, node: str) -> None:
+    """Whoever waited long enough leaves, also from behind somebody who is still waiting."""
+    for waiter in draft.record(node).waiters:
+        if waiter.deadline <= draft.now and waiter.ask is not None:
+            turn_away(draft, waiter, waiter.ask)
+
+
+def _drop_old_notes(draft: Draft, key: str) -> None:
+    for note in tuple(draft.record(key).notes.values()):
+        if isinstance(note, End | Wish | Request | Presence | Receipt) and note.until <= draft.now:
+            if isinstance(note, Request) and _is_in_use(draft, note):
+                draft.put(key, note._replace(until=draft.now + REQUEST_MEMORY))
+            else:
+                draft.drop(key, note.id)
+
+
+def _is_in_use(draft: Draft, request: Request) -> bool:
+    """A request_id is not forgotten while its lease or its wait lives."""
+    became = request.became
+    if became is None or not (keys.is_lease_id(became) or keys.is_waiter_id(became)):
+        return False
+    record = draft.record(keys.home(became))
+    return became in record.holds or any(waiter.id == became for waiter in record.waiters)
