@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 TTL_LEAST = 10_000
+DAYS = 10_000 * 86_400
 WAIT_MOST = 24 * 3600 * SECOND
 GRACE_MOST = 60 * SECOND
 RESOURCES_MOST = 64
@@ -169,10 +170,13 @@ def ttl(value: object, settings: Settings) -> int:
 
 
 def _duration(value: object, field: str, least: int, most: int) -> int:
-    try:
-        duration = durations.parse(value)
-    except durations.BadDuration as error:
-        raise InvalidInput(field, str(error)) from None
+    if type(value) is int and 0 <= value <= DAYS:  # the usual case, without a detour
+        duration = value * SECOND
+    else:
+        try:
+            duration = durations.parse(value)
+        except durations.BadDuration as error:
+            raise InvalidInput(field, str(error)) from None
     if not least <= duration <= most:
         allowed = f"{durations.format(least)} to {durations.format(most)}"
         raise InvalidInput(field, f"must be {allowed}, not {durations.format(duration)}")

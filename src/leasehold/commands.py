@@ -72,6 +72,19 @@ class Cancel(Noun):
     waiter: str | None = None
 
 
+class GiveUp(Noun):
+    """Whoever asked with this token is gone: its place in a queue, or its lease, goes too.
+
+    Unless the same was asked for again, with another token (a retry, a re-entrant acquire): then only the token goes.
+    """
+
+    id: str
+    """Of the waiter, or of the lease."""
+    token: str
+    request: str | None = None
+    """Key of the request record, if there is one: it knows the lease that became of the waiter."""
+
+
 class StartSession(Noun):
     """Begin the life of an agent run."""
 
@@ -154,6 +167,7 @@ if TYPE_CHECKING:
         | Release
         | Update
         | Cancel
+        | GiveUp
         | StartSession
         | RenewSession
         | EndSession

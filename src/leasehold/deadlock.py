@@ -33,15 +33,16 @@ if TYPE_CHECKING:
     WaitsOf: TypeAlias = Callable[[str], Sequence[Wait]]
 
 
-def find_cycle(actor: str, waits_of: WaitsOf) -> tuple[str, ...] | None:
+def find_cycle(actor: str, waits_of: WaitsOf, wait: Wait | None = None) -> tuple[str, ...] | None:
     """The shortest cycle through `actor`, as actor, resource, actor, resource, …; None if it can go on some day.
 
     None also when it merely waits for others who are deadlocked among themselves: that cycle has had its
-    victim, and a second one would help nobody.
+    victim, and a second one would help nobody. With `wait`, one of the actor's waits, only cycles that begin
+    with it count: a request is no victim for the sake of another one of the same actor.
     """
     graph = _reachable(actor, waits_of)
     live = _live(graph)
-    return None if actor in live else _shortest_way_back(actor, graph, live)
+    return None if actor in live else _shortest_way_back(actor, graph, live, graph[actor] if wait is None else [wait])
 
 
 def _reachable(actor: str, waits_of: WaitsOf) -> dict[str, Sequence[Wait]]:
@@ -78,12 +79,15 @@ def _is_met(need: Need, live: set[str]) -> bool:
     return sum(1 for blocker in need.blockers if blocker in live) >= need.enough
 
 
-def _shortest_way_back(actor: str, graph: dict[str, Sequence[Wait]], live: set[str]) -> tuple[str, ...] | None:
+def _shortest_way_back(
+    actor: str, graph: dict[str, Sequence[Wait]], live: set[str], first: Sequence[Wait]
+) -> tuple[str, ...] | None:
     paths: dict[str, tuple[str, ...]] = {actor: (actor,)}
     frontier = [actor]
     while frontier:
         here = frontier.pop(0)
-        for need in _needs(wait for wait in graph[here] if not _can_come_about(wait, live)):
+        waits = first if here == actor else graph[here]
+        for need in _needs(wait for wait in waits if not _can_come_about(wait, live)):
             if _is_met(need, live):
                 continue
             for blocker in need.blockers:

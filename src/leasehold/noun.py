@@ -1,36 +1,84 @@
 """The frozen noun that every model type is made of; it must stay cheap to import.
 
-``typing.NamedTuple`` costs 10 ms of a fresh interpreter's 10 ms start-up, because ``typing`` brings
-``re`` and ``enum`` along, and a one-shot ``leasehold acquire`` pays that on every call. Type checkers
-see the real ``NamedTuple``; at run time the same class comes from ``collections``, which SQLite's
-binding imports anyway (docs/adr/0004).
+``typing.NamedTuple`` costs 10 ms of a fresh interpreter's 10 ms start-up, because ``typing`` brings ``re`` and
+``enum`` along, and ``collections.namedtuple`` compiles a constructor for each type, used or not. A one-shot
+``leasehold acquire`` pays that on every call. So type checkers see the real ``NamedTuple``; at run time it is
+the same thing, a tuple with named fields, whose constructor is compiled when its first instance is made
+(docs/adr/0004).
 """
 
-from __future__ import annotations
+# Type checkers see NamedTuple:
+# ruff: noqa: ANN001, ANN002, ANN003, ANN202, ANN204, ANN206
 
-from collections import namedtuple
+from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple as Noun
 else:
+    try:
+        from _collections import _tuplegetter
+    except ImportError:  # a Python whose named tuples are not written in C
+        from operator import itemgetter
+
+        def _tuplegetter(index, doc):
+            return property(itemgetter(index), doc=doc)
+
+    _new_tuple = tuple.__new__
+
+    def _constructor(noun):
+        """What `noun(…)` runs: compiled, because nothing else is as fast."""
+        fields = ", ".join(noun._fields)
+        new = eval(  # noqa: S307 (the words are the fields of our own classes)
+            f"lambda cls, {fields}: new_tuple(cls, ({fields},))", {"new_tuple": _new_tuple}
+        )
+        new.__defaults__ = tuple(noun._field_defaults.values())
+        new.__name__, new.__qualname__ = "__new__", f"{noun.__qualname__}.__new__"
+        return new
+
+    def _first_new(cls, *args, **kwargs):
+        """Stands in for the constructor until the first instance is made."""
+        cls.__new__ = staticmethod(new := _constructor(cls))
+        return new(cls, *args, **kwargs)
 
     class _NounType(type):
-        """Builds a named tuple from the annotations of a class body."""
+        """Builds a tuple with named fields from the annotations of a class body."""
 
-        def __new__(mcls, name, bases, body):  # noqa: ANN001, ANN204 (type checkers see NamedTuple)
+        def __new__(mcls, name, bases, body):
             if not bases:
-                return super().__new__(mcls, name, bases, body)
-            fields = list(body.get("__annotations__", ()))
-            defaults = [body[field] for field in fields if field in body]
-            noun = namedtuple(name, fields, defaults=defaults, module=body["__module__"])  # noqa: PYI024
-            for key, value in body.items():
-                if key not in fields and key not in ("__annotations__", "__module__", "__qualname__"):
-                    setattr(noun, key, value)
-            return noun
+                return type.__new__(mcls, name, (tuple,), body)
+            fields = tuple(body.get("__annotations__", ()))
+            body["_fields"] = body["__match_args__"] = fields
+            body["_field_defaults"] = {field: body[field] for field in fields if field in body}
+            body.update((field, _tuplegetter(index, field)) for index, field in enumerate(fields))
+            body["__new__"] = _first_new
+            body["__slots__"] = ()
+            return type.__new__(mcls, name, bases, body)
 
     class Noun(metaclass=_NounType):
         """Base of the model's types: ``class Point(Noun): x: int``."""
+
+        __slots__ = ()
+
+        @classmethod
+        def _make(cls, values):
+            return cls(*values)
+
+        def _replace(self, /, **changes):
+            new = _new_tuple(type(self), map(changes.pop, self._fields, self))
+            if changes:
+                raise TypeError(f"{type(self).__name__} has no field {', '.join(changes)}")
+            return new
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def __repr__(self):
+            told = ", ".join(f"{field}={value!r}" for field, value in zip(self._fields, self, strict=True))
+            return f"{type(self).__name__}({told})"
+
+        def __getnewargs__(self):
+            return tuple(self)
 
 
 __all__ = ["Noun"]

@@ -80,6 +80,7 @@ def _load_rare_rules() -> None:
             c.Clear: admin.clear,
             c.Check: waiting.check,
             c.Cancel: waiting.cancel,
+            c.GiveUp: waiting.give_up,
             c.Beat: waiting.beat,
             c.Sweep: waiting.sweep,
         }
@@ -94,6 +95,8 @@ def keys_of(command: c.Command) -> list[str]:
         return _keys_of_acquire(command)
     if isinstance(command, c.Renew | c.Release | c.Update):
         return ["n" + command.lease.rpartition("-")[2]]
+    if isinstance(command, c.GiveUp):
+        return ["n" + command.id.rpartition("-")[2]]
     if isinstance(command, c.Sweep):
         return list(command.keys)
     if isinstance(command, c.Check):

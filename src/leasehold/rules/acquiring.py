@@ -156,6 +156,7 @@ def _again(draft: Draft, home: Hold, ask: Ask, *, extend: bool = True) -> Grante
     known = known._replace(tokens=(known.tokens + new)[:1] + (known.tokens + new)[1:][-(TOKENS_KEPT - 1) :])
     if extend:
         known = known._replace(ttl=ask.ttl)
+    extend = extend or home.ticket is not None  # promised to a wait of this very request: picked up now
     home = rewrite(draft, home, known, expiry(draft, home.actor, known) if extend else home.expires_at)
     if extend:
         draft.tell("renewed", known, home, expires_at=home.expires_at)

@@ -69,7 +69,7 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
     leases = []
     for id_ in _refs(draft, command.actor, "l"):
         hold = live_lease(draft, id_)
-        if hold is not None:
+        if hold is not None and hold.ticket is None:  # what is only promised yet gets its full TTL when it is picked up
             hold, ask = renewed(draft, hold, terms(draft, hold))
             leases.append(lease_of(hold, ask, draft.now))
     _tell(draft, "renewed", session, leases={lease.id: lease.expires_at for lease in leases})

@@ -26,7 +26,7 @@ def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) 
     if not _is_entangled(draft, actor) and not _overtakes(draft, ask, order):
         return None
     graph = _Graph(draft, actor, ask, order)
-    cycle = find_cycle(actor, graph.waits_of)
+    cycle = find_cycle(actor, graph.waits_of, graph.wanted())
     if cycle is None:
         return None
     return tuple(graph.names[each] if place % 2 == 0 else each for place, each in enumerate(cycle))
@@ -69,10 +69,14 @@ class _Graph:
         waits = [self._wait(waiter, ask) for waiter, ask in self._waiters(actor)]
         wish = self.draft.record(actor).notes.get(WISH)
         if actor == self.actor:
-            waits.append(self._choices(actor, self.ask.options, self.ask.slots, self.order))
+            waits.append(self.wanted())
         elif isinstance(wish, Wish) and wish.until > self.draft.now:
             waits.append(self._choices(actor, wish.options, wish.slots, LAST))
         return [wait for wait in waits if all(wait)]
+
+    def wanted(self) -> Wait:
+        """What is being considered, as a wait."""
+        return self._choices(self.actor, self.ask.options, self.ask.slots, self.order)
 
     def _lives(self, actor: str) -> bool:
         session = self.draft.record(actor).notes.get(SESSION)
@@ -103,9 +107,7 @@ class _Graph:
             for need in self._needs(actor, option.resources[claim.of], claim, slots, order)
         )
 
-    def _needs(
-        self, actor: str, resource: str, claim: Claim, slots: int, order: tuple[int, int]
-    ) -> Iterable[Need]:
+    def _needs(self, actor: str, resource: str, claim: Claim, slots: int, order: tuple[int, int]) -> Iterable[Need]:
         """Who would have to give way; whoever asks does not wait for itself, nor for a closed resource's ghost."""
         counted: list[_Rival] = []
         others: list[_Rival] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold import keys
-from leasehold.model import SECOND, Cancelled, Done, End, Granted, Presence, Receipt, Request, TimedOut, Wish
+from leasehold.model import SECOND, Cancelled, Done, End, Granted, Hold, Presence, Receipt, Request, TimedOut, Wish
 from leasehold.rules.acquiring import freshen, queued, rewrite
 from leasehold.rules.conflicts import PRESENCE
 from leasehold.rules.ending import lapse, terms
@@ -18,14 +18,14 @@ from leasehold.rules.granting import (
     turn_away,
     waiting_for,
 )
-from leasehold.rules.leases import give_back
+from leasehold.rules.leases import give_back, live_lease
 from leasehold.rules.sessions import end_lapsed
 from leasehold.rules.telling import held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.commands import Beat, Cancel, Check, Sweep
-    from leasehold.model import Ask, Hold, Outcome, Waiter
+    from leasehold.commands import Beat, Cancel, Check, GiveUp, Sweep
+    from leasehold.model import Ask, Outcome, Waiter
     from leasehold.rules.draft import Draft
 
 CANCELLED_MEMORY = 24 * 3600 * SECOND
@@ -35,9 +35,9 @@ CANCELLED_MEMORY = 24 * 3600 * SECOND
 def check(draft: Draft, command: Check) -> Outcome:
     """How a wait stands: granted (and picked up now), over, or still in the queue; `Done` if its place is gone."""
     waiter = _find(draft, command.waiter)
-    if waiter is not None and waiter.ask is not None and waiter.engine == draft.engine:
-        if waiter.deadline <= draft.now:
-            return _time_out(draft, waiter, waiter.ask)
+    is_ours = waiter is not None and waiter.engine == draft.engine
+    if waiter is not None and waiter.ask is not None and is_ours and waiter.deadline <= draft.now:
+        return _time_out(draft, waiter, waiter.ask)
     freshen(draft, command.ask)
     for id_, lease in draft.picked_up:
         if id_ == command.waiter:
@@ -121,6 +121,35 @@ def _cancel_lease(draft: Draft, lease: str, request: str | None) -> str:
         return "unknown"  # or only extended by this request: it was there before, and stays
     give_back(draft, hold, terms(draft, hold), "cancelled", "the request was cancelled")
     return "granted"
+
+
+def _given(draft: Draft, id_: str) -> Waiter | Hold | None:
+    if keys.is_waiter_id(id_):
+        return _find(draft, id_)
+    return live_lease(draft, id_) if keys.is_lease_id(id_) else None
+
+
+def give_up(draft: Draft, command: GiveUp) -> Outcome:
+    """Nobody is left who asked with this token; who asked for the same with another one keeps it."""
+    entry = _given(draft, command.id)
+    if entry is None and command.request is not None:
+        known = draft.record(command.request).notes.get(REQUEST)
+        entry = _given(draft, known.became) if isinstance(known, Request) and known.became is not None else None
+    if entry is None or entry.ask is None or command.token not in entry.ask.tokens:
+        return Done()
+    others = tuple(token for token in entry.ask.tokens if token != command.token)
+    if others:
+        draft.put(keys.home(entry.id), entry._replace(ask=entry.ask._replace(tokens=others)))
+        return Done()
+    if isinstance(entry, Hold):
+        give_back(draft, entry, entry.ask, "cancelled", "whoever asked is gone")
+    else:
+        leave(draft, entry, entry.ask)
+        draft.tell("cancelled", entry.ask, waiter=entry.id, reason="whoever asked is gone")
+    if entry.ask.request is not None:
+        draft.drop(entry.ask.request, REQUEST)  # it was not withdrawn: whoever comes back with it asks anew
+    settle(draft)
+    return Done()
 
 
 def beat(draft: Draft, command: Beat) -> Outcome:

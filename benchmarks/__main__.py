@@ -1,0 +1,37 @@
+"""``python -m benchmarks [--smoke] [name …]``: measure, and print each figure beside its peer."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import core
+from benchmarks.report import Figure, show
+
+
+def _core(*, smoke: bool) -> list[Figure]:
+    seconds = 0.5 if smoke else 3.0
+    return [core.engine_against_sqlite(seconds), core.release_with_waiters(100 if smoke else 1_000)]
+
+
+def _many(*, smoke: bool) -> list[Figure]:
+    return core.many_leases(5_000, 0.5) if smoke else core.many_leases()
+
+
+BENCHMARKS = {"core": _core, "many": _many}
+
+
+def main() -> int:
+    smoke = "--smoke" in sys.argv
+    names = [word for word in sys.argv[1:] if word != "--smoke"] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+        return 2
+    for name in names:
+        print(f"{name}{' (smoke: the figures mean nothing)' if smoke else ''}:", flush=True)
+        show(BENCHMARKS[name](smoke=smoke))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

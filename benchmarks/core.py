@@ -1,0 +1,115 @@
+"""The core: the engine on the embedded store, against bare SQLite and against itself with many leases."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import statistics
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import bare, load
+from benchmarks.report import Figure, at_least, at_most
+from leasehold.engine import Engine
+from leasehold.model import Granted
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+HERE = Path.cwd()
+"""Databases lie below the working directory: a temporary directory in memory would make every fsync free."""
+
+
+def engine_against_sqlite(seconds: float = 3.0, rounds: int = 3) -> Figure:
+    """64 callers, acquire and release on distinct names; rows a second as a part of what bare SQLite writes."""
+    ours, peer, cycles = [], [], []
+    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+        store = load.CountingStore(Path(folder) / "ours.db")
+        for number in range(rounds):
+            done = load.run(store, 64, seconds, f"round{number}")
+            per_transaction = round(sum(done.rows) / len(done.rows))
+            ours.append(sum(done.rows) / done.seconds)
+            cycles.append(done.cycles / done.seconds)
+            peer.append(bare.rows_per_second(Path(folder) / "bare.db", per_transaction, seconds))
+        store.close()
+    ratio = statistics.median(mine / theirs for mine, theirs in zip(ours, peer, strict=True))
+    mine = f"{statistics.median(ours):,.0f} rows/s ({statistics.median(cycles):,.0f} cycles/s)"
+    theirs = f"bare sqlite3 {statistics.median(peer):,.0f} rows/s"
+    return at_least("engine alone, 64 callers, durable, rows written a second", mine, theirs, ratio, 0.5)
+
+
+def _with_leases(leases: int, seconds: float, pipe: Connection) -> None:
+    """In a process of its own, so that its memory is its own."""
+    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+        store = load.CountingStore(Path(folder) / "many.db")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        load.fill(store, leases)
+        memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        load.run(store, 64, seconds / 2, "warm")
+        done = load.run(store, 64, seconds, "probe")
+        pipe.send((statistics.median(done.latencies), memory))
+        store.close()
+
+
+def _measure(leases: int, seconds: float) -> tuple[float, int]:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_with_leases, args=(leases, seconds, theirs))
+    process.start()
+    theirs.close()
+    median, memory = ours.recv()
+    process.join()
+    return median, memory
+
+
+def many_leases(leases: int = 1_000_000, seconds: float = 4.0) -> list[Figure]:
+    """Latency with many live leases against that with a thousand, and the memory of each lease."""
+    few, _ = _measure(1_000, seconds)
+    many, memory = _measure(leases, seconds)
+    again, _ = _measure(1_000, seconds)
+    base = statistics.mean((few, again))
+    return [
+        at_most(
+            f"acquire with {leases:,} live leases, 64 callers, median latency",
+            f"{many * 1e3:.2f} ms",
+            f"with 1,000 leases {base * 1e3:.2f} ms",
+            many / base,
+            1.5,
+        ),
+        at_most(
+            "memory of the engine a live lease, as a part of 1.5 KiB",
+            f"{memory / leases:,.0f} bytes",
+            "1,536 bytes",
+            memory / leases / 1536,
+            1.0,
+        ),
+    ]
+
+
+def release_with_waiters(waiters: int = 1_000) -> Figure:
+    """Transactions of one release while so many wait."""
+    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+        store = load.CountingStore(Path(folder) / "queue.db")
+        engine = Engine(store)
+        asked = load.ordered("acquire", engine, resources="hot", ttl=600, holder="first")
+        holding = engine.submit(asked.command, asked.secret)
+        engine.turn()
+        for number in range(waiters):
+            asked = load.ordered("acquire", engine, resources="hot", ttl=600, wait=600, holder=f"waiter-{number}")
+            engine.submit(asked.command, asked.secret)
+        while engine.has_work:
+            engine.turn()
+        assert engine.waiting == waiters
+        store.rows.clear()
+        outcome = holding.result()
+        assert isinstance(outcome, Granted)
+        back = load.ordered("release", engine, lease=outcome.lease.id, token=holding.token, status="completed", error=None)
+        engine.submit(back.command)
+        engine.turn()
+        assert engine.waiting == waiters - 1
+        rows = store.rows.copy()
+        engine.close()
+        store.close()
+    what = f"one release with {waiters:,} waiters, store transactions as a part of 2"
+    return at_most(what, f"{len(rows)} ({sum(rows)} rows)", "2", len(rows) / 2, 1.0)

@@ -1,0 +1,118 @@
+"""A load on an engine in this process: so many callers, acquire and release on distinct names, durably."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from leasehold.calls import Call, Order, order
+from leasehold.checks import Settings
+from leasehold.drivers import LoopDriver
+from leasehold.engine import Engine
+from leasehold.model import Granted
+from leasehold.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from leasehold.model import Drop, Event, Put
+    from leasehold.stores import Transaction
+
+SETTINGS = Settings()
+
+
+class Counted:
+    """A transaction that counts what it commits."""
+
+    def __init__(self, inner: Transaction, rows: list[int]) -> None:
+        self._inner = inner
+        self._rows = rows
+        self.now = inner.now
+        self.fence = inner.fence
+        self.load = inner.load
+        self.due = inner.due
+        self.close = inner.close
+
+    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+        self._inner.commit(changes, events, fence)
+        self._rows.append(len(changes) + len(events) + 1)  # and the one row with the fence and the time
+
+
+class CountingStore(SqliteStore):
+    """The embedded store, counting the rows of each transaction."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self.rows: list[int] = []
+
+    def begin(self) -> Counted:  # type: ignore[override] # the same protocol
+        return Counted(super().begin(), self.rows)
+
+
+class Load(NamedTuple):
+    """What a run did."""
+
+    cycles: int
+    seconds: float
+    rows: list[int]
+    latencies: list[float]
+    """Of each acquire, in seconds."""
+
+
+def ordered(verb: str, engine: Engine, **arguments: object) -> Order:
+    made = order(Call(verb, arguments), SETTINGS, engine.key)
+    assert isinstance(made, Order), made
+    return made
+
+
+async def cycle(driver: LoopDriver, engine: Engine, name: str, holder: str) -> float:
+    """One acquire and release; how long the acquire took."""
+    asked = ordered("acquire", engine, resources=name, ttl=60, holder=holder)
+    started = time.perf_counter()
+    granted = await driver.ask(asked.command, asked.secret)
+    took = time.perf_counter() - started
+    assert isinstance(granted, Granted), granted
+    back = ordered("release", engine, lease=granted.lease.id, token=granted.token, status="completed", error=None)
+    await driver.ask(back.command)
+    return took
+
+
+async def _run(store: CountingStore, callers: int, seconds: float, tag: str) -> Load:
+    engine = Engine(store)
+    driver = LoopDriver(engine, asyncio.get_running_loop())
+    latencies: list[float] = []
+    store.rows.clear()
+    started = time.perf_counter()
+
+    async def call(number: int) -> None:
+        count = 0
+        while time.perf_counter() - started < seconds:
+            latencies.append(await cycle(driver, engine, f"{tag}-{number}-{count}", f"holder-{number}"))
+            count += 1
+
+    await asyncio.gather(*(call(number) for number in range(callers)))
+    took = time.perf_counter() - started
+    driver.close()
+    return Load(len(latencies), took, list(store.rows), latencies)
+
+
+def run(store: CountingStore, callers: int = 64, seconds: float = 3.0, tag: str = "job") -> Load:
+    """Load the store for a while."""
+    return asyncio.run(_run(store, callers, seconds, tag))
+
+
+def fill(store: CountingStore, leases: int) -> None:
+    """So many live leases, of a thousand holders, taken through the engine like any other."""
+    engine = Engine(store)
+    for number in range(leases):
+        asked = ordered(
+            "acquire", engine, resources=f"live://{number * 7919 % leases}", ttl=3600 * 12, holder=f"h{number % 1000}"
+        )
+        engine.submit(asked.command, asked.secret)
+        if number % 1000 == 999:
+            engine.turn()
+    while engine.has_work:
+        engine.turn()
+    engine.close()

@@ -1,0 +1,253 @@
+"""The verbs of ``locks`` for coroutines: the same signatures (a test compares them), the same outcomes."""
+
+from __future__ import annotations
+
+from leasehold.locks import Asker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from types import TracebackType
+    from typing import Any, Protocol, Self, Unpack
+
+    from leasehold.async_holding import AsyncLock
+    from leasehold.calls import Call
+    from leasehold.held import LockTerms, OnLost, Options, P, R
+    from leasehold.locks import Duration
+    from leasehold.model import (
+        Acquired,
+        Cancelled,
+        Cleared,
+        Collected,
+        Event,
+        Granted,
+        Held,
+        Inspection,
+        Lease,
+        Lost,
+        Refused,
+        Released,
+        Renewed,
+        Session,
+        SessionEnded,
+        SessionRenewed,
+        SessionStarted,
+        Updated,
+    )
+
+    class AsyncAnswers(Protocol):
+        """Whoever answers the calls of coroutines."""
+
+        def ask(self, call: Call) -> Awaitable[Any]:
+            """The answer to this call."""
+
+        async def close(self) -> None:
+            """Answer everybody who still waits, and let go of the store."""
+
+
+class AsyncLocks(Asker):
+    """Leases on shared things, for coroutines. Get one from `leasehold.aconnect`."""
+
+    def __init__(self, answers: AsyncAnswers, *, holder: str, space: str = "default") -> None:
+        super().__init__(holder=holder, space=space)
+        self._answers = answers
+        self._entered: dict[str, int] = {}  # how many blocks hold each lease: several after a re-entrant `lock`
+
+    async def acquire(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration,
+        wait: Duration = 0,
+        mode: str = "exclusive",
+        slots: int = 1,
+        any_of: bool = False,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        name: str | None = None,
+        context: object = None,
+        reason: str | None = None,
+        priority: int = 0,
+        reentrant: bool = False,
+        grace: Duration = 0,
+        on_expiry: str = "free",
+        request_id: str | None = None,
+        intent: bool = False,
+    ) -> Acquired:
+        """As `Locks.acquire`; a task that is cancelled leaves the queue and holds nothing."""
+        outcome: Acquired = await self._answers.ask(self._call("acquire", locals()))
+        return outcome
+
+    def lock(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration,
+        wait: Duration = 0,
+        on_lost: OnLost | None = None,
+        **options: Unpack[Options],
+    ) -> AsyncLock:
+        """As `Locks.lock`, for `async with`; if the lease is lost, the task in the block is cancelled."""
+        from leasehold.async_holding import AsyncLock  # noqa: PLC0415 (not for those who do without)
+
+        return AsyncLock(self, on_lost, {"resources": resources, "ttl": ttl, "wait": wait, **options})
+
+    def guarded(
+        self, resources: str | Sequence[str], *, ttl: Duration = "30m", wait: Duration = 0, **options: Unpack[LockTerms]
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
+        """As `Locks.guarded`, for coroutine functions."""
+        from leasehold.guarding import async_guarded  # noqa: PLC0415 (see `lock`)
+
+        return async_guarded(self, resources, {"ttl": ttl, "wait": wait, **options})
+
+    async def renew(
+        self,
+        lease: str,
+        token: str | None = None,
+        *,
+        ttl: Duration | None = None,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Renewed | Lost | Refused:
+        """As `Locks.renew`."""
+        outcome: Renewed | Lost | Refused = await self._answers.ask(self._call("renew", locals()))
+        return outcome
+
+    async def release(
+        self,
+        lease: str,
+        token: str | None = None,
+        *,
+        status: str = "completed",
+        error: str | None = None,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Released | Refused:
+        """As `Locks.release`."""
+        outcome: Released | Refused = await self._answers.ask(self._call("release", locals()))
+        return outcome
+
+    async def update(
+        self,
+        lease: str,
+        token: str | None = None,
+        *,
+        context: object,
+        merge: bool = False,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Updated | Lost | Refused:
+        """As `Locks.update`."""
+        outcome: Updated | Lost | Refused = await self._answers.ask(self._call("update", locals()))
+        return outcome
+
+    async def cancel(
+        self, request_id: str, *, holder: str | None = None, session: str | None = None, space: str | None = None
+    ) -> Cancelled | Refused:
+        """As `Locks.cancel`."""
+        outcome: Cancelled | Refused = await self._answers.ask(self._call("cancel", locals()))
+        return outcome
+
+    async def start_session(
+        self,
+        *,
+        ttl: Duration,
+        holder: str | None = None,
+        name: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+    ) -> SessionStarted | Refused:
+        """As `Locks.start_session`."""
+        outcome: SessionStarted | Refused = await self._answers.ask(self._call("start_session", locals()))
+        return outcome
+
+    async def renew_session(
+        self, session: str, *, space: str | None = None, admin: str | None = None
+    ) -> SessionRenewed | Lost | Refused:
+        """As `Locks.renew_session`."""
+        outcome: SessionRenewed | Lost | Refused = await self._answers.ask(self._call("renew_session", locals()))
+        return outcome
+
+    async def end_session(
+        self, session: str, *, space: str | None = None, admin: str | None = None
+    ) -> SessionEnded | Refused:
+        """As `Locks.end_session`."""
+        outcome: SessionEnded | Refused = await self._answers.ask(self._call("end_session", locals()))
+        return outcome
+
+    async def force_release(self, target: str, *, by: str, reason: str, space: str | None = None) -> Released | Refused:
+        """As `Locks.force_release`."""
+        outcome: Released | Refused = await self._answers.ask(self._call("force_release", locals()))
+        return outcome
+
+    async def steal(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration,
+        by: str,
+        reason: str,
+        holder: str | None = None,
+        space: str | None = None,
+        name: str | None = None,
+        context: object = None,
+    ) -> Granted | Held | Refused:
+        """As `Locks.steal`."""
+        outcome: Granted | Held | Refused = await self._answers.ask(self._call("steal", locals()))
+        return outcome
+
+    async def clear(self, resource: str, *, by: str, reason: str, space: str | None = None) -> Cleared | Refused:
+        """As `Locks.clear`."""
+        outcome: Cleared | Refused = await self._answers.ask(self._call("clear", locals()))
+        return outcome
+
+    async def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:
+        """As `Locks.inspect`."""
+        outcome: Inspection | Refused = await self._answers.ask(self._call("inspect", locals()))
+        return outcome
+
+    async def list(
+        self, *, space: str | None = None, holder: str | None = None, resource: str | None = None
+    ) -> tuple[Lease, ...] | Refused:
+        """As `Locks.list`."""
+        outcome: tuple[Lease, ...] | Refused = await self._answers.ask(self._call("list", locals()))
+        return outcome
+
+    async def history(
+        self,
+        *,
+        space: str | None = None,
+        resource: str | None = None,
+        holder: str | None = None,
+        lease: str | None = None,
+        kinds: Sequence[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> tuple[Event, ...] | Refused:
+        """As `Locks.history`."""
+        outcome: tuple[Event, ...] | Refused = await self._answers.ask(self._call("history", locals()))
+        return outcome
+
+    async def sessions(self, *, space: str | None = None) -> tuple[Session, ...] | Refused:
+        """As `Locks.sessions`."""
+        outcome: tuple[Session, ...] | Refused = await self._answers.ask(self._call("sessions", locals()))
+        return outcome
+
+    async def gc(self) -> Collected | Refused:
+        """As `Locks.gc`."""
+        outcome: Collected | Refused = await self._answers.ask(self._call("gc", locals()))
+        return outcome
+
+    async def close(self) -> None:
+        """Answer everybody who still waits, and let go of the store."""
+        await self._answers.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,188 @@
+"""One batch: many commands, one transaction. It loads, lets the rules decide, and commits; it decides nothing.
+
+Nothing is handed back before it is durable. A conflict means that somebody else was quicker: everything is
+decided again from what is true now.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leasehold.errors import Conflict, LeaseholdError, OutcomeUnknown, StoreError
+from leasehold.model import SECOND, Put, Receipt
+from leasehold.noun import Noun
+from leasehold.rules import Need, keys_of, step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from leasehold.commands import Command
+    from leasehold.model import Drop, Event, Lease, Outcome, Record
+    from leasehold.stores import Store, Transaction
+
+    Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], Sequence[Command]]
+
+ATTEMPTS = 100
+"""How often a batch is decided again before its callers are told that the store is too busy."""
+RECEIPT = "receipt"
+RECEIPT_LIFE = 3600 * SECOND
+
+
+class View:
+    """Records as the batch sees them: what it has changed itself, on top of what the store has loaded."""
+
+    __slots__ = ("_transaction", "changed", "loaded")
+
+    def __init__(self, transaction: Transaction, keys: Sequence[str]) -> None:
+        self._transaction = transaction
+        self.loaded: Mapping[str, Record] = transaction.load(keys)
+        self.changed: dict[str, Record] = {}
+
+    def get(self, key: str, /) -> Record | None:
+        """The record, if it is here."""
+        found = self.changed.get(key)
+        return found if found is not None else self.loaded.get(key)
+
+    def __contains__(self, key: object, /) -> bool:
+        return key in self.changed or key in self.loaded
+
+    def fetch(self, keys: Sequence[str]) -> None:
+        """Load these as well."""
+        more = self._transaction.load(keys)
+        if more is not self.loaded:
+            self.loaded = {**self.loaded, **more}
+
+
+class Unresolved(OutcomeUnknown):
+    """Nobody can tell yet whether this batch was committed: `happened` will, as soon as the store answers again."""
+
+    def __init__(self, receipt: Put) -> None:
+        super().__init__("the connection died during the commit, and the store does not answer; try again")
+        self.receipt = receipt
+        self.result: Result | None = None
+
+
+class Result(Noun):
+    """What became of a batch."""
+
+    outcomes: list[Outcome | Exception]
+    """One a command, in order; an exception where the rules themselves broke."""
+    picked_up: dict[str, Lease]
+    """Waiters of this engine that were granted their lease on the way."""
+    events: list[Event]
+    now: int
+    view: View
+
+
+def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing) -> Result:
+    """Decide these commands in order and commit them together.
+
+    `closing` may add commands once the others are decided: an engine's heartbeat, a sweep of what is due.
+    """
+    keys = list(dict.fromkeys(key for command in commands for key in keys_of(command)))
+    for _ in range(ATTEMPTS):
+        try:
+            return _attempt(store, commands, engine, closing, keys)
+        except Conflict:
+            continue
+    raise StoreError(f"the store is too busy: somebody else was quicker {ATTEMPTS} times in a row; try again")
+
+
+def _attempt(
+    store: Store,
+    commands: Sequence[Command],
+    engine: str,
+    closing: Closing,
+    keys: list[str],
+) -> Result:
+    transaction = store.begin()
+    try:
+        deciding = _Deciding(transaction, keys, engine)
+        for command in commands:
+            deciding.decide(command)
+        outcomes = list(deciding.outcomes)
+        for command in closing(outcomes, transaction):
+            deciding.decide(command)
+        result = Result(outcomes, deciding.picked_up, deciding.events, transaction.now, deciding.view)
+        try:
+            deciding.commit(store)
+        except Unresolved as unresolved:
+            unresolved.result = result
+            raise
+        return result
+    finally:
+        transaction.close()
+
+
+class _Deciding:
+    """The state of one attempt."""
+
+    __slots__ = ("changes", "engine", "events", "fence", "keys", "outcomes", "picked_up", "transaction", "view")
+
+    def __init__(self, transaction: Transaction, keys: list[str], engine: str) -> None:
+        self.transaction = transaction
+        self.keys = keys
+        self.engine = engine
+        self.view = View(transaction, keys)
+        self.fence = transaction.fence
+        self.changes: dict[tuple[str, str], Put | Drop] = {}
+        self.events: list[Event] = []
+        self.outcomes: list[Outcome | Exception] = []
+        self.picked_up: dict[str, Lease] = {}
+
+    def decide(self, command: Command) -> None:
+        """Run one command on top of those before it; a breakage of one leaves the others untouched."""
+        try:
+            self._decide(command)
+        except (LeaseholdError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 (told to the caller whose command it was)
+            self.outcomes.append(error)
+
+    def _decide(self, command: Command) -> None:
+        while True:
+            result = step(self.view, command, self.transaction.now, self.fence, self.engine)
+            if not isinstance(result, Need):
+                break
+            # What is asked for now comes first the next time, should the store make us start over.
+            self.keys.extend(result.keys)
+            self.view.fetch(result.keys)
+        self.outcomes.append(result.outcome)
+        self.fence = result.fence
+        self.events.extend(result.events)
+        self.view.changed.update(result.changed)
+        self.picked_up.update(result.picked_up)
+        for change in result.changes:
+            # A later change of the same entry makes the earlier one moot: each entry is written once.
+            self.changes[change.key, change.entry.id if isinstance(change, Put) else change.id] = change
+
+    def commit(self, store: Store) -> None:
+        """Make it durable; where the outcome can stay unknown, find out by the receipt that was left."""
+        if not self.changes and not self.events:
+            return
+        changes = list(self.changes.values())
+        if not store.capabilities.receipts:
+            self.transaction.commit(changes, self.events, self.fence)
+            return
+        receipt = self._receipt()
+        changes.append(receipt)
+        try:
+            self.transaction.commit(changes, self.events, self.fence)
+        except OutcomeUnknown as unknown:
+            try:
+                is_there = happened(store, receipt)
+            except StoreError:
+                raise Unresolved(receipt) from unknown
+            if not is_there:
+                raise Conflict("the commit did not happen") from None
+
+    def _receipt(self) -> Put:
+        return Put(self.engine, Receipt(RECEIPT, os.urandom(16).hex(), self.transaction.now + RECEIPT_LIFE))
+
+
+def happened(store: Store, receipt: Put) -> bool:
+    """Whether the batch that left this receipt was committed."""
+    _, found = store.read((receipt.key,))
+    return found[receipt.key].notes.get(RECEIPT) == receipt.entry

@@ -1,0 +1,248 @@
+"""What one command needs: the locks, who asks, where to print. And how every command ends."""
+
+# ruff: noqa: PTH123 (pathlib costs a one-shot process more than all of this)
+
+from __future__ import annotations
+
+import sys
+
+from leasehold import checks
+from leasehold.cli import outcomes
+from leasehold.cli.output import Output, complain, fill_gaps, quoted
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.model import Refused
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from leasehold.cli.parsing import Line
+    from leasehold.config import Choice
+    from leasehold.locks import Locks
+
+_SECRET_LENGTH = 4_096
+
+
+class Context:
+    """One run of one command."""
+
+    def __init__(self, verb: str, values: Mapping[str, Any]) -> None:
+        self.verb = verb
+        self.values = values
+        self.out = Output(json=bool(values.get("json")))
+        self._choice: Choice | None = None
+        self._locks: Locks | None = None
+        self._holder: str | None = None
+        self._session: str | None = None
+        self.progress: Callable[[], None] | None = None
+        """Called again and again while this command waits in a queue."""
+
+    def _show_progress(self) -> None:
+        if self.progress is not None:
+            self.progress()
+
+    @property
+    def choice(self) -> Choice:
+        """Where the locks live, and why there."""
+        if self._choice is None:
+            from leasehold.config import find  # noqa: PLC0415 (e.g. `completion` has no locks)
+
+            self._choice = find(self.values.get("url"))
+        return self._choice
+
+    @property
+    def locks(self) -> Locks:
+        """The locks, opened now if they were not yet; this process drives them itself."""
+        if self._locks is None:
+            from leasehold.opening import connect  # noqa: PLC0415
+
+            self._locks = connect(
+                self.choice, holder=self.holder, space=self.space, threaded=False, progress=self._show_progress
+            )
+        return self._locks
+
+    @property
+    def holder(self) -> str:
+        """Who asks."""
+        if self._holder is None:
+            from leasehold.identity import holder  # noqa: PLC0415
+
+            given = self.values.get("holder")
+            self._holder = checks.text(given, "holder", 256) if given is not None else holder(self.choice)
+        return self._holder
+
+    @property
+    def space(self) -> str:
+        """In which space."""
+        given = self.values.get("space")
+        return checks.space(given if given is not None else self.choice.space)
+
+    @property
+    def scope(self) -> tuple[str, str, str]:
+        """Under what the tokens of this caller are kept."""
+        return self.choice.url, self.space, self.holder
+
+    @property
+    def session(self) -> str | None:
+        """`ID.SECRET` of the session in whose name this is asked."""
+        if self._session is None:
+            self._session = self._find_session() or ""
+        return self._session or None
+
+    def _find_session(self) -> str | None:
+        path = self.values.get("session_file")
+        if path is None:
+            from leasehold.identity import session  # noqa: PLC0415
+
+            return session()
+        token = "-" if self.values.get("token_stdin") else self.values.get("token_file")
+        if path == token == "-" and self.verb != "acquire":
+            raise InvalidInput("session_file", "and the token cannot both come from standard input")
+        credential = read_secret(path, "session_file")
+        checks.credential(credential)
+        return credential
+
+    @property
+    def ttl(self) -> str | float:
+        """How long a lease lives: as given, as configured, or half an hour."""
+        given: str | float | None = self.values.get("ttl")
+        return given if given is not None else self.choice.ttl
+
+    def suggest(self, verb: str, *words: str, more: str = "", holder: str | None = None) -> str:
+        """A command to try next, for the same holder, space and store as this one."""
+        same = {name: self.values.get(name) for name in ("holder", "space", "url")}
+        same["holder"] = holder or same["holder"]
+        repeated = "".join(f" --{name} {quoted((given,))}" for name, given in same.items() if given is not None)
+        named = "".join(f" {quoted((word,))}" for word in words)
+        if any(word.startswith("-") for word in words):
+            return f"leasehold {verb}{repeated}{more} --{named}"
+        return f"leasehold {verb}{named}{repeated}{more}"
+
+    def number(self, name: str) -> int:
+        """The value of an option that is a whole number."""
+        text = str(self.values[name])
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidInput(name, f"must be a whole number, not {shown(text)[:40]!r}") from None
+
+    def json_value(self, name: str) -> object:
+        """The value of an option that is JSON."""
+        text = self.values.get(name)
+        if text is None:
+            return None
+        import json  # noqa: PLC0415 (only who gives JSON pays for it)
+
+        try:
+            value: object = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(name, f"must be JSON: {error}") from None
+        return value
+
+    def end(self, outcome: object, text: str, data: dict[str, Any] | None = None) -> int:
+        """Show an outcome: JSON, or this text if it is a yes and an explanation if it is a no.
+
+        `data` stands in for what JSON tells of a yes, and is added to what it tells of a no.
+        """
+        code = outcomes.exit_code(outcome)
+        if self.out.json:
+            from leasehold import wire  # noqa: PLC0415
+
+            if data is None:
+                self.out.give(wire.envelope(outcome))
+            elif code == outcomes.DONE:
+                self.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": True, "data": data})
+            else:
+                told = {**wire.answer(outcome), **data}
+                self.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": False, "error": told})
+        elif code == outcomes.DONE:
+            self.out.say(text)
+        else:
+            from leasehold.cli.explaining import explain  # noqa: PLC0415 (only who is refused pays for it)
+
+            self.deny(explain(outcome, self))  # type: ignore[arg-type] # every other outcome is a yes
+        return code
+
+    def deny(self, text: str) -> None:
+        """A no, for people."""
+        head, newline, rest = text.partition("\n")
+        self.out.warn(self.out.paint(head, "red", sys.stderr) + newline + rest)
+
+    def abandon(self) -> None:
+        """The store does not answer: leave the locks as they are instead of waiting for it to close them."""
+        self._locks = None
+
+    def close(self) -> None:
+        """Let go of the locks."""
+        if self._locks is not None:
+            self._locks.close()
+            self._locks = None
+
+
+def read_secret(path: str, field: str) -> str:
+    """The first line of a file, or of standard input; a secret never stands on the command line."""
+    try:
+        if path == "-":
+            line = sys.stdin.readline(_SECRET_LENGTH)
+        else:
+            with open(path, encoding="utf-8") as file:
+                line = file.readline(_SECRET_LENGTH)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(field, f"{shown(path)} cannot be read: {error}") from None
+    except AttributeError:
+        raise InvalidInput(field, "standard input is closed") from None
+    if not line.strip():
+        where = "standard input" if path == "-" else shown(path)
+        raise InvalidInput(field, f"{where} is empty: a line with the secret is expected")
+    return line.strip()
+
+
+# ------------------------------------------------------------------------------------- how a command ends
+
+
+def run(line: Line, handler: Callable[[Context], int]) -> int:
+    """Run one command and turn whatever happens into an exit code and a message."""
+    fill_gaps()
+    context = Context(line.verb.name, line.values)
+    code = _guarded(context, handler)
+    if context.out.trouble is not None:
+        complain(f"leasehold {context.verb}: the answer could not be written: {context.out.trouble.strerror}")
+        return code or outcomes.FAILURE
+    return code
+
+
+def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
+    try:
+        try:
+            return handler(context)
+        finally:
+            context.close()
+    except InvalidInput as error:
+        return context.end(Refused("invalid", error.field, error.message), "")
+    except LeaseholdError as error:
+        return _broke(context, error.code, str(error), outcomes.exit_code_of_error(error))
+    except KeyboardInterrupt as error:
+        code: int = getattr(error, "exit_code", outcomes.INTERRUPTED)
+        return _broke(context, "interrupted", "it was interrupted before it was done", code)
+    except Exception as error:  # noqa: BLE001 (the last resort: a bug is told, with its traceback)
+        from traceback import format_exc  # noqa: PLC0415
+
+        complain(format_exc())
+        message = f"{type(error).__name__}: {error}; this is a bug, please report it with the lines on standard error"
+        return _broke(context, "internal", message, outcomes.FAILURE)
+
+
+def _broke(context: Context, error_code: str, message: str, exit_code: int) -> int:
+    if context.out.json:
+        from leasehold.wire import SCHEMA_VERSION  # noqa: PLC0415
+
+        told = {"code": error_code, "message": message}
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": told})
+    elif error_code == "interrupted":
+        complain(f"\nleasehold {context.verb}: interrupted")
+    else:
+        hint = f"\nNext: {context.suggest('doctor')}" if exit_code == outcomes.UNREACHABLE else ""
+        context.deny(f"Failed: {shown(message)}{hint}")
+    return exit_code

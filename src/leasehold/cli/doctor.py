@@ -1,0 +1,35 @@
+"""doctor: where the locks live, why there, and whether all is well."""
+
+from __future__ import annotations
+
+from leasehold.doctoring import examine
+from leasehold.model import Refused
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.doctoring import Finding
+
+_SIGNS = {True: ("ok", "green"), False: ("WRONG", "red"), None: ("note", "yellow")}
+
+
+def doctor(context: Context) -> int:
+    """Show what was found; something wrong is a failure."""
+    if context.values["accept_restore"]:
+        from leasehold.opening import open_store  # noqa: PLC0415
+
+        open_store(context.choice.url, accept_restore=True, why=context.choice.why).close()
+    findings = examine(context.choice)
+    wrong = [finding.topic for finding in findings if finding.ok is False]
+    data = {"well": not wrong, "findings": [finding._asdict() for finding in findings]}
+    context.out.say("\n".join(_told(context, finding) for finding in findings))
+    if not wrong:
+        return context.end(findings, "All is well.", data)
+    return context.end(Refused("unwell", "", f"something must be mended: {', '.join(wrong)}"), "", data)
+
+
+def _told(context: Context, finding: Finding) -> str:
+    sign, colour = _SIGNS[finding.ok]
+    line = f"{context.out.paint(f'{sign:<5}', colour)}  {finding.topic:<12} {shown(finding.text)}"
+    return line if not finding.advice else f"{line}\n{'':<20} → {shown(finding.advice)}"

@@ -1,0 +1,129 @@
+"""What the help of each command teaches: when to use it, and examples that work as they stand."""
+
+from __future__ import annotations
+
+EXAMPLES = {
+    "acquire": """
+Answers at once: 0, it is yours; 4, somebody has it (and you see who). With --wait you queue for it.
+What you took is kept in private state, so release and renew need nothing but the name.
+
+examples:
+  leasehold acquire issue:42 --ttl 30m --name "fix the parser"
+  leasehold acquire deploy://api-prod --wait 10m
+  leasehold acquire path:src/a.py path:src/b.py      # both or neither
+  leasehold acquire device-1 device-2 --any-of       # the first that is free
+  leasehold acquire issue:42 --token-file .token     # keep the token yourself
+""",
+    "renew": """
+A lease that has expired is lost for good (exit code 7): acquire it anew.
+
+examples:
+  leasehold renew issue:42
+  leasehold renew issue:42 --ttl 2h
+  leasehold renew issue:42 --token-file .token
+""",
+    "release": """
+Releases exactly the lease that you took, never a successor's; what has ended before is no failure.
+
+examples:
+  leasehold release issue:42
+  leasehold release issue:42 --status failed --error "tests are red"
+  leasehold release issue:42 --token-stdin < .token
+""",
+    "update": """
+examples:
+  leasehold update issue:42 --context '{"step": 3}'
+  leasehold update issue:42 --context '{"step": 4}' --merge
+""",
+    "inspect": """
+A path also shows what is held above and below it.
+
+examples:
+  leasehold inspect issue:42
+  leasehold inspect path:src --json
+""",
+    "list": """
+examples:
+  leasehold list
+  leasehold list --mine
+  leasehold list --of coder-2 --json
+""",
+    "history": """
+examples:
+  leasehold history
+  leasehold history issue:42 --limit 10
+  leasehold history --since 2h --kind expired --kind forced
+""",
+    "watch": """
+On a terminal the table is drawn anew each time; elsewhere each look is printed. Ctrl-C ends it.
+
+examples:
+  leasehold watch
+  leasehold watch deploy://api-prod --interval 500ms
+  leasehold watch --count 1 --json
+""",
+    "run": """
+The command runs in a process group of its own and sees LEASEHOLD_LEASE, LEASEHOLD_FENCE and LEASEHOLD_RESOURCE.
+The lease is renewed meanwhile; if that fails, the whole group is ended before the lease can expire, even if this
+process is stopped or killed. Signals are passed on, and so is the exit code (128 + n if signal n ended the command).
+
+examples:
+  leasehold run deploy://api-prod --wait 10m -- ./deploy.sh
+  leasehold run issue:42 --ttl 1m --on-lost kill -- make test
+  leasehold run gpu --slots 4 -- python train.py
+""",
+    "session start": """
+examples:
+  eval "$(leasehold session start --ttl 10m)"    # sets LEASEHOLD_SESSION
+  leasehold session start --session-file .session
+""",
+    "session heartbeat": """
+examples:
+  leasehold session heartbeat
+  leasehold session heartbeat --session-file .session
+""",
+    "session end": """
+examples:
+  leasehold session end
+  leasehold session end s0123456789abcdef --by ops
+""",
+    "session list": """
+examples:
+  leasehold session list
+""",
+    "gc": """
+It happens by itself, sooner or later; this does it now.
+
+examples:
+  leasehold gc
+""",
+    "force-release": """
+Its holder learns it at its next call. The history says who did it, and why.
+
+examples:
+  leasehold force-release issue:42 --reason "the agent is gone"
+""",
+    "steal": """
+Nobody else can get it in between; the old holder learns it at its next call.
+
+examples:
+  leasehold steal deploy://api-prod --reason "hotfix"
+""",
+    "clear": """
+A lease taken with --on-expiry quarantine leaves its resource closed if it ends uncleanly.
+
+examples:
+  leasehold clear deploy://api-prod --reason "rolled back by hand"
+""",
+    "doctor": """
+examples:
+  leasehold doctor
+  leasehold doctor --json
+""",
+    "completion": """
+examples:
+  source <(leasehold completion bash)
+  leasehold completion zsh > "${fpath[1]}/_leasehold"
+  leasehold completion fish > ~/.config/fish/completions/leasehold.fish
+""",
+}

@@ -1,0 +1,76 @@
+"""A refusal in words for people: what is in the way, and the next command to try."""
+
+from __future__ import annotations
+
+from leasehold import model as m
+from leasehold.cli.output import clock
+from leasehold.keys import is_lease_id
+from leasehold.names import shown
+from leasehold.wire import sentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+
+_WORDS = {"held": "holder", "waiting": "before you", "grace": "closed after", "quarantined": "quarantined after"}
+
+
+def explain(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused, context: Context) -> str:
+    """A refusal in full."""
+    if isinstance(outcome, m.Held | m.TimedOut):
+        state = "Held" if isinstance(outcome, m.Held) else "Timed out"
+        return "\n".join(
+            [f"{state}: {shown(' '.join(outcome.resources))}", *_blockers(outcome), _next(outcome, context)]
+        )
+    text = shown(sentence(outcome))
+    if isinstance(outcome, m.Deadlock):
+        return f"Deadlock: {text}\nNext: see what you hold: {context.suggest('list', more=' --mine')}"
+    if isinstance(outcome, m.Lost):
+        return f"Lost: {text}\nNext: {context.suggest('acquire', *_names(context))}"
+    return f"leasehold {context.verb}: {text}{_advice(outcome, context)}"
+
+
+def _names(context: Context) -> list[str]:
+    """The resources that the command line names."""
+    values = context.values
+    named = values.get("resources") or values.get("targets") or [values.get("target")]
+    return [name for name in named if name is not None and not is_lease_id(name)]
+
+
+def _blockers(outcome: m.Held | m.TimedOut) -> list[str]:
+    lines = []
+    for each in outcome.blockers:
+        lines.append(f"  {_WORDS[each.state]:<12} {shown(each.holder)}  ({each.mode}, {shown(each.resource)})")
+        if each.name or each.reason:
+            lines.append(f"  {'work':<12} {shown(': '.join(filter(None, (each.name, each.reason))))}")
+        lines.append(f"  {'since':<12} {clock(each.since, each.as_of)}")
+        if each.until < m.FOREVER:
+            unless = ", unless it is renewed or released" if each.state == "held" else ""
+            lines.append(f"  {'until':<12} {clock(each.until, each.as_of)}{unless}")
+    if outcome.queue.position:
+        lines.append(
+            f"  {'queue':<12} {outcome.queue.length - 1} waiting; your place would be {outcome.queue.position}"
+        )
+    return lines
+
+
+def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
+    names = outcome.resources
+    if any(each.state == "quarantined" for each in outcome.blockers):
+        command = context.suggest("clear", *names[:1], more=" --reason '…'")
+        return f"Next: find out what happened, then: {command}"
+    if outcome.blockers and all(each.holder == context.holder for each in outcome.blockers):
+        return f"Next: it is yours already: {context.suggest('release', *names)}"
+    more = " --wait 10m -- …" if context.verb == "run" else " --wait 10m"
+    return f"Next: wait for it: {context.suggest(context.verb, *names, more=more)}    or go on with something else"
+
+
+def _advice(outcome: m.Refused, context: Context) -> str:
+    if outcome.code == "invalid":
+        return f"\nSee leasehold {context.verb} --help"
+    if outcome.code == "not_found":
+        return f"\nNext: see what is held: {context.suggest('list')}"
+    if outcome.code == "slots_mismatch":
+        names = context.values.get("resources", ())
+        return f"\nNext: see who holds it, and with how many slots: {context.suggest('inspect', *names[:1])}"
+    return ""

@@ -1,0 +1,162 @@
+"""Help and usage errors, by argparse, from the same table that plain command lines are read with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from leasehold.cli.examples import EXAMPLES
+from leasehold.cli.outcomes import FAILURE, MEANINGS, USAGE
+from leasehold.cli.output import complain, dumps, forget, write
+from leasehold.cli.parsing import Line
+from leasehold.cli.table import VERBS
+from leasehold.names import shown
+from leasehold.wire import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.cli.parsing import Option, Verb, Word
+
+_ABOUT = f"""\
+Leasehold: the lock service for agents.
+
+Before you touch something shared, take a lease on its name; one holder at a time; leases expire, so a crash
+blocks nobody. Every command answers with an exit code:
+{", ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())}.
+"""
+_MORE = """\
+start here:
+  leasehold acquire issue:42          take it, or see who has it
+  leasehold run deploy://api -- CMD   run a command while you hold it
+  leasehold list                      who holds what
+  leasehold COMMAND --help            all about one command
+"""
+
+
+def parse_or_explain(words: Sequence[str]) -> Line:
+    """Read a command line with argparse: it prints help or what is wrong, and ends the process."""
+    if list(words[:1]) == ["help"]:
+        words = [*words[1:], "--help"]
+    own, rest = _split(words)
+    Parser.as_json = "--json" in own
+    parser = build()
+    if not words:
+        parser.print_help()
+        parser.exit(0)
+    _refuse_unknown(parser, own)
+    known = vars(parser.parse_args([*own, *([] if _runs_command(own) else ["--", *rest] if rest else [])]))
+    verb: Verb = known["verb"]
+    for word in verb.words:
+        if word.number == "--":
+            if not rest:
+                parser.error(f"{verb.name} needs a command after --, such as: leasehold {verb.name} NAME -- ./work.sh")
+            known[word.name] = rest
+    return Line(verb, known)
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is ours, and what follows a `--`."""
+    if "--" not in words:
+        return list(words), []
+    place = list(words).index("--")
+    return list(words[:place]), list(words[place + 1 :])
+
+
+def _runs_command(words: Sequence[str]) -> bool:
+    verb = VERBS.get(words[0] if words else "")
+    return verb is not None and verb.runs_command
+
+
+def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
+    """A command that does not exist, with the one that was probably meant."""
+    first = words[0] if words else ""
+    known = dict.fromkeys(name.partition(" ")[0] for name in VERBS)
+    if not first or first.startswith("-") or first in known:
+        return
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    close = get_close_matches(first, known, 1)
+    meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+    parser.error(f"there is no command {first!r}; {meant}")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser that answers in JSON who asked in JSON, and writes as the rest of us does."""
+
+    as_json = False
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 (argparse's own signature)
+        try:
+            write(sys.stdout if file is None else file, message)
+        except OSError as error:
+            forget(sys.stdout)
+            complain(f"{self.prog}: the help could not be written: {error.strerror}")
+            sys.exit(FAILURE)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end with the exit code for that."""
+        said = shown(message)
+        if self.as_json:
+            told = {"code": "usage", "message": f"{self.prog}: {said}; see {self.prog} --help"}
+            write(sys.stdout, dumps({"schema_version": SCHEMA_VERSION, "ok": False, "error": told}) + "\n")
+        else:
+            complain(f"{self.format_usage()}{self.prog}: {said}\nSee {self.prog} --help")
+        self.exit(USAGE)
+
+
+def build() -> Parser:
+    """The parser of all commands."""
+    parser = Parser(prog="leasehold", description=_ABOUT, epilog=_MORE)
+    parser.add_argument("--version", action="version", version=f"leasehold {_version()}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    families: dict[str, argparse._SubParsersAction[Parser]] = {}
+    for verb in VERBS.values():
+        family, space, name = verb.name.rpartition(" ")
+        if space and family not in families:
+            group = commands.add_parser(family, help=f"{family} commands: leasehold {family} --help")
+            families[family] = group.add_subparsers(metavar="COMMAND", required=True)
+        _add(families[family] if space else commands, name, verb)
+    return parser
+
+
+def _version() -> str:
+    from leasehold import __version__  # noqa: PLC0415
+
+    return __version__
+
+
+def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) -> None:
+    about = verb.help[:1].upper() + verb.help[1:] + "."
+    usage = "%(prog)s [options] NAME [NAME ...] -- COMMAND ..." if verb.runs_command else None
+    parser = commands.add_parser(name, help=verb.help, description=about, epilog=EXAMPLES[verb.name], usage=usage)
+    parser.set_defaults(verb=verb)
+    for word in verb.words:
+        _add_word(parser, word)
+    for option in verb.options:
+        _add_option(parser, option)
+
+
+def _add_word(parser: Parser, word: Word) -> None:
+    if word.number == "1":
+        parser.add_argument(word.name, help=word.help)
+    elif word.number != "--":
+        parser.add_argument(word.name, help=word.help, nargs=word.number)
+
+
+def _add_option(parser: Parser, option: Option) -> None:
+    if option.metavar is None:
+        parser.add_argument(option.flag, help=option.help, action="store_true")
+    elif option.many:
+        parser.add_argument(
+            option.flag, help=option.help, metavar=option.metavar, action="append", default=option.absent
+        )
+    else:
+        choices = option.choices or None
+        parser.add_argument(
+            option.flag, help=option.help, metavar=option.metavar, default=option.default, choices=choices
+        )

@@ -1,0 +1,210 @@
+"""renew, release, update: what the holder of a lease can do with it, from the command line."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.checks import resource as checked_resource
+from leasehold.cli import outcomes, state
+from leasehold.cli.context import read_secret
+from leasehold.cli.taking import told
+from leasehold.errors import InvalidInput
+from leasehold.model import Refused, Released, Renewed, Updated
+from leasehold.names import shown
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from leasehold.cli.context import Context
+    from leasehold.model import Lost
+
+    Done: TypeAlias = Renewed | Released | Updated | Lost | Refused
+
+
+class Proof(Noun):
+    """What the caller shows to be entitled, besides what is kept here."""
+
+    token: str | None
+    session: str | None
+
+
+class Mine(Noun):
+    """A lease that the caller says is its own, with what it shows to prove it."""
+
+    lease: str
+    token: str | None
+    session: str | None
+
+    @property
+    def shows(self) -> dict[str, str | None]:
+        """The proof, as the verbs take it."""
+        return {"token": self.token, "session": None if self.token else self.session}
+
+
+class NotMine(Noun):
+    """Why there is nothing here to act on, and who holds it."""
+
+    refusal: Refused
+    holders: tuple[dict[str, Any], ...] = ()
+    advice: str = ""
+
+
+# ------------------------------------------------------------------------------------ which lease is meant
+
+
+def _proof(context: Context) -> Proof:
+    path = "-" if context.values.get("token_stdin") else context.values.get("token_file")
+    return Proof(None if path is None else read_secret(path, "token_file"), context.session)
+
+
+def _meant(context: Context, proof: Proof, target: str) -> list[Mine] | NotMine:
+    """The caller's lease behind a resource's name or a lease's id; several where only a try can tell which it is."""
+    is_id = keys.is_lease_id(target)
+    if is_id and (proof.token or proof.session):
+        return [Mine(target, *proof)]
+    name = target if is_id else checked_resource(target)
+    if proof.token is None:
+        known = state.recall(*context.scope, name)
+        if known is not None:
+            return [Mine(*known, proof.session)]
+    if proof.token or proof.session:
+        found = _by_looking(context, proof, name)
+        if found:
+            return found
+    from leasehold.cli.others import not_mine  # noqa: PLC0415 (only who is mistaken pays for it)
+
+    return not_mine(context, name)
+
+
+def _by_looking(context: Context, proof: Proof, name: str) -> list[Mine]:
+    """Leases that the token, or the session's secret, may open; those of this holder first."""
+    seen = context.locks.list(space=context.space, resource=name)
+    if isinstance(seen, Refused):
+        return []
+    session = (proof.session or "").rpartition(".")[0]
+    fitting = [lease for lease in seen if proof.token or lease.session == session]
+    fitting.sort(key=lambda lease: lease.holder != context.holder)
+    return [Mine(lease.id, *proof) for lease in fitting]
+
+
+def _try(context: Context, found: list[Mine], act: Callable[[Mine], Done]) -> Done:
+    """Act on the first lease that the proof opens; what has ended is forgotten here, too."""
+    outcome: Done = Refused("not_found", "", "there is no such lease")
+    for it in found:
+        outcome = act(it)
+        if not isinstance(outcome, Refused | Renewed | Updated):
+            state.forget(*context.scope, it.lease)
+        if not (isinstance(outcome, Refused) and outcome.code == "not_allowed"):
+            break
+    return outcome
+
+
+# ----------------------------------------------------------------------------------------------- the verbs
+
+
+class Result(Noun):
+    """What became of one target."""
+
+    target: str
+    outcome: Done
+    more: NotMine | None = None
+
+    @property
+    def code(self) -> int:
+        """The exit code, if this were all."""
+        return outcomes.exit_code(self.outcome)
+
+
+def _each(context: Context, act: Callable[[Mine], Done], say: Callable[[Any, str], str]) -> int:
+    """Do the same with every target; with several, the exit code is that of the first that failed."""
+    proof = _proof(context)
+    targets = context.values["targets"]
+    meant = [_meant(context, proof, target) for target in targets]  # before anything changes
+    known: dict[str, Done] = {}
+    results = []
+    for target, found in zip(targets, meant, strict=True):
+        if isinstance(found, NotMine):
+            results.append(Result(target, found.refusal, found))
+            continue
+        # Several resources of one lease: it is renewed or released once.
+        key = " ".join(it.lease for it in found)
+        if key not in known:
+            known[key] = _try(context, found, act)
+        results.append(Result(target, known[key]))
+    if len(results) > 1 and context.out.json:
+        _give_all(context, results)
+    else:
+        for result in results:
+            _tell(context, result, say)
+    return next((result.code for result in results if result.code), outcomes.DONE)
+
+
+def _tell(context: Context, result: Result, say: Callable[[Any, str], str]) -> None:
+    if not result.code:
+        context.end(result.outcome, say(result.outcome, result.target))
+    elif result.more is None or not result.more.advice:
+        context.end(result.outcome, "")
+    elif context.out.json:
+        context.end(result.outcome, "", {"holders": list(result.more.holders)})
+    else:
+        context.deny(f"leasehold {context.verb}: {shown(result.more.refusal.message)}\n{result.more.advice}")
+
+
+def _give_all(context: Context, results: list[Result]) -> None:
+    """One object for all targets: what became of each, and the first failure as the error of the whole."""
+    from leasehold import wire  # noqa: PLC0415
+
+    told = [_as_json(result) for result in results]
+    failed = next((each["error"] for each in told if not each["ok"]), None)
+    what = {"data": {"results": told}} if failed is None else {"error": {**failed, "results": told}}
+    context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": failed is None, **what})
+
+
+def _as_json(result: Result) -> dict[str, Any]:
+    from leasehold import wire  # noqa: PLC0415
+
+    answer = wire.answer(result.outcome)
+    if result.more is not None and result.more.holders:
+        answer["holders"] = list(result.more.holders)
+    return {"target": result.target, "ok": not result.code, "error" if result.code else "data": answer}
+
+
+def renew(context: Context) -> int:
+    """Back to a full TTL."""
+    ttl = context.values["ttl"]
+    return _each(
+        context,
+        lambda it: context.locks.renew(it.lease, ttl=ttl, **it.shows),
+        lambda outcome, _target: told(context, outcome.lease, "Renewed"),
+    )
+
+
+def release(context: Context) -> int:
+    """Give it back."""
+    status, error = context.values["status"], context.values["error"]
+
+    def say(outcome: Released, target: str) -> str:
+        if outcome.released:
+            return f"{context.out.paint('Released', 'green')} {shown(target)} ({outcome.reason})"
+        return f"{shown(target)} was not held any more ({shown(outcome.reason)})"
+
+    return _each(context, lambda it: context.locks.release(it.lease, status=status, error=error, **it.shows), say)
+
+
+def update(context: Context) -> int:
+    """Replace the context of a lease, or merge into it."""
+    if context.values["context"] is None:
+        raise InvalidInput("context", "is missing: write --context '{\"step\": 3}'")
+    new, merge, target = context.json_value("context"), context.values["merge"], context.values["target"]
+    found = _meant(context, _proof(context), target)
+    if isinstance(found, NotMine):
+        result = Result(target, found.refusal, found)
+    else:
+        result = Result(
+            target,
+            _try(context, found, lambda it: context.locks.update(it.lease, context=new, merge=merge, **it.shows)),
+        )
+    _tell(context, result, lambda outcome, _: f"Updated {shown(' '.join(outcome.lease.resources))}")
+    return result.code

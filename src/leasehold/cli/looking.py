@@ -1,0 +1,127 @@
+"""inspect, list, history: looking, without changing anything."""
+
+from __future__ import annotations
+
+from leasehold import durations, wire
+from leasehold.cli.output import clock
+from leasehold.cli.tables import table, width_of_terminal
+from leasehold.errors import InvalidInput
+from leasehold.model import Inspection, Refused
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.model import Event, Lease
+
+
+def inspect(context: Context) -> int:
+    """Who holds a resource, and who waits for it."""
+    seen = context.locks.inspect(context.values["resource"])
+    return context.end(seen, "" if isinstance(seen, Refused) else _inspected(seen))
+
+
+def _inspected(seen: Inspection) -> str:
+    lines = [shown(seen.resource) + (": free" if not seen.leases and not seen.closed else "")]
+    for lease in seen.leases:
+        work = f" ({shown(lease.name)})" if lease.name else ""
+        lines.append(f"  held by   {shown(lease.holder)}{work}, {lease.mode}, fence {lease.fence}")
+        if tuple(lease.resources) != (seen.resource,):
+            lines.append(f"  as        {shown(' '.join(lease.resources))}")
+        if lease.reason:
+            lines.append(f"  reason    {shown(lease.reason)}")
+        lines.append(f"  since     {clock(lease.acquired_at, seen.now)}")
+        lines.append(f"  until     {clock(lease.expires_at, seen.now)}")
+        if lease.context:
+            lines.append(f"  context   {shown(lease.context)}")
+    lines += [f"  closed    {each.state} after {shown(each.holder)} ended uncleanly" for each in seen.closed]
+    lines += [
+        f"  waiting {each.position}. {shown(each.holder)}, since {clock(each.since, seen.now)}" for each in seen.waiting
+    ]
+    return "\n".join(lines)
+
+
+def list_leases(context: Context) -> int:
+    """Every live lease."""
+    values = context.values
+    leases = context.locks.list(
+        space=None if values["all_spaces"] else context.space,
+        holder=context.holder if values["mine"] else values["of"],
+        resource=values["resource"],
+    )
+    if isinstance(leases, Refused):
+        return context.end(leases, "")
+    text = lease_table(leases, width_of_terminal()) if leases else "No live leases."
+    return context.end(leases, text, wire.leases(leases))
+
+
+def lease_table(leases: tuple[Lease, ...], width: int | None = None) -> str:
+    """Leases, a line each."""
+    rows: list[tuple[str, ...]] = [
+        (
+            " ".join(lease.resources),
+            lease.holder,
+            lease.mode if lease.mode != "slots" else f"slots {lease.slots}",
+            durations.format(max(0, lease.expires_at - lease.as_of) // 1_000_000 * 1_000_000),
+            str(lease.fence),
+            lease.name or "",
+        )
+        for lease in leases
+    ]
+    return table(rows, ("RESOURCE", "HOLDER", "MODE", "LEFT", "FENCE", "WORK"), width)
+
+
+def history(context: Context) -> int:
+    """What happened, newest first."""
+    values = context.values
+    events = context.locks.history(
+        space=None if values["all_spaces"] else context.space,
+        resource=values["resource"],
+        holder=values["of"],
+        lease=values["lease"],
+        kinds=tuple(values["kind"]),
+        since=_since(context),
+        limit=context.number("limit"),
+    )
+    if isinstance(events, Refused):
+        return context.end(events, "")
+    return context.end(events, _event_table(events) if events else "Nothing happened yet.", wire.events(events))
+
+
+def _since(context: Context) -> int | None:
+    """How long ago, as a time of the store's clock."""
+    ago = context.values["since"]
+    if ago is None:
+        return None
+    try:
+        span = durations.parse(ago)
+    except durations.BadDuration as error:
+        raise InvalidInput("since", str(error)) from None
+    seen = context.locks.inspect("leasehold")
+    return max(0, seen.now - span) if isinstance(seen, Inspection) else None
+
+
+def _event_table(events: tuple[Event, ...]) -> str:
+    rows: list[tuple[str, ...]] = [
+        (
+            (wire.rfc3339(event.at) or "").replace("T", " ").replace("Z", ""),
+            event.kind,
+            " ".join(event.resources),
+            event.holder,
+            str(event.fence or ""),
+            _remark(event),
+        )
+        for event in events
+    ]
+    return table(rows, ("WHEN (UTC)", "WHAT", "RESOURCE", "HOLDER", "FENCE", ""), width_of_terminal())
+
+
+def _remark(event: Event) -> str:
+    detail = event.detail
+    if event.kind == "deadlock":
+        cycle = detail.get("cycle")
+        return " → ".join(map(str, cycle)) if isinstance(cycle, list | tuple) else ""
+    if event.kind == "forced":
+        return f"by {detail.get('by')}: {detail.get('why')}"
+    words = (detail.get("status"), detail.get("error"), detail.get("name"))
+    return ", ".join(str(word) for word in words if word)

@@ -1,0 +1,51 @@
+"""Who holds what the caller does not: for a release or a renewal of what was not taken from here."""
+
+from __future__ import annotations
+
+from leasehold import keys
+from leasehold.cli import state
+from leasehold.cli.keeping import NotMine
+from leasehold.cli.output import clock
+from leasehold.model import Inspection, Refused
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.model import Lease
+
+
+def not_mine(context: Context, name: str) -> NotMine:
+    """The refusal for a resource, or a lease's id, whose token is not known here."""
+    held = _holding(context, name)
+    if not held:
+        return NotMine(Refused("not_found", "", f"nobody holds {name}"))
+    from leasehold import wire  # noqa: PLC0415
+
+    lease = held[0]
+    work = f" ({lease.name})" if lease.name else ""
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    until = clock(lease.expires_at, lease.as_of)
+    text = f"{name} is held by {lease.holder}{work}{more} until {until}, and its token is not kept here"
+    holders = tuple(wire.lease(each) for each in held)
+    return NotMine(Refused("not_allowed", "", text), holders, _advice(context, name, lease))
+
+
+def _holding(context: Context, name: str) -> tuple[Lease, ...]:
+    if not keys.is_lease_id(name):
+        seen = context.locks.inspect(name)
+        return seen.leases if isinstance(seen, Inspection) else ()
+    listed = context.locks.list()
+    return () if isinstance(listed, Refused) else tuple(lease for lease in listed if lease.id == name)
+
+
+def _advice(context: Context, name: str, lease: Lease) -> str:
+    url, space, holder = context.scope
+    if lease.holder == holder:
+        again = context.suggest("acquire", *lease.resources)
+        return f"Next: give its token with --token-file FILE; or, as it is yours: {again}    and go on from there"
+    if any(state.recall(url, space, lease.holder, each) for each in lease.resources):
+        as_holder = context.suggest(context.verb, *lease.resources, holder=lease.holder)
+        return f"Next: it was taken from here as {shown(lease.holder)}: {as_holder}"
+    force = context.suggest("force-release", name, more=" --reason '…'")
+    return f"Next: ask {shown(lease.holder)}, wait for it, or, if you are in charge: {force}"

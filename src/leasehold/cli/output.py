@@ -1,0 +1,141 @@
+"""What a command prints: text for people, or one JSON object. Nothing else writes to standard output.
+
+Whatever came from elsewhere (names, holders, reasons) is shown inert: no terminal escape gets through.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, TextIO
+
+_COLOURS = {"green": "32", "red": "31", "yellow": "33", "dim": "2"}
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
+
+
+class Output:
+    """Standard output and standard error, as one command uses them."""
+
+    __slots__ = ("_colour", "is_over", "json", "trouble")
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self.is_over = False
+        """Nobody reads our standard output any more."""
+        self.trouble: OSError | None = None
+        """Why an answer could not be written."""
+        self._colour = not json and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def say(self, text: str) -> None:
+        """A line for people, on standard output; nothing with --json."""
+        if not self.json:
+            self._write(text + "\n")
+
+    def warn(self, text: str) -> None:
+        """A line for people, on standard error; nothing with --json."""
+        if not self.json:
+            complain(text)
+
+    def give(self, envelope: dict[str, Any]) -> None:
+        """A JSON object, in one line."""
+        self._write(dumps(envelope) + "\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            self.is_over = not write(sys.stdout, text)
+        except OSError as error:
+            self.trouble = error
+            forget(sys.stdout)
+
+    def paint(self, text: str, colour: str, stream: TextIO | None = None) -> str:
+        """The text in this colour, if somebody looks at it on a terminal."""
+        target = sys.stdout if stream is None else stream
+        if not self._colour or target is None or not target.isatty():
+            return text
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def complain(text: str) -> None:
+    """A line on standard error. If nobody can read it there, there is nowhere else to say so."""
+    try:
+        write(sys.stderr, text + "\n")
+    except OSError:
+        forget(sys.stderr)
+
+
+def dumps(value: object) -> str:
+    """JSON in one line, in ASCII: every terminal, pipe and locale can carry it, and it is inert."""
+    import json  # noqa: PLC0415 (only --json pays for it)
+
+    return json.dumps(value)
+
+
+def write(stream: TextIO | None, text: str) -> bool:
+    """Write and flush; False if whoever reads is gone, which is no failure of ours."""
+    if stream is None:
+        return True  # it was closed before we began: nobody wants to know
+    try:
+        stream.write(text)
+        stream.flush()
+    except UnicodeEncodeError:
+        # A terminal that does not speak UTF-8: what it cannot show is escaped rather than lost.
+        encoding = stream.encoding or "ascii"
+        return write(stream, text.encode(encoding, "backslashreplace").decode(encoding))
+    except BrokenPipeError:
+        forget(stream)
+        return False
+    return True
+
+
+def forget(stream: TextIO) -> None:
+    """Let the interpreter's own flush at exit go nowhere instead of failing once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def fill_gaps() -> None:
+    """Put nothing where standard streams are closed: a file we open would get their number, and their output."""
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            if nowhere != number:
+                os.close(nowhere)
+
+
+def clock(us: int, as_of: int) -> str:
+    """A time as people read it, with how far away it is."""
+    from leasehold import durations  # noqa: PLC0415
+
+    left = abs(us - as_of)
+    precision = 1_000_000 if left >= 10_000_000 else 100_000
+    away = durations.format(left // precision * precision)
+    return f"{moment(us)} (in {away})" if us >= as_of else f"{moment(us)} ({away} ago)"
+
+
+def moment(us: int) -> str:
+    """A time as people read it."""
+    import time  # noqa: PLC0415
+
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(us // 1_000_000))
+
+
+def quoted(words: Iterable[str]) -> str:
+    """These words, each as a shell takes it, and inert on a terminal."""
+    return " ".join(_quote(word) for word in words)
+
+
+def _quote(word: str) -> str:
+    if word and _PLAIN.issuperset(word):
+        return word
+    inert = shown(word)
+    if inert == word:
+        return "'" + word.replace("'", "'\"'\"'") + "'"
+    # What cannot be seen is spelled out, in a way that bash and zsh read back.
+    return "$'" + shown(word.replace("\\", "\\\\").replace("'", "\\'")) + "'"

@@ -1,0 +1,235 @@
+"""Every command, its words and options: read by hand for speed, and by ``help``, completion and the docs' tests.
+
+Examples are in ``examples``: a plain command line does not need them.
+"""
+
+from __future__ import annotations
+
+from leasehold.cli.parsing import Option, Verb, Word
+
+JSON = Option("--json", "print one JSON object, for a yes and for a no")
+URL = Option("--url", "where the locks live (default: LEASEHOLD_URL, leasehold.toml, or the embedded store)", "URL")
+SPACE = Option("--space", "the tenant that names live in (default: LEASEHOLD_SPACE, or 'default')", "SPACE")
+HOLDER = Option("--holder", "who you are (default: LEASEHOLD_HOLDER, or one name per user, host and copy)", "NAME")
+COMMON = (JSON, URL, SPACE, HOLDER)
+SESSION = Option(
+    "--session-file",
+    "act for the session whose ID.SECRET is in there; - is standard input (or: LEASEHOLD_SESSION)",
+    "FILE",
+)
+
+TTL = Option("--ttl", "how long it lives unless it is renewed: 30s, 15m, 2h30m or seconds (default 30m)", "TIME")
+WAIT = Option("--wait", "how long to wait in the queue (default: answer at once)", "TIME", default="0")
+TAKING = (
+    TTL,
+    WAIT,
+    Option("--mode", "exclusive (default), shared or slots", "MODE", "exclusive", ("exclusive", "shared", "slots")),
+    Option("--shared", "the same as --mode shared: many readers at a time"),
+    Option("--slots", "how many may hold it at the same time", "N", default="1"),
+    Option("--any-of", "take the first of the resources that is free"),
+    Option("--name", "what the work is, for others to see", "TEXT"),
+    Option("--reason", "why it is held, for others to see", "TEXT"),
+    Option("--context", "JSON for others to see, at most 16 KiB", "JSON"),
+    Option("--priority", "a larger one is served first", "N", default="0"),
+    Option("--grace", "after an unclean end, nobody gets it for this long", "TIME", default="0"),
+    Option("--on-expiry", "free (default), or quarantine: closed until cleared", "HOW", "free", ("free", "quarantine")),
+)
+TOKEN_FILE = Option("--token-file", "write the token there, not to the private state; - is standard output", "FILE")
+TOKEN_IN = (
+    Option("--token-file", "read the token from there; - is standard input", "FILE"),
+    Option("--token-stdin", "the same as --token-file -"),
+)
+ADMIN = (
+    Option("--reason", "why; it is in the history (required)", "TEXT"),
+    Option("--by", "who does it (default: you)", "NAME"),
+)
+STATUSES = ("completed", "failed", "cancelled")
+RESOURCES = Word("resources", "names such as issue:42, path:src/a.py, deploy://api-prod, or any text", "+")
+TARGETS = Word("targets", "resources that you hold, or ids of leases", "+")
+
+
+def _table(*verbs: Verb) -> dict[str, Verb]:
+    return {verb.name: verb for verb in verbs}
+
+
+VERBS = _table(
+    Verb(
+        "acquire",
+        "take a lease, or say who has it",
+        "taking:acquire",
+        (RESOURCES,),
+        (
+            *TAKING,
+            Option("--request-id", "a retry with the same id gets the same lease", "ID"),
+            Option("--not-again", "refuse it even to yourself, if you hold it already"),
+            SESSION,
+            TOKEN_FILE,
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "renew",
+        "set the clock of a lease back to a full TTL",
+        "keeping:renew",
+        (TARGETS,),
+        (TTL, SESSION, *TOKEN_IN, *COMMON),
+    ),
+    Verb(
+        "release",
+        "give a lease back",
+        "keeping:release",
+        (TARGETS,),
+        (
+            Option(
+                "--status", "how the work ended: completed (default), failed, cancelled", "HOW", "completed", STATUSES
+            ),
+            Option("--error", "what went wrong", "TEXT"),
+            SESSION,
+            *TOKEN_IN,
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "update",
+        "replace the context of a lease, or merge into it",
+        "keeping:update",
+        (Word("target", "a resource that you hold, or the id of a lease"),),
+        (
+            Option("--context", "the new context (required)", "JSON"),
+            Option("--merge", "merge it into the context that is there"),
+            SESSION,
+            *TOKEN_IN,
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "inspect",
+        "who holds a resource, and who waits for it",
+        "looking:inspect",
+        (Word("resource", "its name"),),
+        COMMON,
+    ),
+    Verb(
+        "list",
+        "every live lease",
+        "looking:list_leases",
+        (),
+        (
+            Option("--mine", "only yours"),
+            Option("--of", "only of this holder", "NAME"),
+            Option("--resource", "only on this resource", "NAME"),
+            Option("--all-spaces", "of every space"),
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "history",
+        "what happened, newest first",
+        "looking:history",
+        (Word("resource", "only of this resource", "?"),),
+        (
+            Option("--of", "only of this holder", "NAME"),
+            Option("--lease", "only of this lease", "ID"),
+            Option("--kind", "only of this kind, such as granted, released, expired (repeat it)", "KIND", many=True),
+            Option("--since", "not older than this: 2h, 30m", "TIME"),
+            Option("--limit", "at most so many (default 50)", "N", default="50"),
+            Option("--all-spaces", "of every space"),
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "watch",
+        "a live table of who holds what and who waits",
+        "watching:watch",
+        (Word("resource", "only this resource", "?"),),
+        (
+            Option("--interval", "how often to look (default 1s)", "TIME", default="1s"),
+            Option("--count", "stop after so many looks (default: never)", "N"),
+            Option("--json", "print one JSON object for each look, a line each"),
+            *COMMON[1:],
+        ),
+    ),
+    Verb(
+        "run",
+        "run a command while you hold the lease",
+        "running:run",
+        (RESOURCES, Word("command", "what to run, after --", "--")),
+        (
+            *TAKING,
+            Option(
+                "--on-lost",
+                "what becomes of the command if the lease is lost: term (default), kill, warn",
+                "HOW",
+                "term",
+                ("term", "kill", "warn"),
+            ),
+            Option("--kill-after", "how long after TERM it is killed (default 10s)", "TIME", default="10s"),
+            SESSION,
+            Option("--json", "print JSON lines, the last one the answer; the command's output goes to standard error"),
+            *COMMON[1:],
+        ),
+    ),
+    Verb(
+        "session start",
+        "begin a session: what is taken in its name ends with it",
+        "sessions:start",
+        (),
+        (
+            TTL,
+            Option("--name", "what the run is, for others to see", "TEXT"),
+            Option("--session-file", "write ID.SECRET there instead of printing it", "FILE"),
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "session heartbeat",
+        "a full TTL again for the session and all of its leases",
+        "sessions:heartbeat",
+        (),
+        (SESSION, *COMMON),
+    ),
+    Verb(
+        "session end",
+        "release everything the session holds",
+        "sessions:end",
+        (Word("id", "the id of somebody else's session, for admins", "?"),),
+        (SESSION, Option("--by", "end it as an admin of this name", "NAME"), *COMMON),
+    ),
+    Verb("session list", "every live session", "sessions:list_sessions", (), COMMON),
+    Verb("gc", "sweep what has expired, and trim the history to its retention", "admin:collect", (), COMMON),
+    Verb(
+        "force-release",
+        "end somebody's lease",
+        "admin:force_release",
+        (Word("target", "the resource, or the id of the lease"),),
+        (*ADMIN, *COMMON),
+    ),
+    Verb(
+        "steal",
+        "take over what somebody else holds, in one step",
+        "admin:steal",
+        (RESOURCES,),
+        (TTL, Option("--name", "what the work is", "TEXT"), *ADMIN, TOKEN_FILE, *COMMON),
+    ),
+    Verb(
+        "clear",
+        "open a resource that was closed after an unclean end",
+        "admin:clear",
+        (Word("resource", "its name"),),
+        (*ADMIN, *COMMON),
+    ),
+    Verb(
+        "doctor",
+        "where the locks live, why, and whether all is well",
+        "doctor:doctor",
+        (),
+        (Option("--accept-restore", "go on with a database that was restored from a backup"), *COMMON),
+    ),
+    Verb(
+        "completion",
+        "print the completion script of a shell",
+        "completion:completion",
+        (Word("shell", "bash, zsh or fish"),),
+        (JSON,),
+    ),
+)

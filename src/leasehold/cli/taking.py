@@ -1,0 +1,141 @@
+"""acquire: take a lease, keep its token where `release` finds it, and say what was taken."""
+
+# ruff: noqa: PTH123 (pathlib costs a one-shot process more than all of this)
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leasehold.cli import outcomes, state
+from leasehold.cli.output import clock, write
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.model import Granted
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+    from leasehold.model import Acquired, Lease
+
+
+def asked_for(context: Context) -> dict[str, Any]:
+    """The arguments of an acquire, from the options that `acquire` and `run` share."""
+    values = context.values
+    return {
+        "ttl": context.ttl,
+        "wait": values["wait"],
+        "mode": "shared" if values["shared"] else values["mode"],
+        "slots": context.number("slots"),
+        "any_of": values["any_of"],
+        "session": context.session,
+        "name": values["name"],
+        "context": context.json_value("context"),
+        "reason": values["reason"],
+        "priority": context.number("priority"),
+        "grace": values["grace"],
+        "on_expiry": values["on_expiry"],
+    }
+
+
+def acquire(context: Context) -> int:
+    """Take a lease; its token is kept so that `release` needs nothing but the name."""
+    if context.values["wait"] == "0":
+        return _told(context, _ask(context))
+    from leasehold.cli.interrupts import Interrupts  # noqa: PLC0415 (only who waits pays for it)
+    from leasehold.cli.waiting import wait_for  # noqa: PLC0415
+
+    with Interrupts() as interrupts:
+        return _told(context, wait_for(context, lambda: _ask(context), interrupts, events=False))
+
+
+def _ask(context: Context) -> Acquired:
+    values = context.values
+    return context.locks.acquire(
+        values["resources"],
+        request_id=values["request_id"],
+        reentrant=not values["not_again"],
+        intent=True,
+        **asked_for(context),
+    )
+
+
+def _told(context: Context, outcome: Acquired) -> int:
+    if not isinstance(outcome, Granted):
+        return context.end(outcome, "")
+    return keep_and_tell(context, outcome, "Acquired" if outcome.fresh else "Yours already, extended:")
+
+
+def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
+    """Keep the token where `release` finds it, or where the caller wants it, and say what was taken."""
+    lease = outcome.lease
+    try:
+        is_said = _keep(context, outcome)
+    except LeaseholdError:
+        # Nobody could ever give it back; but what was ours before still has its older token.
+        if outcome.fresh:
+            context.locks.release(lease.id, outcome.token, status="cancelled")
+        raise
+    if is_said:
+        context.out.warn(told(context, lease, headline))
+        return outcomes.DONE
+    return context.end(outcome, told(context, lease, headline))
+
+
+def _keep(context: Context, outcome: Granted) -> bool:
+    """Keep the token; whether standard output was used for it."""
+    where = context.values.get("token_file")
+    if where is None:
+        state.remember(*context.scope, outcome.lease.resources, outcome.lease.id, outcome.token)
+    elif where != "-":
+        write_secret(where, outcome.token, "token_file")
+    elif not context.out.json:  # the JSON object has the token in it
+        _print_token(outcome.token)
+        return True
+    return False
+
+
+def _print_token(token: str) -> None:
+    try:
+        is_read = sys.stdout is not None and write(sys.stdout, token + "\n")
+    except OSError as error:
+        raise InvalidInput("token_file", f"standard output cannot be written: {error.strerror}") from None
+    if not is_read:
+        raise InvalidInput("token_file", "nobody reads standard output, so the token would be lost")
+
+
+def write_secret(path: str, secret: str, field: str) -> None:
+    """Write a secret into a file that only its owner can read."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            if os.path.isfile(path):  # noqa: PTH113
+                os.fchmod(descriptor, 0o600)
+                os.ftruncate(descriptor, 0)
+            file.write(secret + "\n")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(field, f"{shown(path)} cannot be written: {error}") from None
+
+
+def told(context: Context, lease: Lease, headline: str) -> str:
+    """A lease that is yours, in a few lines."""
+    out = context.out
+    return "\n".join(
+        (
+            f"{out.paint(headline, 'green')} {shown(' '.join(lease.resources))}",
+            f"  holder  {shown(lease.holder)}",
+            f"  until   {clock(lease.expires_at, lease.as_of)}",
+            f"  fence   {lease.fence}",
+            f"  lease   {lease.id}",
+            out.paint(f"Give it back with: {_how_back(context, lease)}", "dim"),
+        )
+    )
+
+
+def _how_back(context: Context, lease: Lease) -> str:
+    where = context.values.get("token_file")
+    if where is None:
+        return context.suggest("release", *lease.resources)
+    return context.suggest("release", *lease.resources, more=f" --token-file {'FILE' if where == '-' else where}")

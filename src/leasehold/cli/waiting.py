@@ -1,0 +1,115 @@
+"""Waiting in a queue: a live line with place, holder and time left, and a way out that leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from leasehold import durations, wire
+from leasehold.cli.tables import cut
+from leasehold.errors import StoreError
+from leasehold.model import SECOND, Granted, Inspection
+from leasehold.names import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.cli.context import Context
+    from leasehold.cli.interrupts import Interrupts
+    from leasehold.model import Acquired
+
+FIRST = 0.3
+"""Who is served sooner than this sees no line."""
+EVERY = 1.0
+
+
+def wait_for(context: Context, ask: Callable[[], Acquired], interrupts: Interrupts, *, events: bool) -> Acquired:
+    """Ask and wait; meanwhile show how it stands. `events`: as JSON lines, if it is JSON that is wanted."""
+    line = WaitingLine(context, events=events)
+
+    def progress() -> None:
+        interrupts.check()
+        line.show()
+
+    context.progress = progress
+    try:
+        outcome = ask()
+    finally:
+        context.progress = None
+        line.done()
+    if interrupts.noted is not None and isinstance(outcome, Granted) and outcome.fresh:
+        context.locks.release(outcome.lease.id, outcome.token, status="cancelled")
+    interrupts.check()
+    return outcome
+
+
+class WaitingLine:
+    """Rewrites one line on a terminal, or prints JSON lines, or is silent."""
+
+    def __init__(self, context: Context, *, events: bool) -> None:
+        self._context = context
+        self._next = time.monotonic() + FIRST
+        self._events = events and context.out.json
+        is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_live = is_terminal and not context.out.json
+        self._shown = False
+        self._last: object = None
+
+    def show(self) -> None:
+        """Somebody waits: show how it stands, once a second."""
+        if time.monotonic() < self._next or not (self._is_live or self._events):
+            return
+        self._next = time.monotonic() + EVERY
+        try:
+            seen = self._context.locks.inspect(self._context.values["resources"][0])
+        except StoreError:
+            return  # the wait itself finds out whether this matters; the line only shows
+        if isinstance(seen, Inspection):
+            self._show(seen)
+
+    def _show(self, seen: Inspection) -> None:
+        mine = next((each for each in seen.waiting if each.holder == self._context.holder), None)
+        if self._events:
+            state = {
+                "position": mine.position if mine else None,
+                "holders": [wire.lease(each) for each in seen.leases],
+            }
+            known = (state["position"], [(each.id, each.expires_at) for each in seen.leases])
+            if known != self._last:
+                self._last = known
+                self._context.out.give({"schema_version": wire.SCHEMA_VERSION, "event": "waiting", **state})
+            return
+        waited = _rounded(seen.now - mine.since) if mine else "0s"
+        place = f", place {mine.position}" if mine else ""
+        text = f"waiting {waited} of {_asked(self._context)}{place}: {_in_the_way(seen)}"
+        sys.stderr.write("\r\x1b[K" + cut(text, os.get_terminal_size(sys.stderr.fileno()).columns - 1))
+        sys.stderr.flush()
+        self._shown = True
+
+    def done(self) -> None:
+        """The wait is over: leave no trace of the line."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False
+
+
+def _rounded(duration: int) -> str:
+    return durations.format(max(0, duration) // SECOND * SECOND)
+
+
+def _asked(context: Context) -> str:
+    return durations.format(durations.parse(context.values["wait"]))
+
+
+def _in_the_way(seen: Inspection) -> str:
+    if seen.leases:
+        first = seen.leases[0]
+        work = f" ({first.name})" if first.name else ""
+        more = f" and {len(seen.leases) - 1} more" if len(seen.leases) > 1 else ""
+        return shown(f"held by {first.holder}{work}{more}, {_rounded(first.expires_at - seen.now)} left")
+    if seen.closed:
+        return shown(f"closed after {seen.closed[0].holder} ended uncleanly")
+    return "free soon"

@@ -1,0 +1,254 @@
+"""Which store, and on what terms: from the argument, the environment, the configuration files and the defaults.
+
+It decides where the locks live, and says why; it opens nothing and creates nothing. It is on the way of a one-shot
+`leasehold acquire`, so TOML is only imported when there is a file to read. For people: docs/configuration.md.
+"""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH109, PTH117, PTH118, PTH119, PTH120
+
+from __future__ import annotations
+
+import os
+
+from leasehold import checks, configfiles, durations, names, places
+from leasehold.errors import InvalidInput
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, TypedDict
+
+    class Values(TypedDict, total=False):
+        """What was set, checked; durations as they were written."""
+
+        url: str
+        space: str
+        holder: str
+        ttl: float | str
+        ttl_max: float | str
+        hierarchical: frozenset[str]
+        lock_policy: str
+
+
+KEYS = ("url", "space", "holder", "ttl", "ttl_max", "hierarchical", "lock_policy", "resourceLockTimeout")
+"""What a configuration file may set."""
+VARIABLES = {
+    "LEASEHOLD_URL": "url",
+    "LEASEHOLD_SPACE": "space",
+    "LEASEHOLD_HOLDER": "holder",
+    "LEASEHOLD_TTL": "ttl",
+}
+"""Variables of the environment that stand for a key. `LEASEHOLD_SESSION` has none, see ``identity``."""
+POLICIES = ("off", "warn", "require", "require-own")
+TTL = "30m"
+
+_ANY_TTL = checks.Settings(ttl_most=durations.LONGEST)
+
+
+class Choice(Noun):
+    """Where the locks live and on what terms, with the reasons."""
+
+    url: str
+    """In full: a path in it is absolute, so that the same store always has the same URL."""
+    why: str
+    settings: Values
+    """What was set somewhere. The properties below know the defaults, too."""
+    path: str | None
+    """The project's configuration file, if there is one."""
+    origins: Mapping[str, str]
+    """Where each setting comes from."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: a file that was ignored, a git directory that cannot be used."""
+
+    @property
+    def space(self) -> str:
+        """The tenant that names live in."""
+        return self.settings.get("space", "default")
+
+    @property
+    def holder(self) -> str | None:
+        """Who asks, if that was set; otherwise see ``identity``."""
+        return self.settings.get("holder")
+
+    @property
+    def ttl(self) -> float | str:
+        """How long a lease lives where a surface was not told."""
+        if "ttl" in self.settings:
+            return self.settings["ttl"]
+        most = self.rules().ttl_most
+        return TTL if durations.parse(TTL) <= most else durations.format(most)
+
+    @property
+    def lock_policy(self) -> str:
+        """How strict the guards of editors and git are."""
+        return self.settings.get("lock_policy", "warn")
+
+    def rules(self) -> checks.Settings:
+        """What this installation allows."""
+        rules = checks.Settings(self.settings.get("hierarchical", frozenset()))
+        if "ttl_max" in self.settings:
+            rules = rules._replace(ttl_most=durations.parse(self.settings["ttl_max"]))
+        return rules
+
+
+def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Choice:
+    """Choose the store and the settings; each of them from the first place that has it.
+
+    The places are the argument, the environment, the project's configuration file, the user's, and the default.
+    """
+    env = os.environ if env is None else env
+    here = _here(cwd, url or env.get("LEASEHOLD_URL", ""))
+    notes: list[str] = []
+    user, project = configfiles.user(env, notes), configfiles.project(here, env, notes)
+    values: Values = {}
+    origins: dict[str, str] = {}
+    argument = {} if url is None else {"url": url}
+    for origin, found in (*user, *project, *_environment(env), ("the argument", argument)):
+        checked = _checked(found, origin, here, env)
+        values.update(checked)  # type: ignore[typeddict-item] # each was checked by its key
+        origins.update(dict.fromkeys(checked, origin))
+    if "url" not in values:
+        values["url"], origins["url"], trouble = _default(here, env)
+        notes += trouble
+    choice = Choice(values["url"], origins["url"], values, project[0][0] if project else None, origins, tuple(notes))
+    _refuse_long_ttl(choice)
+    return choice
+
+
+def working_directory(cwd: str | None = None) -> str:
+    """Where we are, in full."""
+    try:
+        return os.path.realpath(os.getcwd() if cwd is None else cwd)
+    except FileNotFoundError:
+        raise InvalidInput("cwd", "the working directory was removed: change to one that is there") from None
+
+
+def _here(cwd: str | None, url: str) -> str:
+    try:
+        return working_directory(cwd)
+    except InvalidInput:
+        if "://" in url:
+            return "/"  # a program that outlived its directory: nothing in this URL is relative to it
+        raise
+
+
+def _refuse_long_ttl(choice: Choice) -> None:
+    most = choice.rules().ttl_most
+    if durations.parse(choice.ttl) > most:
+        origin = choice.origins["ttl"]
+        raise InvalidInput("ttl", f"{choice.ttl} (from {origin}) is more than ttl_max, {durations.format(most)}")
+
+
+# ------------------------------------------------------------------------------------------------- URLs
+
+
+def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
+    """The URL in full: the path of a `sqlite:` URL becomes absolute, relative to this directory, `~/` being home."""
+    scheme, colon, rest = url.partition(":")
+    if scheme != "sqlite" or not colon or not rest.strip("/"):
+        return url
+    if rest.startswith("//"):
+        path = "/" + rest.lstrip("/")
+    elif rest.startswith("~/"):
+        path = places.home(env) + rest[1:]
+    else:
+        path = os.path.join(directory, rest)
+    return sqlite_url(path)
+
+
+def sqlite_url(path: str) -> str:
+    """The URL of a database file."""
+    return "sqlite://" + os.path.realpath(path)
+
+
+def shown(url: str) -> str:
+    """The URL as it may be shown: without its password, and inert."""
+    scheme, mark, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, host = authority.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}")
+
+
+def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, tuple[str, ...]]:
+    """The embedded store: its URL, why there, and what is wrong with the git repository, if anything is."""
+    copy, state = places.working_copy(here, env), places.state_home(env)
+    notes: tuple[str, ...] = ()
+    if copy is None:
+        directory, why = state, "the default outside of a git repository: the user's state directory"
+    elif not copy.trouble:
+        directory = os.path.join(copy.common, "leasehold")
+        why = "the default in a git repository: its git directory, which all worktrees share"
+    else:
+        # One database for each repository, as if it were inside: `issue:1` of two projects must not meet.
+        name = f"{os.path.basename(copy.root) or 'root'}-{places.digest(copy.common)[:8]}"
+        directory = os.path.join(state, "repositories", name)
+        why = f"the default: the user's state directory, because {copy.trouble}"
+        notes = (f"{copy.trouble}: these locks are kept in {directory}, where other users do not see them",)
+    return sqlite_url(os.path.join(directory, "leasehold.db")), why, notes
+
+
+# ------------------------------------------------------------------------------------- sources and checks
+
+
+def _environment(env: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each variable that is set; an empty one is not."""
+    for variable, key in VARIABLES.items():
+        if env.get(variable):
+            yield variable, {key: env[variable]}
+
+
+def _checked(found: Mapping[str, Any], origin: str, here: str, env: Mapping[str, str]) -> dict[str, object]:
+    """The settings of one source, each as it should be, or an error that says which is wrong and where."""
+    values: dict[str, object] = {}
+    for key, value in found.items():
+        if key not in KEYS:
+            raise InvalidInput(key, f"there is no such setting; {origin} may have {', '.join(KEYS)}")
+        try:
+            values["ttl" if key == "resourceLockTimeout" else key] = _CHECKS[key](value)
+        except InvalidInput as error:
+            raise InvalidInput(key, f"{error.message} (from {origin})") from None
+    if "ttl" in found and "resourceLockTimeout" in found:
+        raise InvalidInput("ttl", f"and resourceLockTimeout mean the same; leave one of them out (from {origin})")
+    if "url" in found:
+        directory = os.path.dirname(origin) if os.path.isabs(origin) else here
+        values["url"] = resolve(str(values["url"]), directory, env)
+    return values
+
+
+def _ttl(value: object) -> object:
+    checks.ttl(value, _ANY_TTL)
+    return value
+
+
+def _seconds(value: object) -> object:
+    if not isinstance(value, int | float):
+        raise InvalidInput("resourceLockTimeout", "must be a number of seconds, such as 1800")
+    return _ttl(value)
+
+
+def _hierarchical(value: object) -> frozenset[str]:
+    try:
+        return names.check_hierarchical(value)
+    except names.BadName as error:
+        raise InvalidInput("hierarchical", error.message) from None
+
+
+def _policy(value: object) -> object:
+    if value not in POLICIES:
+        raise InvalidInput("lock_policy", f"must be one of {', '.join(POLICIES)}")
+    return value
+
+
+_CHECKS: dict[str, Callable[[object], object]] = {
+    "url": lambda value: checks.text(value, "url", 4_096),
+    "space": checks.space,
+    "holder": lambda value: checks.text(value, "holder", 256),
+    "ttl": _ttl,
+    "ttl_max": _ttl,
+    "hierarchical": _hierarchical,
+    "lock_policy": _policy,
+    "resourceLockTimeout": _seconds,
+}

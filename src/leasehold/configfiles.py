@@ -1,0 +1,99 @@
+"""The configuration files: where they are, and what stands in them. It neither checks nor weighs what it finds.
+
+On the way of a one-shot `leasehold acquire`, which mostly finds none: TOML is imported when there is one.
+"""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH116, PTH118, PTH123
+
+from __future__ import annotations
+
+import os
+from stat import S_ISREG
+
+from leasehold import places
+from leasehold.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, TypeAlias
+
+    Found: TypeAlias = tuple[tuple[str, dict[str, Any]], ...]
+    """The path of a file and what it sets; empty if there is no file."""
+
+OWN = "leasehold.toml"
+SHARED = "pyproject.toml"
+USER = "config.toml"
+
+
+def user(env: Mapping[str, str], notes: list[str]) -> Found:
+    """The user's own configuration."""
+    path = os.path.join(places.config_home(env), USER)
+    data = _contents(path, notes)
+    return () if data is None else ((path, _parsed(path, data)),)
+
+
+def project(here: str, env: Mapping[str, str], notes: list[str]) -> Found:
+    """The nearest configuration of a project, upward from here; for who is inside their home, not above it."""
+    top = os.path.realpath(places.home(env))
+    for directory in places.upward(here):
+        found = _own(os.path.join(directory, OWN), notes) or _shared(os.path.join(directory, SHARED), notes)
+        if found or directory == top:
+            return found
+    return ()
+
+
+def _own(path: str, notes: list[str]) -> Found:
+    data = _contents(path, notes)
+    return () if data is None else ((path, _parsed(path, data)),)
+
+
+def _shared(path: str, notes: list[str]) -> Found:
+    data = _contents(path, notes)
+    if data is None or not _may_have_ours(data):
+        return ()
+    tool = _parsed(path, data).get("tool")
+    if not isinstance(tool, dict) or "leasehold" not in tool:
+        return ()
+    if not isinstance(tool["leasehold"], dict):
+        raise InvalidInput("tool.leasehold", f"must be a table (from {path})")
+    return ((path, tool["leasehold"]),)
+
+
+def _contents(path: str, notes: list[str]) -> bytes | None:
+    try:
+        if not S_ISREG(os.stat(path).st_mode):
+            return None
+    except OSError:
+        return None
+    if places.is_planted(path):
+        notes.append(f"{path} was ignored: it belongs to somebody else, in a place where everybody may write")
+        return None
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InvalidInput("config", f"{path} cannot be read: {error.strerror}") from None
+
+
+def _may_have_ours(data: bytes) -> bool:
+    """Whether a pyproject.toml may have a table of ours: most have none, and to read TOML takes long."""
+    return b"leasehold" in data and any(map(_may_be_ours, data.split(b"\n")))
+
+
+def _may_be_ours(line: bytes) -> bool:
+    """Whether the line is a header or a key of ours, in one of the spellings that TOML allows."""
+    bare = line.translate(None, b" \t\"'")
+    if bare.startswith((b"[tool.leasehold", b"tool.leasehold", b"leasehold=")):
+        return True
+    return (bare.startswith(b"leasehold.") and b"=" in bare) or (bare.startswith(b"tool=") and b"leasehold" in bare)
+
+
+def _parsed(path: str, data: bytes) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 (slow to import, and mostly not needed)
+
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("config", f"{path} is not valid TOML: {error}") from None

@@ -1,0 +1,217 @@
+"""Who drives an engine: the caller, a thread, or an event loop. They move it; they decide nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from leasehold.errors import StoreError
+from leasehold.pending import Latch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from leasehold.commands import Command
+    from leasehold.engine import Engine
+    from leasehold.model import Outcome
+    from leasehold.pending import Pending
+
+    class Driver(Protocol):
+        """Asks an engine and waits for the answer."""
+
+        def ask(self, command: Command, token: str = "") -> Outcome:
+            """The answer to this command."""
+
+        def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
+            """Ask without waiting; `done` is called with the answer."""
+
+        def close(self) -> None:
+            """Answer everybody and stop."""
+
+
+class CallerDriver:
+    """The caller drives: no thread, no event loop. For one caller at a time, as in a command line."""
+
+    def __init__(self, engine: Engine, progress: Callable[[], None] | None = None) -> None:
+        self._engine = engine
+        self._progress = progress
+        """Called again and again while the caller waits."""
+
+    def ask(self, command: Command, token: str = "") -> Outcome:
+        """Ask, and turn the engine until the answer is there."""
+        pending = self._engine.submit(command, token)
+        try:
+            while not pending.is_done:
+                self._engine.turn()
+                if not pending.is_done:
+                    if self._progress is not None:
+                        self._progress()
+                    self._sleep()
+        except BaseException:  # an interrupt, for example: nobody is waiting any more
+            self._engine.abandon(pending)
+            self._engine.turn()
+            raise
+        return pending.result()
+
+    def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
+        """Ask, and turn the engine once; who waits has to go on turning it."""
+        pending = self._engine.submit(command, token, done)
+        self._engine.turn()
+        return pending
+
+    def _sleep(self) -> None:
+        at = self._engine.next_time()
+        if at is not None and not self._engine.has_work:
+            time.sleep(max(0.0, at - time.monotonic()))
+
+    def close(self) -> None:
+        """Leave every queue."""
+        self._engine.close()
+
+
+class ThreadDriver:
+    """A thread of its own turns the engine; any number of threads ask. Started by the first that does."""
+
+    def __init__(self, engine: Engine) -> None:
+        import threading  # noqa: PLC0415 (not for those who drive by themselves)
+        from queue import SimpleQueue  # noqa: PLC0415
+
+        self._engine = engine
+        self._pid = os.getpid()
+        self._signals: SimpleQueue[None] = SimpleQueue()
+        self._signalled = False
+        self._closing = False
+        self._breakage: Exception | None = None
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        engine.wake = self._wake
+
+    def ask(self, command: Command, token: str = "") -> Outcome:
+        """Ask, and sleep until the answer is there."""
+        latch = Latch()
+        pending = self.submit(command, token, latch.set)
+        try:
+            if not pending.is_done:
+                latch.wait()
+        except BaseException:  # an interrupt, for example: nobody is waiting any more
+            self._engine.abandon(pending)
+            raise
+        return pending.result()
+
+    def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
+        """Ask without waiting; `done` is called with the answer, by the engine's thread."""
+        if os.getpid() != self._pid:
+            raise StoreError("these locks were opened before a fork; connect again in the child process")
+        if self._breakage is not None:
+            raise self._breakage
+        if self._thread is None:
+            self._start()
+        return self._engine.submit(command, token, done)
+
+    def _start(self) -> None:
+        import threading  # noqa: PLC0415
+
+        with self._starting:
+            if self._thread is None and not self._closing:
+                self._thread = threading.Thread(target=self._run, name="leasehold", daemon=True)
+                self._thread.start()
+
+    def _wake(self) -> None:
+        # One signal is enough for all that arrives before the thread looks; it resets the flag before it does.
+        if not self._signalled:
+            self._signalled = True
+            self._signals.put(None)
+
+    def _run(self) -> None:
+        from contextlib import suppress  # noqa: PLC0415
+        from queue import Empty  # noqa: PLC0415
+
+        while not self._closing:
+            at = self._engine.next_time()
+            if not self._engine.has_work:  # a turn may leave some: more than a batch holds, or a request made anew
+                with suppress(Empty):  # nobody asked, but it is time to look
+                    self._signals.get(timeout=None if at is None else max(0.0, at - time.monotonic()))
+            self._signalled = False
+            try:
+                self._engine.turn()
+            except Exception as error:  # noqa: BLE001 (the engine has told all callers, and each that comes is told)
+                self._breakage = error
+                return
+        self._engine.close()
+
+    def close(self) -> None:
+        """Answer everybody, stop, and wait until it has stopped."""
+        with self._starting:
+            if self._closing:
+                return
+            self._closing = True
+        if self._thread is None or os.getpid() != self._pid:
+            if os.getpid() == self._pid:
+                self._engine.close()
+            return
+        self._signals.put(None)
+        self._thread.join()
+
+
+class LoopDriver:
+    """An event loop turns the engine, once for all that arrived in one round of the loop."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        self._engine = engine
+        self._loop = loop
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        engine.wake = self._wake
+
+    async def ask(self, command: Command, token: str = "") -> Outcome:
+        """Ask, and let others run until the answer is there. Cancelled: out of the queue."""
+        answer: asyncio.Future[Outcome] = self._loop.create_future()
+
+        def tell(pending: Pending) -> None:
+            if answer.done():
+                return
+            if pending.error is not None:
+                answer.set_exception(pending.error)
+            else:
+                answer.set_result(pending.result())
+
+        pending = self._engine.submit(command, token, tell)
+        try:
+            return await answer
+        except BaseException:
+            if not isinstance(pending.error, Exception):
+                self._engine.abandon(pending)
+            raise
+
+    def _wake(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._closed:
+            return
+        self._engine.turn()
+        if self._engine.has_work:
+            self._wake()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        at = self._engine.next_time()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at is not None:
+            self._timer = self._loop.call_at(self._loop.time() + max(0.0, at - time.monotonic()), self._turn)
+
+    def close(self) -> None:
+        """Answer everybody and stop."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._engine.close()

@@ -1,0 +1,141 @@
+"""Answers from an engine in this process: from a call to a command to an outcome. It decides nothing."""
+
+from __future__ import annotations
+
+from leasehold import calls
+from leasehold.commands import Sweep
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.model import Refused, SessionStarted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from typing import Any
+
+    from leasehold.calls import Call
+    from leasehold.checks import Settings
+    from leasehold.commands import Command
+    from leasehold.drivers import Driver
+    from leasehold.engine import Engine
+    from leasehold.model import Collected, Outcome
+    from leasehold.pending import Pending
+
+
+def _finished(outcome: Outcome, secret: str) -> Outcome:
+    """A new session's secret, like a lease's token, is known here and told to its caller only."""
+    return outcome._replace(secret=secret) if isinstance(outcome, SessionStarted) else outcome
+
+
+def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401 (each verb knows what it gets)
+    """Answer a verb that only looks."""
+    from leasehold import reading  # noqa: PLC0415 (an acquire does not need it)
+
+    given = dict(call.arguments)
+    try:
+        if call.verb == "inspect":
+            return reading.inspect(engine.store, settings, **given)
+        if call.verb == "list":
+            return reading.leases(engine.store, **given)
+        if call.verb == "sessions":
+            return reading.sessions(engine.store, **given)
+        return reading.history(engine.store, given)
+    except InvalidInput as error:
+        return Refused("invalid", error.field, error.message)
+
+
+def _collected(engine: Engine) -> Collected:
+    if isinstance(engine.collected, LeaseholdError):
+        raise engine.collected
+    return engine.collected
+
+
+LOOKS = ("inspect", "list", "sessions", "history")
+
+
+class EngineAnswers:
+    """For plain code."""
+
+    def __init__(self, engine: Engine, driver: Driver, settings: Settings) -> None:
+        self.engine = engine
+        self._driver = driver
+        self._settings = settings
+
+    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+        """The answer to this call."""
+        if call.verb in LOOKS:
+            return look(self.engine, self._settings, call)
+        if call.verb == "gc":
+            self.engine.collect_soon()
+            self._driver.ask(Sweep(()))
+            return _collected(self.engine)
+        order = calls.order(call, self._settings, self.engine.key)
+        if isinstance(order, Refused):
+            return order
+        return _finished(self._driver.ask(order.command, order.secret), order.secret)
+
+    def close(self) -> None:
+        """Answer everybody who still waits, then close the store."""
+        try:
+            self._driver.close()
+        finally:
+            self.engine.store.close()
+
+
+class AsyncEngineAnswers:
+    """For coroutines: the engine has a thread of its own, so that no commit ever blocks the event loop."""
+
+    def __init__(self, engine: Engine, driver: Driver, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self.engine = engine
+        self._driver = driver
+        self._settings = settings
+        self._loop = loop
+
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+        """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
+        if call.verb in LOOKS:
+            return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
+        if call.verb == "gc":
+            self.engine.collect_soon()
+            await self._ask(Sweep(()), "")
+            return _collected(self.engine)
+        order = calls.order(call, self._settings, self.engine.key)
+        if isinstance(order, Refused):
+            return order
+        return _finished(await self._ask(order.command, order.secret), order.secret)
+
+    async def _ask(self, command: Command, secret: str) -> Outcome:
+        answer: asyncio.Future[Outcome] = self._loop.create_future()
+        pending = self._driver.submit(command, secret, lambda done: self._tell(answer, done))
+        try:
+            return await answer
+        except BaseException:
+            if pending.error is None:
+                self.engine.abandon(pending)
+            raise
+
+    def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
+        """Called by the engine's thread."""
+        try:
+            self._loop.call_soon_threadsafe(_hand_over, answer, pending)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            self.engine.abandon(pending)  # nobody is left to hear the answer
+
+    async def close(self) -> None:
+        """Answer everybody who still waits, then close the store. Also from a later loop, if the first has ended."""
+        from asyncio import get_running_loop  # noqa: PLC0415 (not for plain code)
+
+        try:
+            await get_running_loop().run_in_executor(None, self._driver.close)
+        finally:
+            self.engine.store.close()
+
+
+def _hand_over(answer: asyncio.Future[Outcome], pending: Pending) -> None:
+    if answer.done():
+        return  # cancelled meanwhile; whoever cancelled gives the lease back
+    if pending.error is not None:
+        answer.set_exception(pending.error)
+    else:
+        answer.set_result(pending.result())

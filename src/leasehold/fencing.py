@@ -1,0 +1,206 @@
+"""Refuse what comes too late: the other half of a lease, kept by the resource itself. It knows no store and no lease.
+
+A lease cannot stop a holder that was paused beyond its TTL and then goes on. The resource can: every grant has a
+larger fence than the ones before it, so whoever writes sends the fence along, and what comes with a smaller fence than
+the largest one seen is refused with `StaleFence`. Fences of one store may be compared; those of two stores mean nothing
+to each other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+from leasehold.errors import InvalidInput, LeaseholdError, StaleFence
+from leasehold.model import FOREVER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "HEADER",
+    "POSTGRESQL",
+    "POSTGRESQL_COLUMN",
+    "POSTGRESQL_TRIGGER",
+    "POSTGRESQL_UPDATE",
+    "Guard",
+    "check_header",
+    "header",
+]
+
+# --------------------------------------------------------------------------------------------------- a file
+
+
+class Guard:
+    """Stands in front of one file and lets nobody pass who comes with an older fence than somebody before.
+
+    The largest fence seen is kept beside the file, in `<file>.fence`; `<file>.fence.lock` is what processes queue at.
+    Both must stay: who deletes them makes the guard forget.
+
+    What it does **not** guarantee: it stops only those who come through it. And whoever is paused in the middle of a
+    `write` or an `admitted` block keeps the others waiting until it goes on or dies; it cannot be overtaken there,
+    which is the point.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).resolve()
+        self._fence = _beside(self.path, ".fence")
+
+    @property
+    def highest(self) -> int:
+        """The largest fence seen; 0 before the first."""
+        try:
+            text = self._fence.read_text(encoding="ascii", errors="replace").strip()
+        except FileNotFoundError:
+            return 0
+        if not _is_number(text):
+            raise LeaseholdError(f"{self._fence} is damaged: it must hold the largest fence seen, as a number")
+        return int(text)
+
+    def check(self, fence: int) -> None:
+        """Remember this fence; raises `StaleFence` if a larger one was seen.
+
+        Somebody else may come between this and what you do next: use `write`, or `admitted` for more than one step.
+        """
+        with self.admitted(fence):
+            return
+
+    def write(self, data: bytes | str, fence: int) -> None:
+        """Replace the file, atomically and durably, unless a larger fence was seen. Text is written as UTF-8."""
+        with self.admitted(fence):
+            _replace(self.path, data.encode() if isinstance(data, str) else data)
+
+    @contextmanager
+    def admitted(self, fence: int) -> Iterator[None]:
+        """A block that nobody else can enter; raises `StaleFence` if a larger fence was seen."""
+        _check_fence(fence, "fence")
+        with self._alone():
+            highest = self.highest
+            if fence < highest:
+                raise StaleFence(fence, highest, str(self.path))
+            # Before the change itself: a crash in between leaves the old content, but lets no old holder in.
+            if fence > highest:
+                _replace(self._fence, f"{fence}\n".encode())
+            yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        # A file of its own, since the others are replaced: a lock on what is no longer there would exclude nobody.
+        descriptor = os.open(_beside(self._fence, ".lock"), os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+_SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """All of it, on disk, or nothing of it. To be called by one at a time."""
+    new = _beside(path, ".new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY, 0o666), "wb") as file:
+        if path.exists():
+            os.fchmod(file.fileno(), path.stat().st_mode & 0o7777)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _check_fence(fence: object, field: str) -> int:
+    if not isinstance(fence, int) or isinstance(fence, bool) or not 0 < fence <= FOREVER:
+        raise InvalidInput(field, f"must be a lease's fence: a whole number from 1 to {FOREVER}")
+    return fence
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= len(str(FOREVER))
+
+
+# -------------------------------------------------------------------------------------------- over the network
+
+HEADER = "Leasehold-Fence"
+"""The header in which a request carries its fence. A server that refuses one answers 412 (Precondition Failed)."""
+
+
+def header(fence: int) -> dict[str, str]:
+    """The header to send along with a request that changes something."""
+    return {HEADER: str(_check_fence(fence, "fence"))}
+
+
+def check_header(value: str | None, highest: int) -> int:
+    """The fence in a request's header, to be remembered as the largest one seen; raises `StaleFence` if it is not.
+
+    Compare and remember in one transaction with the change itself, or somebody else may come in between.
+    """
+    text = (value or "").strip()
+    if not _is_number(text):
+        raise InvalidInput(HEADER, "is needed: the fence of the lease that this is done under, as a number")
+    fence = _check_fence(int(text), HEADER)
+    if fence < highest:
+        raise StaleFence(fence, highest, HEADER)
+    return fence
+
+
+# ------------------------------------------------------------------------------------------------- in PostgreSQL
+
+POSTGRESQL_COLUMN = """\
+ALTER TABLE deployment ADD COLUMN fence bigint NOT NULL DEFAULT 0;
+"""
+"""What a protected row needs: the largest fence it has seen."""
+
+POSTGRESQL_UPDATE = """\
+UPDATE deployment SET version = :version, fence = :fence WHERE id = :id AND fence <= :fence
+"""
+"""One statement that checks and writes. No row changed: the fence was stale (or there is no such row)."""
+
+POSTGRESQL_TRIGGER = """\
+CREATE FUNCTION leasehold_fence() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    mine bigint := nullif(current_setting('leasehold.fence', true), '')::bigint;
+BEGIN
+    IF mine IS NULL THEN
+        RAISE EXCEPTION 'no fence: begin with SELECT set_config(''leasehold.fence'', <fence>, true)'
+            USING ERRCODE = 'check_violation';
+    END IF;
+    IF TG_OP <> 'INSERT' AND mine < OLD.fence THEN
+        RAISE EXCEPTION 'stale fence %: % was seen', mine, OLD.fence USING ERRCODE = 'check_violation';
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        RETURN OLD;
+    END IF;
+    NEW.fence := mine;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER leasehold_fence BEFORE INSERT OR UPDATE OR DELETE ON deployment
+    FOR EACH ROW EXECUTE FUNCTION leasehold_fence();
+"""
+"""The database itself refuses, whoever writes: each transaction says its fence first, and every row is compared.
+
+A row that is deleted takes the fence it has seen with it: mark rows as deleted if an old holder could bring them back.
+"""
+
+POSTGRESQL = f"""\
+-- Once: every protected row remembers the largest fence it has seen.
+{POSTGRESQL_COLUMN}
+-- Then either: every statement compares. Zero rows updated means that the fence is stale.
+-- {POSTGRESQL_UPDATE}
+-- Or: the table compares, whoever writes. In each transaction, first of all:
+-- SELECT set_config('leasehold.fence', :fence, true);
+{POSTGRESQL_TRIGGER}"""
+"""All of it, to read and to copy: put your own table's name for `deployment`."""

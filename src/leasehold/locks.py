@@ -1,0 +1,299 @@
+"""The verbs that every surface speaks, for plain code; ``async_locks`` has the same for coroutines.
+
+A verb only puts a call together and hands it to whoever answers: an engine on a store, or a client of a
+server. A refusal is a value; an exception means that something broke.
+"""
+
+from __future__ import annotations
+
+from leasehold.calls import Call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from typing import Any, Protocol, Self, TypeAlias, Unpack
+
+    from leasehold.held import LockTerms, OnLost, Options, P, R
+    from leasehold.holding import Keeper, Lock
+    from leasehold.model import (
+        Acquired,
+        Cancelled,
+        Cleared,
+        Collected,
+        Event,
+        Granted,
+        Held,
+        Inspection,
+        Lease,
+        Lost,
+        Refused,
+        Released,
+        Renewed,
+        Session,
+        SessionEnded,
+        SessionRenewed,
+        SessionStarted,
+        Updated,
+    )
+
+    Duration: TypeAlias = float | str
+
+    class Answers(Protocol):
+        """Whoever answers calls."""
+
+        def ask(self, call: Call) -> Any:  # noqa: ANN401 (an outcome: each verb knows which)
+            """The answer to this call."""
+
+        def close(self) -> None:
+            """Answer everybody who still waits, and let go of the store."""
+
+
+class Asker:
+    """Who asks, and in which space, unless a call says otherwise."""
+
+    def __init__(self, *, holder: str, space: str) -> None:
+        self.holder = holder
+        self.space = space
+
+    def _call(self, verb: str, given: dict[str, Any]) -> Call:
+        """The call that a verb was given: its signature says what there is."""
+        del given["self"]
+        if verb not in ("list", "history", "sessions"):  # these two look everywhere unless they are told where
+            for field in ("holder", "space"):
+                if field in given and given[field] is None:
+                    given[field] = getattr(self, field)
+        return Call(verb, given)
+
+
+class Locks(Asker):
+    """Leases on shared things. Get one from `leasehold.connect`."""
+
+    def __init__(self, answers: Answers, *, holder: str, space: str = "default") -> None:
+        super().__init__(holder=holder, space=space)
+        self._answers = answers
+        self._keepers: dict[int, Keeper] = {}  # who renews for `lock`, by process: a fork needs another
+
+    def acquire(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration,
+        wait: Duration = 0,
+        mode: str = "exclusive",
+        slots: int = 1,
+        any_of: bool = False,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        name: str | None = None,
+        context: object = None,
+        reason: str | None = None,
+        priority: int = 0,
+        reentrant: bool = False,
+        grace: Duration = 0,
+        on_expiry: str = "free",
+        request_id: str | None = None,
+        intent: bool = False,
+    ) -> Acquired:
+        """Take a lease, or wait for it: `Granted`, `Held`, `TimedOut`, `Deadlock` or `Refused`.
+
+        Args:
+            resources: one name, or several that are taken together or not at all.
+            ttl: how long the lease lives unless it is renewed: seconds, or text such as `"5m"`.
+            wait: how long to wait in the queue; 0 answers at once.
+            mode: `exclusive`, `shared` (many readers) or `slots` (see `slots`).
+            slots: how many may hold it at the same time: a semaphore.
+            any_of: take the first of the resources that is free.
+            holder: who holds it; these locks' holder by default.
+            session: `ID.SECRET` of a session: the lease ends with it.
+            space: the tenant that the name lives in.
+            name: what the work is, for others to see.
+            context: JSON for others to see, at most 16 KiB.
+            reason: why it is held, for others to see.
+            priority: a larger one is served first.
+            reentrant: if this holder has it already, the same lease comes back, extended.
+            grace: after an unclean end, nobody gets it for this long.
+            on_expiry: `free`, or `quarantine`: after an unclean end nobody gets it until it is cleared.
+            request_id: a retry with the same id gets the same answer.
+            intent: a refused try counts as waiting for a minute when deadlocks are looked for.
+        """
+        outcome: Acquired = self._answers.ask(self._call("acquire", locals()))
+        return outcome
+
+    def lock(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration,
+        wait: Duration = 0,
+        on_lost: OnLost | None = None,
+        **options: Unpack[Options],
+    ) -> Lock:
+        """Acquire for the length of a `with` block, and renew meanwhile; the options are those of `acquire`.
+
+        No grant: `NotAcquired`. Lost: `on_lost(reason)` is called by another thread, and `ensure()` of the `HeldLease`
+        raises `LeaseLost`, as does the end of the block. The block itself goes on: see `HeldLease`.
+        """
+        from leasehold.holding import Lock  # noqa: PLC0415 (one-shot commands do not renew)
+
+        return Lock(self, on_lost, {"resources": resources, "ttl": ttl, "wait": wait, **options})
+
+    def guarded(
+        self, resources: str | Sequence[str], *, ttl: Duration = "30m", wait: Duration = 0, **options: Unpack[LockTerms]
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Decorate a function to run under a `lock`; `{service}` in a name is its argument `service` in each call."""
+        from leasehold.guarding import guarded  # noqa: PLC0415 (see `lock`)
+
+        return guarded(self, resources, {"ttl": ttl, "wait": wait, **options})
+
+    def renew(
+        self,
+        lease: str,
+        token: str | None = None,
+        *,
+        ttl: Duration | None = None,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Renewed | Lost | Refused:
+        """Set a lease's clock back to a full TTL (or a new one). A lease that expired is `Lost`, for good."""
+        outcome: Renewed | Lost | Refused = self._answers.ask(self._call("renew", locals()))
+        return outcome
+
+    def release(
+        self,
+        lease: str,
+        token: str | None = None,
+        *,
+        status: str = "completed",
+        error: str | None = None,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Released | Refused:
+        """Give a lease back; `released` is True once. `status`: completed, failed (with an `error`), cancelled."""
+        outcome: Released | Refused = self._answers.ask(self._call("release", locals()))
+        return outcome
+
+    def update(
+        self,
+        lease: str,
+        token: str | None = None,
+        *,
+        context: object,
+        merge: bool = False,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Updated | Lost | Refused:
+        """Replace the context of a lease while it is held, or merge into it."""
+        outcome: Updated | Lost | Refused = self._answers.ask(self._call("update", locals()))
+        return outcome
+
+    def cancel(
+        self, request_id: str, *, holder: str | None = None, session: str | None = None, space: str | None = None
+    ) -> Cancelled | Refused:
+        """Withdraw an acquire by its request_id: it leaves the queue, and no delayed copy of it is ever granted."""
+        outcome: Cancelled | Refused = self._answers.ask(self._call("cancel", locals()))
+        return outcome
+
+    def start_session(
+        self,
+        *,
+        ttl: Duration,
+        holder: str | None = None,
+        name: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+    ) -> SessionStarted | Refused:
+        """Begin a session; its `secret` is the `ID.SECRET` that every call in its name shows."""
+        outcome: SessionStarted | Refused = self._answers.ask(self._call("start_session", locals()))
+        return outcome
+
+    def renew_session(
+        self, session: str, *, space: str | None = None, admin: str | None = None
+    ) -> SessionRenewed | Lost | Refused:
+        """One heartbeat: the session and all of its leases have a full TTL again."""
+        outcome: SessionRenewed | Lost | Refused = self._answers.ask(self._call("renew_session", locals()))
+        return outcome
+
+    def end_session(
+        self, session: str, *, space: str | None = None, admin: str | None = None
+    ) -> SessionEnded | Refused:
+        """Release everything the session holds and leave every queue. An admin needs only the session's id."""
+        outcome: SessionEnded | Refused = self._answers.ask(self._call("end_session", locals()))
+        return outcome
+
+    def force_release(self, target: str, *, by: str, reason: str, space: str | None = None) -> Released | Refused:
+        """End somebody's lease, by its id or by the resource it holds. The event says who did it and why."""
+        outcome: Released | Refused = self._answers.ask(self._call("force_release", locals()))
+        return outcome
+
+    def steal(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration,
+        by: str,
+        reason: str,
+        holder: str | None = None,
+        space: str | None = None,
+        name: str | None = None,
+        context: object = None,
+    ) -> Granted | Held | Refused:
+        """Take over what others hold, in one step. What is quarantined must be cleared first."""
+        outcome: Granted | Held | Refused = self._answers.ask(self._call("steal", locals()))
+        return outcome
+
+    def clear(self, resource: str, *, by: str, reason: str, space: str | None = None) -> Cleared | Refused:
+        """Open a resource that was closed after an unclean end."""
+        outcome: Cleared | Refused = self._answers.ask(self._call("clear", locals()))
+        return outcome
+
+    def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:
+        """Who holds a resource, who waits for it, and whether it is closed."""
+        outcome: Inspection | Refused = self._answers.ask(self._call("inspect", locals()))
+        return outcome
+
+    def list(
+        self, *, space: str | None = None, holder: str | None = None, resource: str | None = None
+    ) -> tuple[Lease, ...] | Refused:
+        """Every live lease, the oldest first; of one space, holder or resource if so asked."""
+        outcome: tuple[Lease, ...] | Refused = self._answers.ask(self._call("list", locals()))
+        return outcome
+
+    def history(
+        self,
+        *,
+        space: str | None = None,
+        resource: str | None = None,
+        holder: str | None = None,
+        lease: str | None = None,
+        kinds: Sequence[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> tuple[Event, ...] | Refused:
+        """Past events, newest first. `before` is the `seq` to page on from, `since` a time of the store's clock."""
+        outcome: tuple[Event, ...] | Refused = self._answers.ask(self._call("history", locals()))
+        return outcome
+
+    def sessions(self, *, space: str | None = None) -> tuple[Session, ...] | Refused:
+        """Every live session, the oldest first; of one space if so asked."""
+        outcome: tuple[Session, ...] | Refused = self._answers.ask(self._call("sessions", locals()))
+        return outcome
+
+    def gc(self) -> Collected | Refused:
+        """Sweep what has expired and trim the history to its retention. It happens by itself, too, sooner or later."""
+        outcome: Collected | Refused = self._answers.ask(self._call("gc", locals()))
+        return outcome
+
+    def close(self) -> None:
+        """Answer everybody who still waits, and let go of the store."""
+        self._answers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,111 @@
+"""From a URL to `Locks`: the only place that knows all stores."""
+
+from __future__ import annotations
+
+from leasehold import config, identity
+from leasehold.drivers import CallerDriver, ThreadDriver
+from leasehold.embedded import EngineAnswers
+from leasehold.engine import Engine
+from leasehold.errors import InvalidInput
+from leasehold.locks import Locks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.async_locks import AsyncLocks
+    from leasehold.checks import Settings
+    from leasehold.config import Choice
+    from leasehold.stores import Store
+
+
+def connect(
+    url: str | Choice | None = None,
+    *,
+    holder: str | None = None,
+    space: str | None = None,
+    settings: Settings | None = None,
+    accept_restore: bool = False,
+    threaded: bool = True,
+    progress: Callable[[], None] | None = None,
+) -> Locks:
+    """Open the locks that live at this URL, such as `sqlite:///var/lib/leasehold.db`.
+
+    What is not given comes from the environment (`LEASEHOLD_URL`, ...), the configuration files, or the defaults:
+    see docs/configuration.md.
+
+    Args:
+        url: where the locks live, or a `Choice` of `config.find`.
+        holder: who asks; by default as configured, or a name made of user, host and process.
+        space: the tenant that names live in.
+        settings: what an installation may decide; see `checks.Settings`.
+        accept_restore: go on with a database that was restored from a backup, with fences above all given out.
+        threaded: False: the caller drives the engine itself; for one caller at a time, as in a command line.
+        progress: called again and again while an unthreaded caller waits in a queue.
+    """
+    choice = _chosen(url)
+    engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
+    driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
+    answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
+    return Locks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
+
+
+async def aconnect(
+    url: str | Choice | None = None,
+    *,
+    holder: str | None = None,
+    space: str | None = None,
+    settings: Settings | None = None,
+    accept_restore: bool = False,
+) -> AsyncLocks:
+    """Open the locks that live at this URL for coroutines; see `connect`."""
+    import asyncio  # noqa: PLC0415 (not for those who do without)
+
+    from leasehold.async_locks import AsyncLocks  # noqa: PLC0415
+    from leasehold.embedded import AsyncEngineAnswers  # noqa: PLC0415
+
+    choice = _chosen(url)
+    engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
+    rules = choice.rules() if settings is None else settings
+    answers = AsyncEngineAnswers(engine, ThreadDriver(engine), rules, asyncio.get_running_loop())
+    return AsyncLocks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
+
+
+def _chosen(url: str | Choice | None) -> Choice:
+    return url if isinstance(url, config.Choice) else config.find(url)
+
+
+def _who(choice: Choice, holder: str | None) -> str:
+    return (choice.holder or identity.of_process()) if holder is None else holder
+
+
+def open_store(url: str, *, accept_restore: bool = False, why: str = "") -> Store:
+    """The store behind a URL; `why` says where the URL comes from, in case that it is wrong."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme not in _STORES:
+        known = ", ".join(f"{name}:" for name in _STORES)
+        source = f" (from {why})" if why else ""
+        raise InvalidInput(
+            "url",
+            f"{config.shown(url)!r}{source} must begin with one of {known} (for example sqlite:///var/lib/leasehold.db)",
+        )
+    return _STORES[scheme](rest, accept_restore=accept_restore)
+
+
+def _sqlite(rest: str, *, accept_restore: bool) -> Store:
+    from leasehold.stores.sqlite import SqliteStore  # noqa: PLC0415 (each store is imported when it is used)
+
+    path = sqlite_path(rest)
+    if not path.strip("/"):
+        raise InvalidInput("url", "names no file: write sqlite:///absolute/path or sqlite:relative/path")
+    if not path.isprintable() and any("\ud800" <= one <= "\udfff" for one in path):
+        raise InvalidInput("url", f"{path!a} is not UTF-8, which SQLite needs: set LEASEHOLD_URL to a file elsewhere")
+    return SqliteStore(path, accept_restore=accept_restore)
+
+
+def sqlite_path(rest: str) -> str:
+    """The file that the part of a `sqlite:` URL after the colon means."""
+    return "/" + rest.lstrip("/") if rest.startswith("//") else rest
+
+
+_STORES = {"sqlite": _sqlite}

@@ -1,0 +1,82 @@
+"""An answer to come. Light enough for a process that asks once: no futures, no threads unless somebody waits."""
+
+from __future__ import annotations
+
+import _thread
+
+from leasehold.model import Granted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.commands import Command
+    from leasehold.model import Outcome
+
+
+class Pending:
+    """What somebody asked and is waiting for."""
+
+    __slots__ = ("_done", "abandoned", "command", "error", "outcome", "token", "waiter")
+
+    def __init__(self, command: Command, token: str = "", done: Callable[[Pending], None] | None = None) -> None:
+        self.command = command
+        self.token = token
+        self.outcome: Outcome | None = None
+        self.error: Exception | None = None
+        self.abandoned = False
+        self.waiter: str | None = None
+        """Its place in the queue, once it has one."""
+        self._done = done
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the answer is here."""
+        return self.outcome is not None or self.error is not None
+
+    def result(self) -> Outcome:
+        """The answer; raises if something broke."""
+        if self.error is not None:
+            raise self.error
+        if self.outcome is None:
+            raise AssertionError("asked for an answer before it was there")
+        return self.outcome
+
+    def resolve(self, outcome: Outcome) -> None:
+        """Here is the answer; a grant comes with the token that only its caller knows."""
+        self.outcome = outcome._replace(token=self.token) if isinstance(outcome, Granted) else outcome
+        self._tell()
+
+    def fail(self, error: Exception) -> None:
+        """Something broke."""
+        self.error = error
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._done is not None:
+            self._done(self)
+
+
+class Errand(Pending):
+    """What an engine has to see to by itself: tried again until it is done."""
+
+    __slots__ = ()
+
+
+class Latch:
+    """A flag that one thread waits for and another sets."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+
+    def set(self, _pending: Pending | None = None) -> None:
+        """Let the waiting thread go on."""
+        if self._lock.locked():
+            self._lock.release()
+
+    def wait(self, seconds: float = -1) -> bool:
+        """Wait until it is set; False if the time ran out first."""
+        return self._lock.acquire(timeout=seconds)

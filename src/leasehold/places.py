@@ -1,0 +1,187 @@
+"""Where things are: the user's directories, and the git repository around a directory. It only looks.
+
+Git itself is not asked, since starting it takes longer than taking a lease: what it would answer is read from its
+files. Everything here is on the way of a one-shot `leasehold acquire`.
+"""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH112, PTH116, PTH118, PTH119, PTH120, PTH123
+
+from __future__ import annotations
+
+import os
+from stat import S_IMODE, S_ISDIR, S_IWOTH
+
+from leasehold.noun import Noun
+
+try:
+    from _blake2 import blake2b  # what hashlib hands out, without OpenSSL's start-up time
+except ImportError:  # a Python built without its own hashes
+    from hashlib import blake2b
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_POINTER = "gitdir: "
+_POINTER_BYTES = 8_192
+
+
+class WorkingCopy(Noun):
+    """A checkout of a git repository, or a bare repository."""
+
+    root: str
+    """Its top directory."""
+    common: str
+    """The git directory that all worktrees share."""
+    trouble: str = ""
+    """Why nothing can be kept in there; empty if it can."""
+
+
+# ------------------------------------------------------------------------------- the user's directories
+
+
+def home(env: Mapping[str, str]) -> str:
+    """The user's home directory."""
+    if env.get("HOME"):
+        return env["HOME"]
+    import pwd  # noqa: PLC0415 (rare)
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return "/"  # as containers have it for a user that nobody knows
+
+
+def state_home(env: Mapping[str, str]) -> str:
+    """Where Leasehold keeps this user's state."""
+    return os.path.join(_xdg("XDG_STATE_HOME", ".local/state", env), "leasehold")
+
+
+def token_directory(env: Mapping[str, str]) -> str:
+    """Where the command line keeps the tokens of the leases that it took."""
+    return os.path.join(state_home(env), "tokens")
+
+
+def config_home(env: Mapping[str, str]) -> str:
+    """Where Leasehold looks for this user's configuration."""
+    return os.path.join(_xdg("XDG_CONFIG_HOME", ".config", env), "leasehold")
+
+
+def _xdg(variable: str, default: str, env: Mapping[str, str]) -> str:
+    value = env.get(variable, "")
+    # The XDG specification: a relative path is invalid and must be ignored.
+    return value if value.startswith("/") else os.path.join(home(env), default)
+
+
+def digest(*parts: str) -> str:
+    """A short name for these texts (none of which contains a NUL)."""
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+# --------------------------------------------------------------------------------------------- directories
+
+
+def upward(directory: str) -> Iterator[str]:
+    """The directory and those above it, up to the root of the file system."""
+    yield directory
+    while (parent := os.path.dirname(directory)) != directory:
+        directory = parent
+        yield directory
+
+
+def is_planted(path: str) -> bool:
+    """Whether just anybody can have put this here: it is somebody else's, where everybody may write.
+
+    Otherwise a stranger's `/tmp/.git` or `/tmp/leasehold.toml` would say where the locks of all who work below
+    `/tmp` live.
+    """
+    try:
+        own, above = os.lstat(path), os.stat(os.path.dirname(path) or "/")
+    except OSError:
+        return False
+    return own.st_uid not in (0, os.geteuid()) and bool((own.st_mode | above.st_mode) & S_IWOTH)
+
+
+def exposure(status: os.stat_result) -> str:
+    """Why this file or directory is not private to the user; empty if it is."""
+    if status.st_uid != os.geteuid():
+        return f"it belongs to another user (uid {status.st_uid})"
+    mode = S_IMODE(status.st_mode)
+    return f"others may use it (mode {mode:04o})" if mode & 0o077 else ""
+
+
+# --------------------------------------------------------------------------------------- git repositories
+
+
+def working_copy(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
+    """The git repository that this directory is in, as git would find it; None if there is none."""
+    found = _search(directory, env)
+    explicit = _explicit(directory, env)
+    if explicit is None:
+        return found
+    root = env.get("GIT_WORK_TREE") or (found.root if found else directory)
+    return WorkingCopy(os.path.join(directory, root), explicit, _unwritable(explicit))
+
+
+def _explicit(directory: str, env: Mapping[str, str]) -> str | None:
+    """What `GIT_DIR` names, if that is a git directory (a hook that changes directory breaks a relative one)."""
+    value = env.get("GIT_DIR")
+    return _shared_by(_pointed(os.path.join(directory, value)), directory, env) if value else None
+
+
+def _search(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
+    for place in upward(directory):
+        entry = os.path.join(place, ".git")
+        if os.path.lexists(entry):
+            git = _pointed(entry)
+            if (common := _shared_by(git, directory, env)) is not None:
+                return _checked(place, entry, common)
+            if not os.path.isdir(entry):
+                return WorkingCopy(place, git, f"{entry} points to {git}, which is no git directory")
+        if (common := _shared_by(place, directory, env)) is not None:
+            root = os.path.dirname(place) if os.path.basename(place) == ".git" else place
+            return _checked(root, place, common)
+    return None
+
+
+def _checked(root: str, entry: str, common: str) -> WorkingCopy:
+    if is_planted(entry):
+        trouble = f"{entry} belongs to somebody else, in a place where everybody may write"
+        return WorkingCopy(root, os.path.realpath(entry), trouble)
+    return WorkingCopy(root, common, _unwritable(common))
+
+
+def _unwritable(common: str) -> str:
+    return "" if os.access(common, os.W_OK | os.X_OK) else f"this user may not write in {common}"
+
+
+def _pointed(entry: str) -> str:
+    """The git directory that a `.git` means: the directory itself, or what the file of a worktree or submodule says."""
+    text = _read(entry)
+    if text is None or not text.startswith(_POINTER):
+        return entry
+    return os.path.normpath(os.path.join(os.path.dirname(entry), text[len(_POINTER) :]))
+
+
+def _shared_by(git: str, directory: str, env: Mapping[str, str]) -> str | None:
+    """What a git directory shares with its worktrees (most share all of it); None if it is no git directory."""
+    if not os.path.lexists(os.path.join(git, "HEAD")):
+        return None
+    if env.get("GIT_COMMON_DIR"):
+        common = os.path.join(directory, env["GIT_COMMON_DIR"])
+    else:
+        common = os.path.join(git, _read(os.path.join(git, "commondir")) or "")
+    is_repository = all(os.path.isdir(os.path.join(common, part)) for part in ("objects", "refs"))
+    return os.path.realpath(common) if is_repository else None
+
+
+def _read(path: str) -> str | None:
+    """The text of one of git's small files; None if there is none."""
+    try:
+        if S_ISDIR(os.stat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read(_POINTER_BYTES)).rstrip("\r\n")
+    except OSError:
+        return None

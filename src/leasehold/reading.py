@@ -1,0 +1,152 @@
+"""Inspect, list, history: looking at records without changing anything."""
+
+from __future__ import annotations
+
+from leasehold import checks, keys, names
+from leasehold.errors import InvalidInput
+from leasehold.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, Inspection, Session, Waiting
+from leasehold.rules.draft import Draft, Missing
+from leasehold.rules.ending import lapse, terms
+from leasehold.rules.granting import MODE_NAMES, lease_of, waiting_for
+from leasehold.rules.telling import by_hold
+from leasehold.stores import HistoryQuery
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from leasehold.checks import Settings
+    from leasehold.model import Claim, Event, Lease, Waiter
+    from leasehold.stores import Store
+
+    T = TypeVar("T")
+
+EVENTS_MOST = 10_000
+INTENTIONS = (INTENT_EXCLUSIVE, INTENT_SHARED)
+
+
+def inspect(store: Store, settings: Settings, resource: object, space: object) -> Inspection:
+    """How one resource stands."""
+    name, where = checks.resource(resource), checks.space(space)
+    claims = names.claims(where, name, EXCLUSIVE, settings.hierarchical)
+    return _looking(store, [claim.node for claim in claims], lambda draft: _inspection(draft, name, claims))
+
+
+def _looking(store: Store, nodes: list[str], look: Callable[[Draft], T]) -> T:
+    """Run a look on the records as of one moment, with as many of them as it turns out to need."""
+    wanted = dict.fromkeys(nodes)
+    while True:
+        now, records = store.read(tuple(wanted))
+        try:
+            return look(Draft(records, now, 0, ""))
+        except Missing as missing:
+            wanted.update(dict.fromkeys(missing.keys))
+
+
+def leases(store: Store, space: object, holder: object, resource: object) -> tuple[Lease, ...]:
+    """Every live lease, the oldest first; of one space, holder or resource if so asked."""
+    where = None if space is None else checks.space(space)
+    who = None if holder is None else checks.text(holder, "holder", 256)
+    what = None if resource is None else checks.resource(resource)
+    now, _ = store.read(())
+    found = [
+        lease_of(hold, hold.ask, now)
+        for _, record in store.scan("n")
+        for hold in record.holds.values()
+        if hold.ask is not None and not hold.closed and hold.expires_at > now
+    ]
+    return tuple(
+        sorted(
+            (
+                lease
+                for lease in found
+                if where in (None, lease.space)
+                and who in (None, lease.holder)
+                and (what is None or what in lease.resources)
+            ),
+            key=lambda lease: lease.fence,
+        )
+    )
+
+
+def sessions(store: Store, space: object) -> tuple[Session, ...]:
+    """Every live session, the oldest first, without its secret."""
+    where = None if space is None else checks.space(space)
+    now, _ = store.read(())
+    found = [
+        note._replace(secret="")
+        for _, record in store.scan("a")
+        for note in record.notes.values()
+        if isinstance(note, Session) and note.expires_at > now and where in (None, note.space)
+    ]
+    return tuple(sorted(found, key=lambda session: session.started_at))
+
+
+def history(store: Store, query: dict[str, object]) -> tuple[Event, ...]:
+    """Past events, newest first."""
+    return tuple(store.history(history_query(query)))
+
+
+def history_query(asked: dict[str, object]) -> HistoryQuery:
+    """What a caller wants to know of the past, checked."""
+    space, resource, holder, lease = (asked[field] for field in ("space", "resource", "holder", "lease"))
+    limit = asked["limit"]
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= EVENTS_MOST:
+        raise InvalidInput("limit", f"must be a whole number from 1 to {EVENTS_MOST}")
+    kinds = asked["kinds"]
+    if not isinstance(kinds, list | tuple) or not all(isinstance(kind, str) for kind in kinds):
+        raise InvalidInput("kinds", "must be a list of kinds of events, such as granted")
+    return HistoryQuery(
+        None if space is None else checks.space(space),
+        None if resource is None else checks.resource(resource),
+        None if holder is None else checks.text(holder, "holder", 256),
+        None if lease is None else checks.lease_id(lease),
+        tuple(kinds),
+        _number(asked["since"], "since"),
+        _number(asked["before"], "before"),
+        limit,
+    )
+
+
+def _number(value: object, field: str) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise InvalidInput(field, "must be a whole number that is not negative")
+
+
+def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspection:
+    for claim in claims:  # what ran out may be closed by now, though nobody has come by to write that down
+        lapse(draft, claim.node)
+    holds = {
+        hold.id: hold
+        for claim in claims
+        for hold in draft.record(claim.node).holds.values()
+        if hold.expires_at > draft.now and (claim.mode == EXCLUSIVE or hold.mode not in INTENTIONS)
+    }
+    draft.require([keys.home(id_) for id_ in holds])
+    homes = [draft.record(keys.home(id_)).holds[id_] for id_ in holds]
+    waiters = draft.record(claims[0].node).waiters
+    return Inspection(
+        name,
+        draft.now,
+        tuple(lease_of(home, terms(draft, home), draft.now) for home in homes if not home.closed),
+        tuple(_place(draft, waiter, place) for place, waiter in enumerate(waiters, 1)),
+        tuple(by_hold(draft, home) for home in homes if home.closed),
+    )
+
+
+def _place(draft: Draft, waiter: Waiter, position: int) -> Waiting:
+    ask = waiting_for(draft, waiter)
+    return Waiting(
+        waiter.id,
+        tuple(name for option in ask.options for name in option.resources),
+        waiter.holder,
+        ask.session,
+        MODE_NAMES[ask.mode],
+        position,
+        waiter.since,
+        waiter.deadline,
+        ask.name,
+        ask.reason,
+    )

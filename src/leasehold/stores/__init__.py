@@ -1,0 +1,105 @@
+"""What a store is: a dumb keeper of records. It decides nothing about who gets a lease.
+
+A store loads the records it is asked for, exclusively; tells the time; writes changes atomically and
+durably; and hints when somebody else has changed something. Everything that could be called a rule
+(what has expired, who is next) is in ``leasehold.rules``. To write a store of your own, implement these
+protocols and run the suite in ``leasehold.testing.conformance`` against it.
+"""
+
+from __future__ import annotations
+
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Protocol
+
+    from leasehold.model import Drop, Event, Put, Record
+
+    class Transaction(Protocol):
+        """One atomic change under way. Left without `commit`, it changes nothing."""
+
+        now: int
+        """The store's clock, read once the records are ours (microseconds); never runs backwards."""
+        fence: int
+        """The next unused number. `commit` hands back the first that is still unused."""
+
+        def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
+            """At least the records of these keys, ours alone until the end. May be called again.
+
+            A record that there is not is `model.EMPTY`. Others may be in the mapping too if they are ours.
+            Raises `Conflict` if that is only possible by starting over; the engine then does, with the
+            keys of both calls in the first one.
+            """
+
+        def due(self, limit: int) -> Sequence[str]:
+            """Keys of at most this many records with an entry whose `rules.due` has come."""
+
+        def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+            """Make all of this durable, or nothing of it.
+
+            Raises `Conflict` if somebody else changed a loaded record meanwhile (nothing was written),
+            and `OutcomeUnknown` if it cannot be told whether it was written.
+            """
+
+        def close(self) -> None:
+            """Give the records up. After `commit` there is nothing left to undo."""
+
+    class Store(Protocol):
+        """Where the records are."""
+
+        capabilities: Capabilities
+
+        def begin(self) -> Transaction:
+            """Start a transaction; blocks until it is this caller's turn."""
+
+        def hint(self) -> bool:
+            """Whether somebody else may have changed something since the last call. Cheap; only a hint."""
+
+        def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
+            """The time and these records, as of one moment, without keeping anybody out."""
+
+        def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
+            """Every record whose key starts with this letter, as of one moment."""
+
+        def history(self, query: HistoryQuery) -> Sequence[Event]:
+            """Past events, newest first."""
+
+        def prune(self) -> int:
+            """Forget history beyond its retention; how many events went."""
+
+        def close(self) -> None:
+            """Give everything back. Idempotent."""
+
+
+class Capabilities(Noun):
+    """What a store honestly can do; the docs table is generated from this."""
+
+    name: str
+    durable: str
+    """In words: what an acknowledged grant survives."""
+    fifo: bool
+    """Whether waiters are served strictly in order of arrival."""
+    history: bool
+    wakeup: str
+    """In words: how a waiter of another process learns of its grant."""
+    receipts: bool
+    """Whether the outcome of a commit can stay unknown, so that the engine leaves a receipt in it."""
+    poll: int
+    """How often the engine should ask for a `hint` while somebody waits, in microseconds."""
+
+
+class HistoryQuery(Noun):
+    """Which past events are wanted."""
+
+    space: str | None = None
+    resource: str | None = None
+    holder: str | None = None
+    lease: str | None = None
+    kinds: tuple[str, ...] = ()
+    since: int | None = None
+    """Not older than this time of the store's clock."""
+    before: int | None = None
+    """Only events with a smaller `seq`: to page on."""
+    limit: int = 100

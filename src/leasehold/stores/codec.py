@@ -1,0 +1,108 @@
+"""Entries as plain arrays, and back: `[tag, *fields]`, nested nouns as nested arrays. Knows no store.
+
+What `pack` gives can be handed to any JSON-like encoder (named tuples are arrays to all of them), and what
+that one's decoder gives can be handed to `unpack`, which rebuilds the exact types. A noun may get new fields
+at its end if they have defaults: rows written before that are still understood.
+"""
+
+from __future__ import annotations
+
+from leasehold.model import (
+    Ask,
+    Claim,
+    End,
+    Hold,
+    Option,
+    Presence,
+    Receipt,
+    Ref,
+    Request,
+    Session,
+    Waiter,
+    Wish,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from leasehold.model import Entry
+
+_TAGS: dict[type, str] = {
+    Hold: "h",
+    Waiter: "w",
+    End: "e",
+    Ref: "r",
+    Wish: "i",
+    Session: "s",
+    Request: "q",
+    Presence: "p",
+    Receipt: "t",
+}
+
+_ASK_OPTIONS = Ask._fields.index("options")
+_ASK_TOKENS = Ask._fields.index("tokens")
+_HOLD_ASK = Hold._fields.index("ask")
+_WAITER_ASK = Waiter._fields.index("ask")
+_WAITER_ORDER = Waiter._fields.index("order")
+_WISH_OPTIONS = Wish._fields.index("options")
+_REQUEST_OPTIONS = Request._fields.index("options")
+
+
+def pack(entry: Entry) -> list[object]:
+    """The entry as an array."""
+    return [_TAGS[type(entry)], *entry]
+
+
+def unpack(packed: Sequence[Any]) -> Entry:
+    """The entry that was packed."""
+    tag, *fields = packed
+    return _BUILDERS[tag](fields)
+
+
+def _options(packed: Sequence[Any]) -> tuple[Option, ...]:
+    return tuple([Option(tuple(resources), tuple([Claim(*claim) for claim in claims])) for resources, claims in packed])
+
+
+def _ask(packed: Sequence[Any]) -> Ask:
+    fields = list(packed)
+    fields[_ASK_OPTIONS] = _options(fields[_ASK_OPTIONS])
+    fields[_ASK_TOKENS] = tuple(fields[_ASK_TOKENS])
+    return Ask(*fields)
+
+
+def _hold(fields: list[Any]) -> Hold:
+    if fields[_HOLD_ASK] is not None:
+        fields[_HOLD_ASK] = _ask(fields[_HOLD_ASK])
+    return Hold(*fields)
+
+
+def _waiter(fields: list[Any]) -> Waiter:
+    fields[_WAITER_ORDER] = tuple(fields[_WAITER_ORDER])
+    if fields[_WAITER_ASK] is not None:
+        fields[_WAITER_ASK] = _ask(fields[_WAITER_ASK])
+    return Waiter(*fields)
+
+
+def _wish(fields: list[Any]) -> Wish:
+    fields[_WISH_OPTIONS] = _options(fields[_WISH_OPTIONS])
+    return Wish(*fields)
+
+
+def _request(fields: list[Any]) -> Request:
+    fields[_REQUEST_OPTIONS] = _options(fields[_REQUEST_OPTIONS])
+    return Request(*fields)
+
+
+_BUILDERS: dict[str, Callable[[list[Any]], Entry]] = {
+    "h": _hold,
+    "w": _waiter,
+    "e": lambda fields: End(*fields),
+    "r": lambda fields: Ref(*fields),
+    "i": _wish,
+    "s": lambda fields: Session(*fields),
+    "q": _request,
+    "p": lambda fields: Presence(*fields),
+    "t": lambda fields: Receipt(*fields),
+}

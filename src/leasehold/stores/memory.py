@@ -1,0 +1,222 @@
+"""The smallest store there is: a dict. For simulations and tests, and as an example for authors of stores.
+
+`Memory` stands for what a database would be; each `MemoryStore` is a connection to it, as a process would have
+one. Nothing survives the process, so this is not a store to keep locks in.
+"""
+
+from __future__ import annotations
+
+import time
+from _thread import allocate_lock, get_ident
+
+from leasehold.errors import Closed, StoreError
+from leasehold.model import EMPTY
+from leasehold.records import apply
+from leasehold.rules.timing import due
+from leasehold.stores import Capabilities
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from leasehold.model import Drop, Event, Put, Record
+    from leasehold.stores import HistoryQuery
+
+
+def _wall() -> int:
+    return time.time_ns() // 1_000
+
+
+def _no_fault(_point: str) -> None:
+    """Nothing goes wrong."""
+
+
+class Memory:
+    """What several connections share.
+
+    `fault` is called at the points `begin`, `before_commit` (nothing is written yet) and `after_commit` (all of it
+    is, but nobody was told); what it raises, the caller of the store gets.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int] = _wall,
+        fault: Callable[[str], None] = _no_fault,
+        keep_events: int = 1_000_000,
+    ) -> None:
+        self.clock = clock
+        self.fault = fault
+        self.keep_events = keep_events
+        self.records: dict[str, Record] = {}
+        self.events: list[Event] = []
+        self.seq = 0
+        self.fence = 1
+        self.version = 0
+        self._latest = 0
+        self._lock = allocate_lock()
+        self._owner = 0
+
+    def enter(self) -> None:
+        """Wait for our turn."""
+        if self._owner == get_ident():
+            raise StoreError("a transaction is already under way in this thread")
+        self._lock.acquire()
+        self._owner = get_ident()
+
+    def leave(self) -> None:
+        """It is the next one's turn."""
+        self._owner = 0
+        self._lock.release()
+
+    def now(self) -> int:
+        """The time; never runs backwards, whatever the clock does."""
+        self._latest = max(self._latest, self.clock())
+        return self._latest
+
+    def write(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+        """All of it at once. Records are replaced, never changed: readers keep what they have."""
+        for change in changes:
+            record = apply(self.records.get(change.key, EMPTY), change)
+            if record == EMPTY:
+                self.records.pop(change.key, None)
+            else:
+                self.records[change.key] = record
+        self.events += [event._replace(seq=seq) for seq, event in enumerate(events, self.seq + 1)]
+        self.seq += len(events)
+        self.fence = fence
+        self.version += 1
+
+
+class MemoryStore:
+    """One connection."""
+
+    capabilities = Capabilities(
+        name="memory",
+        durable="nothing: it ends with the process",
+        fifo=True,
+        history=True,
+        wakeup="by looking every 20 ms",
+        receipts=True,
+        poll=20_000,
+    )
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.memory = memory or Memory()
+        self.own_commits = 0
+        self._hinted = self.memory.version
+        self._is_closed = False
+
+    def begin(self) -> MemoryTransaction:
+        """Start a transaction; blocks until it is this caller's turn."""
+        self._check_open()
+        self.memory.fault("begin")
+        self.memory.enter()
+        return MemoryTransaction(self)
+
+    def hint(self) -> bool:
+        """Whether another connection has committed since the last call."""
+        self._check_open()
+        others = self.memory.version - self.own_commits
+        before, self._hinted = self._hinted, others
+        return others != before
+
+    def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
+        """The time and these records."""
+        self._check_open()
+        self.memory.enter()
+        try:
+            return self.memory.now(), {key: self.memory.records.get(key, EMPTY) for key in keys}
+        finally:
+            self.memory.leave()
+
+    def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
+        """Every record whose key starts with this letter."""
+        self._check_open()
+        self.memory.enter()
+        try:
+            found = [item for item in self.memory.records.items() if item[0].startswith(kind)]
+        finally:
+            self.memory.leave()
+        return iter(found)
+
+    def history(self, query: HistoryQuery) -> Sequence[Event]:
+        """Past events, newest first."""
+        self._check_open()
+        found = [event for event in reversed(list(self.memory.events)) if _is_wanted(event, query)]
+        return found[: max(query.limit, 0)]
+
+    def prune(self) -> int:
+        """Forget all but the newest events."""
+        self._check_open()
+        self.memory.enter()
+        try:
+            gone = max(0, len(self.memory.events) - self.memory.keep_events)
+            del self.memory.events[:gone]
+        finally:
+            self.memory.leave()
+        return gone
+
+    def close(self) -> None:
+        """Nothing to give back. Idempotent."""
+        self._is_closed = True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed("this store is closed; connect again")
+
+
+class MemoryTransaction:
+    """One turn."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._memory = store.memory
+        self._is_over = False
+        self.now = self._memory.now()
+        self.fence = self._memory.fence
+
+    def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
+        """These records."""
+        return {key: self._memory.records.get(key, EMPTY) for key in keys}
+
+    def due(self, limit: int) -> Sequence[str]:
+        """Keys of records that a sweep should look at, the most urgent first."""
+        times = {key: _first_due(record) for key, record in self._memory.records.items()}
+        come = [(at, key) for key, at in times.items() if at is not None and at <= self.now]
+        return [key for _, key in sorted(come)[:limit]]
+
+    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+        """All of this, or nothing of it."""
+        if self._is_over:
+            raise StoreError("this transaction is over; begin another")
+        try:
+            self._memory.fault("before_commit")
+            if changes or events or fence != self.fence:
+                self._memory.write(changes, events, fence)
+                self._store.own_commits += 1
+            self._memory.fault("after_commit")
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give the records up; what was not committed never happened."""
+        if not self._is_over:
+            self._is_over = True
+            self._memory.leave()
+
+
+def _first_due(record: Record) -> int | None:
+    entries = (*record.holds.values(), *record.waiters, *record.notes.values())
+    return min((at for at in map(due, entries) if at is not None), default=None)
+
+
+def _is_wanted(event: Event, query: HistoryQuery) -> bool:
+    return (
+        (query.space is None or event.space == query.space)
+        and (query.resource is None or query.resource in event.resources)
+        and (query.holder is None or event.holder == query.holder)
+        and (query.lease is None or event.lease == query.lease)
+        and (not query.kinds or event.kind in query.kinds)
+        and (query.since is None or event.at >= query.since)
+        and (query.before is None or event.seq < query.before)
+    )

@@ -1,0 +1,237 @@
+"""The embedded store: one SQLite file for all processes of one machine, with no server.
+
+It decides nothing about who gets a lease. A transaction is a turn at the gate and `BEGIN IMMEDIATE`; records
+are remembered while no other process has written; an acknowledged commit survives a power cut.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from leasehold.errors import StoreError
+from leasehold.model import EMPTY, Put
+from leasehold.records import build
+from leasehold.rules.timing import due
+from leasehold.stores import Capabilities
+from leasehold.stores.cache import RECORDS, Cache
+from leasehold.stores.codec import pack, unpack
+from leasehold.stores.sqlite.database import Database, Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from leasehold.model import Drop, Entry, Event, Record
+    from leasehold.stores import HistoryQuery
+    from leasehold.stores.sqlite.clock import Clock
+    from leasehold.stores.sqlite.reading import Reader
+
+__all__ = ["SqliteStore"]
+
+LOAD = "SELECT key, body FROM entry WHERE key = ?"
+_DUE = "SELECT key FROM entry WHERE due <= ? ORDER BY due LIMIT ?"
+_PUT = """
+INSERT INTO entry (key, id, due, body) VALUES (?, ?, ?, ?)
+ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body
+"""
+_DROP = "DELETE FROM entry WHERE key = ? AND id = ?"
+_TELL = """
+INSERT INTO event (seq, at, kind, space, lease, fence, holder, session, resources, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+class SqliteStore:
+    """A `Store` in one local file. Transactions from one thread at a time, everything else from any thread."""
+
+    capabilities = Capabilities(
+        name="sqlite",
+        durable="a crash of any process and a power cut",
+        fifo=True,
+        history=True,
+        wakeup="in the same process at once, in others by looking every 20 ms",
+        receipts=False,
+        poll=20_000,
+    )
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        clock: Clock | None = None,
+        accept_restore: bool = False,
+        retention_days: int = 30,
+        retention_rows: int = 1_000_000,
+        cache_records: int = RECORDS,
+        busy_ms: int = 5_000,
+        mounts: str | None = None,
+    ) -> None:
+        self._cache = Cache(cache_records)
+        self._database = Database(path, clock, self._cache.clear, Options(accept_restore, busy_ms, mounts))
+        self._retention = (retention_days, retention_rows)
+        self._hinted = self._database.version
+        self._reader: Reader | None = None
+
+    def begin(self) -> SqliteTransaction:
+        """Start a transaction; blocks until it is this caller's turn."""
+        self._database.enter()
+        self._cache.trim()
+        return SqliteTransaction(self._database, self._cache)
+
+    def hint(self) -> bool:
+        """Whether another process has committed since the last call.
+
+        A transaction in between does not count as a call: it looks at some records, not at all that wait.
+        """
+        version = self._database.peek_version()
+        if version is None or version == self._hinted:
+            return False
+        self._hinted = version
+        return True
+
+    def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
+        """The time and these records, as of one moment, without keeping anybody out."""
+        return self._reading().read(keys)
+
+    def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
+        """Every record whose key starts with this letter, as of one moment."""
+        return self._reading().scan(kind)
+
+    def history(self, query: HistoryQuery) -> Sequence[Event]:
+        """Past events, newest first."""
+        return self._reading().history(query)
+
+    def _reading(self) -> Reader:
+        self._database.check_usable()
+        if self._reader is None:
+            from leasehold.stores.sqlite.reading import Reader  # noqa: PLC0415 (a plain acquire does not read)
+
+            self._reader = Reader(self._database)
+        return self._reader
+
+    def prune(self) -> int:
+        """Forget history beyond its retention, a little at a time; how many events went."""
+        from leasehold.stores.sqlite.pruning import prune  # noqa: PLC0415 (rare)
+
+        return prune(self._database, *self._retention)
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._database.close()
+
+
+class SqliteTransaction:
+    """One turn at the gate."""
+
+    __slots__ = ("_cache", "_database", "_is_over", "fence", "now")
+
+    def __init__(self, database: Database, cache: Cache) -> None:
+        self._database = database
+        self._cache = cache
+        self._is_over = False
+        self.now = database.time(database.meta)
+        self.fence = database.meta.fence
+
+    def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
+        """The records of these keys, among others that we know to be true."""
+        self._check_under_way()
+        known = self._cache.records
+        missing = self._cache.missing(keys)
+        if missing:
+            try:
+                rows = self._database.connection.executemany(LOAD, [(key,) for key in missing])
+                known.update(gathered(missing, rows))
+            except apsw.Error as error:
+                raise self._database.explain(error) from error
+        return known
+
+    def due(self, limit: int) -> Sequence[str]:
+        """Keys of records that a sweep should look at, the most urgent first."""
+        self._check_under_way()
+        try:
+            rows = list(self._database.connection.execute(_DUE, (self.now, limit)))
+        except apsw.Error as error:
+            raise self._database.explain(error) from error
+        return list(dict.fromkeys(key for (key,) in rows))
+
+    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+        """Make all of this durable, or nothing of it."""
+        self._check_under_way()
+        if not changes and not events and fence == self.fence:
+            self.close()
+            return
+        database = self._database
+        version = database.doubt()
+        try:
+            self._write(changes)
+            self._tell(events)
+            database.commit(fence, len(events), self.now)
+            self._cache.follow(changes)
+            database.version = version
+        except apsw.Error as error:
+            raise database.explain(error) from error
+        finally:
+            self.close()
+
+    def _write(self, changes: Sequence[Put | Drop]) -> None:
+        puts: dict[tuple[str, str], tuple[str, str, int | None, bytes]] = {}
+        drops: dict[tuple[str, str], None] = {}
+        for change in changes:
+            if isinstance(change, Put):
+                key, entry = change
+                place = (key, entry.id)
+                puts[place] = (key, entry.id, due(entry), encoded(entry))
+                drops.pop(place, None)
+            else:
+                drops[change] = None
+                puts.pop(change, None)
+        if drops:
+            self._database.connection.executemany(_DROP, drops)
+        if puts:
+            self._database.connection.executemany(_PUT, puts.values())
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        if events:
+            first = self._database.meta.seq + 1
+            rows = [
+                (
+                    seq,
+                    event.at,
+                    event.kind,
+                    event.space,
+                    event.lease,
+                    event.fence,
+                    event.holder,
+                    event.session,
+                    apsw.jsonb_encode(event.resources, check_circular=False),
+                    apsw.jsonb_encode(event.detail) if event.detail else None,
+                )
+                for seq, event in enumerate(events, first)
+            ]
+            self._database.connection.executemany(_TELL, rows)
+
+    def _check_under_way(self) -> None:
+        if self._is_over:
+            raise StoreError("this transaction is over; begin another")
+
+    def close(self) -> None:
+        """Give the records up; what was not committed never happened."""
+        if not self._is_over:
+            self._is_over = True
+            self._database.leave()
+
+
+def encoded(entry: Entry) -> bytes:
+    """The entry as it stands in its row."""
+    return apsw.jsonb_encode(pack(entry), check_circular=False)
+
+
+def gathered(keys: Iterable[str], rows: Iterable[tuple[str, bytes]]) -> dict[str, Record]:
+    """The records of these keys, from the rows of their entries."""
+    entries: dict[str, list[Entry]] = {}
+    for key, body in rows:
+        entries.setdefault(key, []).append(unpack(apsw.jsonb_decode(body)))
+    return {key: build(entries[key]) if key in entries else EMPTY for key in keys}

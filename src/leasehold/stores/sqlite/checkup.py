@@ -1,0 +1,87 @@
+"""Facts about a database for whoever examines it: read without the gate, never written, not judged."""
+
+# ruff: noqa: PTH110, PTH202
+
+from __future__ import annotations
+
+import os
+
+import apsw
+
+from leasehold.noun import Noun
+from leasehold.stores.sqlite.database import SCHEMA_VERSION
+from leasehold.stores.sqlite.failures import explained
+from leasehold.stores.sqlite.gate import Gate
+
+SMALL = 64 * 1024 * 1024
+"""Up to this many bytes a database is read as a whole to see whether it is sound."""
+_BUSY_MS = 2_000
+
+
+class Facts(Noun):
+    """What a database and the files beside it say about themselves."""
+
+    schema: int
+    newest_schema: int
+    """The newest one that this version knows."""
+    fence: int
+    """The first one that was not given out."""
+    mark: int | None
+    """The same as the gate knows it; None if there is no mark."""
+    is_steady: bool
+    """Whether the clock counts from boot, where no step of the wall clock can reach it."""
+    events: int
+    oldest: int | None
+    """Time of the oldest event."""
+    size: int
+    log: int
+    """Size of the write-ahead log."""
+    damage: str | None
+    """What is wrong with the file; empty if nothing, None if it is too large to be looked through."""
+
+
+def look(path: str) -> Facts:
+    """The facts, as of now. Raises `StoreError` if they cannot be read."""
+    try:
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.set_busy_timeout(_BUSY_MS)
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            return _facts(connection, path)
+        finally:
+            connection.close()
+    except (apsw.Error, OSError) as error:
+        raise explained(path, error) from error
+
+
+def _facts(connection: apsw.Connection, path: str) -> Facts:
+    mark, size = _mark(path), os.path.getsize(path)
+    fence, boot = connection.execute("SELECT fence, boot FROM meta").get
+    events, oldest = connection.execute("SELECT count(*), min(at) FROM event").get
+    return Facts(
+        connection.execute("PRAGMA user_version").get,
+        SCHEMA_VERSION,
+        fence,
+        mark,
+        boot != "wall",
+        events,
+        oldest,
+        size,
+        os.path.getsize(path + "-wal") if os.path.exists(path + "-wal") else 0,
+        _damage(connection) if size <= SMALL else None,
+    )
+
+
+def _damage(connection: apsw.Connection) -> str:
+    said = str(connection.execute("PRAGMA quick_check(1)").get)
+    return "" if said == "ok" else said
+
+
+def _mark(path: str) -> int | None:
+    if not os.path.exists(path + ".gate"):
+        return None
+    gate = Gate(path + ".gate")
+    try:
+        return gate.mark()
+    finally:
+        gate.close()

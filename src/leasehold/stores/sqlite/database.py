@@ -1,0 +1,298 @@
+"""The database file, its gate and its clock: who may write now, and whether what we remember is still true.
+
+It knows nothing of records. Everything here is on the way of a one-shot `leasehold acquire`, so what is rare
+(creating, migrating, explaining a failure) is in modules that are imported when it happens.
+"""
+
+# Pathlib costs a one-shot process more than all of this.
+# ruff: noqa: PTH100, PTH116
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock, get_ident
+
+import apsw
+
+from leasehold.errors import Closed, StoreBehind, StoreError, StoreUnsuitable
+from leasehold.noun import Noun
+from leasehold.stores.sqlite.clock import system_clock
+from leasehold.stores.sqlite.place import make_place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.stores.sqlite.clock import Clock
+
+APPLICATION_ID = 0x1EA5E401
+SCHEMA_VERSION = 1
+"""The number of the newest migration."""
+
+BRIEF_CHECKPOINT = 250
+LASTING_CHECKPOINT = 2_000
+"""Pages in the write-ahead log before it is copied back. Whoever opens the database first must read the log, so
+one-shot processes keep it short; who commits again and again lets it grow, which is faster."""
+LASTING = 64
+"""After so many commits a process counts as one that stays."""
+
+_READ_META = "SELECT fence, seq, now, boot, offset, database FROM meta"
+_WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?"
+_UNKNOWN = -1
+"""No data version: whatever is remembered must be read again."""
+_abandoned: list[apsw.Connection] = []
+
+
+class Meta(Noun):
+    """The database's one row about itself."""
+
+    fence: int
+    seq: int
+    now: int
+    boot: str
+    offset: int
+    database: str
+
+
+class Options(Noun):
+    """How a database is opened."""
+
+    accept_restore: bool = False
+    busy_ms: int = 5_000
+    """How long to wait for a program that locks the database without coming through the gate."""
+    mounts: str | None = None
+    """Stands in for ``/proc/self/mountinfo``."""
+
+
+class Database:
+    """One open database. `enter` and `leave` enclose each change."""
+
+    def __init__(self, path: str, clock: Clock | None, forget: Callable[[], None], options: Options) -> None:
+        self.path = os.path.abspath(path)
+        self.forget = forget
+        self.clock = clock or system_clock()
+        self.busy_ms = options.busy_ms
+        self._pid = os.getpid()
+        self._mutex = allocate_lock()
+        self._owner = 0
+        self._commits = 0
+        self._latest = 0
+        self._unmarked = False
+        self.gate = make_place(self.path, options.mounts)
+        self.connection = self.connect()
+        try:
+            self._open(options.accept_restore)
+        except BaseException:
+            self.connection.close()
+            self.gate.close()
+            raise
+        self.closed = False
+
+    def connect(self) -> apsw.Connection:
+        """A connection with everything that durability needs."""
+        try:
+            connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_timeout(self.busy_ms)
+            connection.execute("PRAGMA synchronous = FULL")
+            # A checkpoint at every close would cost each one-shot process two more fsyncs.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.wal_autocheckpoint(BRIEF_CHECKPOINT)
+        except apsw.Error as error:
+            raise self.explain(error) from error
+        return connection
+
+    def _open(self, accept_restore: bool) -> None:
+        status = os.stat(self.path)
+        self._file = (status.st_dev, status.st_ino)
+        try:
+            if status.st_size == 0 or not self._is_current():
+                from leasehold.stores.sqlite.opening import prepare  # noqa: PLC0415 (rare)
+
+                prepare(self, accept_restore=accept_restore)
+                self.version = self.data_version()
+                self.meta = self.read_meta()
+        except apsw.Error as error:
+            raise self.explain(error) from error
+
+    def _is_current(self) -> bool:
+        """Whether it can be used as it is. Needs no turn at the gate: each value is read before what it bounds."""
+        execute = self.connection.execute
+        if execute("PRAGMA application_id").get != APPLICATION_ID or self.schema_version() != SCHEMA_VERSION:
+            return False
+        mark = self.gate.mark()
+        self.version = self.data_version()
+        self.meta = self.read_meta()
+        return mark is not None and mark <= self.meta.fence and self.meta.boot == self.clock.boot()
+
+    # --------------------------------------------------------------------------------------- reading
+
+    def data_version(self) -> int:
+        """Changes whenever another connection has committed."""
+        return int(self.connection.execute("PRAGMA data_version").get)
+
+    def schema_version(self) -> int:
+        """The number of the last migration that was applied."""
+        return int(self.connection.execute("PRAGMA user_version").get)
+
+    def read_meta(self, connection: apsw.Connection | None = None) -> Meta:
+        """The row about the database."""
+        row = (connection or self.connection).execute(_READ_META).get
+        if row is None:
+            raise StoreError(f"{self.path}: the database is damaged (it lost the row about itself); restore a backup")
+        return Meta(*row)
+
+    def time(self, meta: Meta) -> int:
+        """The store's clock; never below what was ever committed, or told by us."""
+        self._latest = max(meta.offset + self.clock.elapsed(), meta.now, self._latest)
+        return self._latest
+
+    def check_usable(self) -> None:
+        """Raise if this is closed, or was opened before a fork."""
+        if self.closed:
+            raise Closed(f"{self.path}: this store is closed; connect again")
+        if self.is_inherited():
+            raise StoreError(f"{self.path} was opened before a fork: connect again in the child")
+
+    def is_inherited(self) -> bool:
+        """Whether this process is a forked child, so that nothing here is its own."""
+        return os.getpid() != self._pid
+
+    # --------------------------------------------------------------------------------------- writing
+
+    def enter(self) -> None:
+        """Wait for our turn and begin; `forget` is called if somebody else has written since our last turn."""
+        self.check_usable()
+        if self._owner == get_ident():
+            raise StoreError(f"{self.path}: a transaction of this store is already under way in this thread")
+        self._mutex.acquire()
+        if self.closed:  # while we waited
+            self._mutex.release()
+            self.check_usable()
+        self._owner = get_ident()
+        try:
+            self.gate.take()
+            self._check_file()
+            self.connection.execute("BEGIN IMMEDIATE")
+            self._catch_up()
+            if self._unmarked:
+                self.gate.set_mark(self.meta.fence)
+                self._unmarked = False
+        except BaseException as error:
+            self.leave()
+            if isinstance(error, apsw.Error | OSError):
+                raise self.explain(error) from error
+            raise
+
+    def _check_file(self) -> None:
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != self._file:
+            raise StoreError(f"{self.path} was removed or replaced while it was open: connect again")
+
+    def _catch_up(self) -> None:
+        version = self.data_version()
+        if version == self.version:
+            return
+        schema = self.schema_version()
+        if schema != SCHEMA_VERSION:
+            raise StoreUnsuitable(
+                f"{self.path} was changed to schema {schema} by another version of Leasehold while this one "
+                f"(schema {SCHEMA_VERSION}) was running: update and connect again"
+            )
+        self._accept(self.read_meta())
+        self.forget()
+        self.version = version
+
+    def _accept(self, meta: Meta) -> None:
+        """Refuse to go on if the database is no longer the one that was opened."""
+        if meta.boot != self.meta.boot:
+            raise StoreUnsuitable(
+                f"{self.path} was opened by another machine meanwhile: a SQLite database serves one machine. "
+                "Use a server for several: https://…, postgresql://… or etcd://…"
+            )
+        if meta.database != self.meta.database or meta.fence < max(self.meta.fence, self.gate.mark() or 0):
+            raise StoreBehind(f"{self.path} was replaced by another database while it was open: connect again")
+        self.meta = meta
+
+    def doubt(self) -> int:
+        """Until `commit` is told otherwise, what we remember is not what the database holds."""
+        version, self.version = self.version, _UNKNOWN
+        return version
+
+    def commit(self, fence: int, events: int, now: int) -> None:
+        """Make what was written durable, with the next unused fence and so many new events."""
+        meta = self.meta._replace(fence=fence, seq=self.meta.seq + events, now=now)
+        self.connection.execute(_WRITE_META, (meta.fence, meta.seq, meta.now))
+        self.connection.execute("COMMIT")
+        if fence != self.meta.fence:
+            self._write_mark(fence)
+        self.meta = meta
+        self._commits += 1
+        if self._commits == LASTING:
+            self.connection.wal_autocheckpoint(LASTING_CHECKPOINT)
+
+    def _write_mark(self, fence: int) -> None:
+        try:
+            self.gate.set_mark(fence)
+        except OSError:
+            # The commit happened, so it must not be reported as failed: the next turn tries again, and tells.
+            self._unmarked = True
+
+    def leave(self) -> None:
+        """Undo what was not committed; our turn is over. Nothing to do if it was not ours, but a parent process's."""
+        if not self._owner or self.is_inherited():
+            return
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except apsw.Error as error:
+            raise self.explain(error) from error
+        finally:
+            self.gate.release()
+            self._owner = 0
+            self._mutex.release()
+
+    def explain(self, error: apsw.Error | OSError) -> StoreError:
+        """The same failure in words that say what to do."""
+        from leasehold.stores.sqlite.failures import explained  # noqa: PLC0415 (rare)
+
+        return explained(self.path, error)
+
+    def peek_version(self) -> int | None:
+        """The data version now; None while a transaction is under way."""
+        self.check_usable()
+        if not self._mutex.acquire(blocking=False):
+            return None
+        try:
+            return self.data_version()
+        except apsw.Error as error:
+            raise self.explain(error) from error
+        finally:
+            self._mutex.release()
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.is_inherited():
+            abandon(self.connection)
+            return
+        if self._owner == get_ident():
+            self.leave()
+        self._mutex.acquire()
+        try:
+            if self._commits >= LASTING:
+                self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+                self.gate.sync()
+        finally:
+            self.connection.close()
+            self.gate.close()
+            self._mutex.release()
+
+
+def abandon(connection: apsw.Connection) -> None:
+    """Keep a connection of the parent process as it is: SQLite forbids a child even to close it."""
+    _abandoned.append(connection)

@@ -1,0 +1,32 @@
+"""What SQLite's and the system's failures mean, and what to do about them."""
+
+from __future__ import annotations
+
+import apsw
+
+from leasehold.errors import StoreError, StoreUnsuitable
+
+_MEANINGS: tuple[tuple[type[Exception], type[StoreError], str], ...] = (
+    (apsw.FullError, StoreError, "the disk is full; nothing was changed. Free some space and try again"),
+    (apsw.ReadOnlyError, StoreError, "the database cannot be written: the file or its file system is read-only"),
+    (
+        apsw.BusyError,
+        StoreError,
+        "the database is locked by another program (a SQLite shell? a backup?); nothing was changed. Try again",
+    ),
+    (apsw.LockedError, StoreError, "the database is locked by another use in this process; nothing was changed"),
+    (apsw.NotADBError, StoreUnsuitable, "this file is not a database; give another path"),
+    (apsw.CorruptError, StoreError, "the database is damaged; restore a backup, or move it away to start anew"),
+    (apsw.CantOpenError, StoreError, "the database cannot be opened; is the directory there, and yours to write?"),
+    (apsw.IOError, StoreError, "reading or writing the disk failed; nothing was changed"),
+    (PermissionError, StoreError, "this user may not open or create it"),
+)
+
+
+def explained(path: str, error: apsw.Error | OSError) -> StoreError:
+    """The failure as an error of Leasehold's own, with what the system said in brackets."""
+    said = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    for kind, result, meaning in _MEANINGS:
+        if isinstance(error, kind):
+            return result(f"{path}: {meaning} ({said})")
+    return StoreError(f"{path}: {said}")

@@ -1,0 +1,103 @@
+"""Where the files are: on this machine, not on a network, and readable for their owner only."""
+
+# Pathlib costs a one-shot process more than all of this.
+# ruff: noqa: PTH103, PTH110, PTH112, PTH120, PTH123
+
+from __future__ import annotations
+
+import os
+
+from leasehold.errors import StoreUnsuitable
+from leasehold.stores.sqlite.gate import Gate
+
+_MOUNTS = "/proc/self/mountinfo"
+
+# fmt: off
+_NETWORK = frozenset((
+    "9p", "acfs", "afs", "beegfs", "ceph", "cephfs", "cifs", "coda", "davfs", "fhgfs", "gfs", "gfs2", "glusterfs",
+    "gpfs", "kafs", "lustre", "mfs", "ncp", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2",
+    "smb", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+))
+_NETWORK_FUSE = (
+    "afp", "alluxio", "beegfs", "blobfuse", "ceph", "curlftpfs", "davfs", "gcsfuse", "geesefs", "gluster", "goofys",
+    "grpcfuse", "hadoop", "httpfs", "ipfs", "juicefs", "mfs", "moosefs", "nfs", "osxfs", "rclone", "s3", "seaweedfs",
+    "smb", "sshfs", "vmhgfs", "weed",
+)
+# fmt: on
+"""How the names of such file systems begin after `fuse.`; of others in user space it cannot be told."""
+
+
+def make_place(path: str, mounts: str | None) -> Gate:
+    """Create what is not there yet, readable for its owner only: names of leases tell what people work on."""
+    directory = os.path.dirname(path)
+    refuse_network(directory, mounts)
+    try:
+        if not os.path.isdir(directory):
+            os.makedirs(directory, 0o700, exist_ok=True)
+        gate = Gate(path + ".gate")
+        if not os.path.exists(path):
+            _create(path)
+    except OSError as error:
+        from leasehold.stores.sqlite.failures import explained  # noqa: PLC0415 (rare)
+
+        raise explained(path, error) from error
+    return gate
+
+
+def _create(path: str) -> None:
+    """Never open one that is there: closing it again would drop the locks that SQLite has on it in this process."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return  # somebody was quicker
+
+
+def refuse_network(directory: str, mounts: str | None = None) -> None:
+    """Raise `StoreUnsuitable` if the directory is on a network file system.
+
+    `mounts` is the text of ``/proc/self/mountinfo``; where there is none (outside of Linux), nothing can be told.
+    """
+    if mounts is None:
+        mounts = _read_mounts()
+    point, kind = _mount_of(os.path.realpath(directory), mounts)
+    if _is_network(kind):
+        raise StoreUnsuitable(
+            f"{directory} is on a network file system ({kind}, mounted at {point}), where locks between machines do "
+            "not hold. Use a directory on a local disk (sqlite:///path), or a server: https://…, postgresql://…, etcd://…"
+        )
+
+
+def _read_mounts() -> str:
+    try:
+        with open(_MOUNTS, "rb") as file:
+            return os.fsdecode(file.read())
+    except OSError:
+        return ""
+
+
+def _mount_of(path: str, mounts: str) -> tuple[str, str]:
+    """Mount point and file system type of the mount that this path is on."""
+    best, kind = "", ""
+    for line in mounts.split("\n"):
+        fields = line.split(" ")
+        if "-" not in fields[6:-1]:
+            continue
+        point = _unescape(fields[4])
+        # Of mounts on the same point the last one is on top.
+        if len(point) >= len(best) and (path == point or path.startswith(point.rstrip("/") + "/")):
+            best, kind = point, fields[fields.index("-", 6) + 1]
+    return best, kind
+
+
+def _unescape(point: str) -> str:
+    if "\\" not in point:
+        return point
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        point = point.replace(code, character)
+    return point
+
+
+def _is_network(kind: str) -> bool:
+    if kind.startswith("fuse."):
+        return kind[5:].startswith(_NETWORK_FUSE)
+    return kind in _NETWORK

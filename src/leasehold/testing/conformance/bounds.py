@@ -1,0 +1,185 @@
+"""Bounds: bad input on any verb is refused by a refusal that names the field, and changes nothing (spec 8)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasehold.model import Refused
+from leasehold.testing.conformance.asking import LONG, Connect, leases_of, take
+
+if TYPE_CHECKING:
+    from leasehold.locks import Locks
+
+NOT_TEXT = (1, 1.5, True, b"bytes", ["x"], {"x": 1})
+BAD_TEXT = (*NOT_TEXT, "", " x", "x ", "a\nb", "\x00", "\x7f", "\ud800")
+BAD_DURATION = (-1, math.nan, math.inf, -math.inf, "abc", "1e5", "", [1], b"1s", True, 1e300, 10**400)
+BAD_FLAG: tuple[object, ...] = (None, 0, 1, "true", "yes", [])
+BAD_LEASE = (*NOT_TEXT, None, "", "x", "l1", "l1-", "w1-" + "0" * 32, "l01-" + "0" * 32, "l1-" + "G" * 32)
+
+ACQUIRE: dict[str, tuple[object, ...]] = {
+    "resources": (None, 1, {"a": 1}, [], ["x"] * 65, b"r"),
+    "resource": (["ok", 1], ["ok", None], ["ok", ["nested"]], "", ["ok", ""], ["a\nb"], "x" * 513),
+    "ttl": (*BAD_DURATION, None, 0, 0.001, "25h"),
+    "wait": (*BAD_DURATION, None, "25h"),
+    "mode": (None, "", "EXCLUSIVE", "read", 1, ["shared"]),
+    "slots": (None, 0, -1, 1.0, "2", True, 10_001, 10**30),
+    "any_of": BAD_FLAG,
+    "holder": (*BAD_TEXT, "x" * 257, "é" * 129),
+    "session": (*BAD_TEXT, "nodot", ".x", "x.", "x" * 513),
+    "space": (*BAD_TEXT, "x" * 129),
+    "name": (*BAD_TEXT, "x" * 257),
+    "context": ({1, 2}, b"x", {"a": math.nan}, {"a": object()}, "x" * 16_384, {("a",): 1}, "\ud800"),
+    "reason": (*BAD_TEXT, "x" * 1025),
+    "priority": (None, 1.5, "1", True, 1001, -1001),
+    "reentrant": BAD_FLAG,
+    "grace": (*BAD_DURATION, None, 61, "2m"),
+    "on_expiry": (None, "", "keep", 1),
+    "request_id": (*BAD_TEXT, "x" * 129),
+    "intent": BAD_FLAG,
+}
+PROOF: dict[str, tuple[object, ...]] = {
+    "token": (*BAD_TEXT, "x" * 257),
+    "session": (*BAD_TEXT, "nodot", ".x", "x."),
+    "admin": (*BAD_TEXT, "x" * 257),
+}
+BY = {"by": (None, *BAD_TEXT, "x" * 257), "reason": (None, *BAD_TEXT, "x" * 1025), "space": BAD_TEXT}
+RESOURCE = (None, *NOT_TEXT, "", " x", "path:../x", "x" * 513)
+BAD: dict[str, dict[str, tuple[object, ...]]] = {
+    "acquire": ACQUIRE,
+    "renew": {"lease": BAD_LEASE, "ttl": (*BAD_DURATION, 0, "25h"), **PROOF},
+    "release": {"lease": BAD_LEASE, "status": (None, "", "done", 1), "error": (1, b"x", ["x"]), **PROOF},
+    "update": {"lease": BAD_LEASE, "context": (None, *ACQUIRE["context"]), "merge": BAD_FLAG, **PROOF},
+    "cancel": {
+        "request_id": (None, *BAD_TEXT, "x" * 129),
+        "holder": BAD_TEXT,
+        "session": PROOF["session"],
+        "space": BAD_TEXT,
+    },
+    "start_session": {
+        "ttl": ACQUIRE["ttl"],
+        "holder": BAD_TEXT,
+        "name": BAD_TEXT,
+        "session": PROOF["session"],
+        "space": BAD_TEXT,
+    },
+    "renew_session": {"session": (None, *PROOF["session"]), "space": BAD_TEXT, "admin": PROOF["admin"]},
+    "end_session": {"session": (None, *PROOF["session"]), "space": BAD_TEXT, "admin": PROOF["admin"]},
+    "force_release": {"resource": RESOURCE, **BY},
+    "steal": {
+        "resources": ACQUIRE["resources"],
+        "resource": ACQUIRE["resource"],
+        "ttl": ACQUIRE["ttl"],
+        "holder": ACQUIRE["holder"],
+        "name": ACQUIRE["name"],
+        "context": ACQUIRE["context"],
+        **BY,
+    },
+    "clear": {"resource": RESOURCE, **BY},
+    "inspect": {"resource": RESOURCE, "space": BAD_TEXT},
+    "sessions": {"space": BAD_TEXT},
+    "list": {"space": BAD_TEXT, "holder": BAD_TEXT, "resource": RESOURCE[1:]},
+    "history": {
+        "space": BAD_TEXT,
+        "resource": RESOURCE[1:],
+        "holder": BAD_TEXT,
+        "lease": tuple(each for each in BAD_LEASE if each is not None),
+        "kinds": (None, "granted", 1, [1], {"granted"}),
+        "since": (-1, 1.5, "1", True),
+        "before": (-1, 1.5, "1", True),
+        "limit": (None, 0, -1, 10_001, "1", 1.5, True),
+    },
+}
+"""For each verb and each field: what it must refuse, naming the field."""
+
+PARAMETER = {
+    "acquire": {"resource": "resources"},
+    "steal": {"resource": "resources"},
+    "force_release": {"resource": "target"},
+}
+"""Where the field that a refusal names is not called like the argument that it came by."""
+
+
+def _sound(verb: str, lease: str, token: str) -> dict[str, object]:
+    """Arguments with which the verb would do something."""
+    arguments: dict[str, dict[str, object]] = {
+        "acquire": {"resources": "new", "ttl": LONG},
+        "renew": {"lease": lease, "token": token},
+        "release": {"lease": lease, "token": token},
+        "update": {"lease": lease, "token": token, "context": {"changed": True}},
+        "cancel": {"request_id": "q"},
+        "start_session": {"ttl": LONG},
+        "renew_session": {"session": "run.x"},
+        "end_session": {"session": "run.x"},
+        "force_release": {"target": "r", "by": "ops", "reason": "why"},
+        "steal": {"resources": "r", "ttl": LONG, "by": "ops", "reason": "why"},
+        "clear": {"resource": "r", "by": "ops", "reason": "why"},
+        "inspect": {"resource": "r"},
+        "sessions": {},
+        "list": {},
+        "history": {},
+    }
+    return arguments[verb]
+
+
+def _state(locks: Locks) -> object:
+    return (leases_of(locks), locks.history())
+
+
+class Bounds:
+    """What nobody may pass, and nobody needs to fear."""
+
+    @pytest.mark.parametrize("verb", BAD)
+    def test_bounds_of_every_field(self, connect: Connect, verb: str) -> None:
+        """Each bad value of each field: a refusal that names it, never an exception, never a change."""
+        locks = connect(holder="alice")
+        locks.start_session(ttl=LONG, session="run.x")
+        granted = take(locks, "r", session="run.x", request_id="q")
+        before = _state(locks)
+        sound = _sound(verb, granted.lease.id, granted.token)
+        for field, values in BAD[verb].items():
+            parameter = PARAMETER.get(verb, {}).get(field, field)
+            for value in values:
+                outcome = getattr(locks, verb)(**{**sound, parameter: value})
+                told = f"{verb}({parameter}={value!r:.80}): {outcome!r}"
+                assert isinstance(outcome, Refused), told
+                assert (outcome.code, outcome.field) == ("invalid", field), told
+                assert outcome.message
+        assert _state(locks) == before
+
+    def test_bounds_are_wide_enough(self, connect: Connect) -> None:
+        """What is just inside is accepted."""
+        locks = connect()
+        take(
+            locks,
+            "r",
+            ttl="24h",
+            wait="24h",
+            slots=10_000,
+            holder="h" * 256,
+            space="s" * 128,
+            name="n" * 256,
+            context="x" * 16_382,
+            reason="ü" * 512,
+            priority=-1000,
+            grace="1m",
+            request_id="q" * 128,
+        )
+
+    def test_bounds_of_an_error_text(self, connect: Connect) -> None:
+        """What went wrong may be long and of several lines: it is cut off, not refused."""
+        locks = connect()
+        granted = take(locks, "r")
+        outcome = locks.release(granted.lease.id, granted.token, status="failed", error="é\n" * 10_000)
+        assert not isinstance(outcome, Refused)
+        assert leases_of(locks) == ()
+
+    def test_bounds_markup_and_escapes_stay_what_they_are(self, connect: Connect) -> None:
+        """Text that means something elsewhere means nothing here, and comes back as it went in."""
+        locks = connect()
+        nasty = '\'; DROP TABLE leases; -- <script>alert(1)</script> %s {0} \\ "quoted" \U0001f512'
+        lease = take(locks, nasty, name=nasty, reason=nasty, context={nasty: nasty}, holder=nasty).lease
+        assert leases_of(locks, resource=nasty, holder=nasty) == (lease,)
+        assert (lease.resources, lease.name, lease.reason, lease.holder) == ((nasty,), nasty, nasty, nasty)

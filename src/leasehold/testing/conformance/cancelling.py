@@ -1,0 +1,89 @@
+"""Cancelling: a request that was withdrawn can never be granted, not even a delayed copy of it (spec 3.6)."""
+
+from __future__ import annotations
+
+from leasehold.model import Cancelled, Granted, Lost
+from leasehold.testing.conformance.asking import (
+    LONG,
+    Connect,
+    expect,
+    give_back,
+    leases_of,
+    queue_of,
+    refused,
+    take,
+    wait_for,
+)
+
+
+class Cancelling:
+    """Withdrawing a request by its id."""
+
+    def test_cancelling_before_it_arrives(self, connect: Connect) -> None:
+        """The cancel may overtake the request: the request is then refused, for good."""
+        alice, other = connect(holder="alice"), connect(holder="alice")
+        assert expect(Cancelled, alice.cancel("q1")).was == "unknown"
+        for locks in (alice, other):
+            refused(locks.acquire("r", ttl=LONG, request_id="q1"), "cancelled", "request_id")
+        assert leases_of(alice) == ()
+
+    def test_cancelling_a_wait(self, connect: Connect) -> None:
+        """It leaves the queue, its caller is told, and the next is served in its place."""
+        alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
+        held = take(alice, "r")
+        first = wait_for(bob, "r", request_id="q1")
+        second = wait_for(carol, "r")
+        assert expect(Cancelled, bob.cancel("q1")).was == "waiting"
+        refused(first.answer(), "cancelled", "request_id")
+        assert queue_of(alice, "r") == ["carol"]
+        give_back(alice, held)
+        expect(Granted, second.answer())
+
+    def test_cancelling_a_wait_from_elsewhere(self, connect: Connect) -> None:
+        """Another connection of the same holder can do it; the waiting caller is told all the same."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        held = take(alice, "r")
+        asking = wait_for(bob, "r", request_id="q1")
+        assert expect(Cancelled, connect(holder="bob").cancel("q1")).was == "waiting"
+        refused(asking.answer(), "cancelled", "request_id")
+        give_back(alice, held)
+        assert leases_of(alice) == ()
+
+    def test_cancelling_what_was_granted(self, connect: Connect) -> None:
+        """The lease is given back, and its token is worth nothing any more."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        granted = take(alice, "r", request_id="q1")
+        asking = wait_for(bob, "r")
+        assert expect(Cancelled, alice.cancel("q1")).was == "granted"
+        expect(Granted, asking.answer())
+        expect(Lost, alice.renew(granted.lease.id, granted.token))
+        refused(alice.acquire("other", ttl=LONG, request_id="q1"), "cancelled", "request_id")
+
+    def test_cancelling_again_changes_nothing(self, connect: Connect) -> None:
+        """Idempotent; and nobody who took the resource meanwhile is touched."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        take(alice, "r", request_id="q1")
+        alice.cancel("q1")
+        lease = take(bob, "r").lease
+        assert expect(Cancelled, alice.cancel("q1")).was == "unknown"
+        assert leases_of(alice) == (lease,)
+
+    def test_cancelling_touches_only_ones_own(self, connect: Connect) -> None:
+        """Another holder's request of the same id, and in another space, goes on."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        lease = take(alice, "r", request_id="q1").lease
+        assert expect(Cancelled, bob.cancel("q1")).was == "unknown"
+        assert expect(Cancelled, alice.cancel("q1", space="elsewhere")).was == "unknown"
+        assert leases_of(bob) == (lease,)
+
+    def test_cancelling_one_of_several_waits(self, connect: Connect) -> None:
+        """The others of the same holder stay where they are."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        held = take(alice, ["a", "b"])
+        gone = wait_for(bob, ["a", "b"], request_id="q1")
+        stays = wait_for(bob, "b", request_id="q2")
+        bob.cancel("q1")
+        refused(gone.answer(), "cancelled", "request_id")
+        assert (queue_of(alice, "a"), queue_of(alice, "b")) == ([], ["bob"])
+        give_back(alice, held)
+        assert expect(Granted, stays.answer()).lease.resources == ("b",)

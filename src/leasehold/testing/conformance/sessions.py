@@ -1,0 +1,207 @@
+"""Sessions: the life of one agent run, and what ends with it (spec 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasehold.model import (
+    Granted,
+    Lost,
+    Released,
+    Session,
+    SessionEnded,
+    SessionRenewed,
+    SessionStarted,
+)
+from leasehold.testing.conformance.asking import (
+    LONG,
+    Connect,
+    expect,
+    give_back,
+    inspection,
+    leases_of,
+    queue_of,
+    refused,
+    take,
+    timeless,
+    until,
+    wait_for,
+)
+
+if TYPE_CHECKING:
+    from leasehold.locks import Locks
+
+
+def _start(locks: Locks, ttl: float = LONG, **options: str) -> str:
+    return expect(SessionStarted, locks.start_session(ttl=ttl, **options)).secret
+
+
+def id_of(secret: str) -> str:
+    """The session's id, which is no secret."""
+    return secret.partition(".")[0]
+
+
+class Sessions:
+    """Leases that live and end together."""
+
+    def test_sessions_begin(self, connect: Connect) -> None:
+        """With an id of their own, a secret, a holder and an end."""
+        alice = connect(holder="alice")
+        one = expect(SessionStarted, alice.start_session(ttl="10m", name="nightly"))
+        two = expect(SessionStarted, alice.start_session(ttl="10m"))
+        assert (one.session.holder, one.session.name) == ("alice", "nightly")
+        assert one.session.expires_at == one.session.started_at + 600_000_000
+        assert one.secret.startswith(f"{one.session.session}.")
+        assert one.session.session != two.session.session
+        assert one.secret.rpartition(".")[2] not in repr(one.session)
+
+    def test_sessions_hold_leases(self, connect: Connect) -> None:
+        """A lease says whose session it is of."""
+        alice = connect(holder="alice")
+        started = expect(SessionStarted, alice.start_session(ttl=LONG))
+        lease = take(alice, "r", session=started.secret).lease
+        assert (lease.session, lease.holder) == (started.session.session, "alice")
+
+    def test_sessions_are_listed(self, connect: Connect) -> None:
+        """The living ones, the oldest first, by space; never their secrets."""
+        here, there = connect(holder="alice", space="here"), connect(holder="bob", space="there")
+        one, two, three = _start(here), _start(here), _start(there)
+        here.end_session(one)
+        listed = here.sessions()
+        assert [each.session for each in listed if isinstance(each, Session)] == [id_of(two), id_of(three)]
+        assert [each.holder for each in here.sessions(space="there") if isinstance(each, Session)] == ["bob"]
+        assert not any(secret.rpartition(".")[2] in repr(listed) for secret in (two, three))
+
+    def test_sessions_that_end_release_everything(self, connect: Connect) -> None:
+        """All leases are given back and all queues are left, in one step; whoever waits is served."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        secret = _start(alice)
+        leases = [take(alice, name, session=secret) for name in ("a", "b")]
+        kept = take(alice, "kept")
+        take(alice, "c", holder="carol")
+        waiting = wait_for(alice, "c", session=secret)
+        served = wait_for(bob, "a")
+        ended = expect(SessionEnded, alice.end_session(secret))
+        assert ended.ended
+        assert sorted(ended.released) == ["a", "b"]
+        refused(waiting.answer(), "cancelled", "request_id")
+        expect(Granted, served.answer())
+        assert queue_of(bob, "c") == []
+        assert kept.lease in leases_of(bob)
+        assert not expect(Released, alice.release(leases[1].lease.id, leases[1].token)).released
+
+    def test_sessions_end_once(self, connect: Connect) -> None:
+        """A second time there is nothing to end, and that is no error."""
+        alice = connect(holder="alice")
+        secret = _start(alice)
+        assert expect(SessionEnded, alice.end_session(secret)).ended
+        assert not expect(SessionEnded, alice.end_session(secret)).ended
+
+    def test_sessions_that_expire_release_everything(self, connect: Connect) -> None:
+        """No heartbeat: its leases end with it, however long their own TTL, and its waits as well."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        take(bob, "wanted", holder="carol")
+        secret = _start(alice, ttl=2)
+        lease = take(alice, "r", session=secret).lease
+        assert lease.expires_at - lease.acquired_at <= 2_000_000
+        waiting = wait_for(alice, "wanted", session=secret)
+        granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=LONG))
+        assert granted.lease.fence > lease.fence
+        refused(waiting.answer(), "cancelled", "request_id")
+        until(lambda: queue_of(bob, "wanted") == [], "the session's waiter is gone")
+        expect(Lost, alice.renew_session(secret))
+
+    def test_sessions_heartbeat_renews_all(self, connect: Connect) -> None:
+        """One call: the session and each of its leases have a full TTL again."""
+        alice = connect(holder="alice")
+        started = expect(SessionStarted, alice.start_session(ttl=60))
+        before = [take(alice, name, session=started.secret, ttl=30).lease for name in ("a", "path:src/x")]
+        other = take(alice, "other").lease
+        renewed = expect(SessionRenewed, connect().renew_session(started.secret))
+        assert renewed.session.expires_at > started.session.expires_at
+        assert {lease.id for lease in renewed.leases} == {lease.id for lease in before}
+        ends = {lease.id: lease.expires_at for lease in renewed.leases}
+        assert all(ends[lease.id] > lease.expires_at for lease in before)
+        assert leases_of(alice) == (*map(timeless, renewed.leases), other)
+
+    def test_sessions_heartbeat_keeps_all_alive(self, connect: Connect) -> None:
+        """Far beyond the first TTL everything is still held."""
+        alice = connect(holder="alice")
+        started = expect(SessionStarted, alice.start_session(ttl=2))
+        leases = [take(alice, name, session=started.secret, ttl=2).lease for name in ("a", "b")]
+
+        def beyond() -> bool:
+            renewed = expect(SessionRenewed, alice.renew_session(started.secret))
+            assert len(renewed.leases) == 2
+            return renewed.leases[0].expires_at > leases[0].expires_at + 2_500_000
+
+        until(beyond, "the session has outlived its first TTL")
+        assert {lease.id for lease in leases_of(alice)} == {lease.id for lease in leases}
+
+    def test_sessions_bound_their_leases(self, connect: Connect) -> None:
+        """A renewed lease does not outlive its session either."""
+        alice = connect(holder="alice")
+        started = expect(SessionStarted, alice.start_session(ttl=60))
+        granted = take(alice, "r", session=started.secret, ttl=30)
+        alice.renew(granted.lease.id, granted.token, ttl="1h")
+        assert inspection(alice, "r").leases[0].expires_at == started.session.expires_at
+
+    def test_sessions_need_their_secret(self, connect: Connect) -> None:
+        """The id alone, or a guess, gets nothing."""
+        alice, eve = connect(holder="alice"), connect(holder="eve")
+        secret = _start(alice)
+        guess = secret.partition(".")[0] + ".guess"
+        lease = take(alice, "r", session=secret).lease
+        refused(eve.acquire("x", ttl=LONG, session=guess), "not_allowed", "session")
+        refused(eve.renew_session(guess), "not_allowed", "token")
+        refused(eve.end_session(guess), "not_allowed", "token")
+        assert leases_of(alice) == (lease,)
+
+    @pytest.mark.parametrize("ending", ["ended", "never was"])
+    def test_sessions_that_are_not_there(self, connect: Connect, ending: str) -> None:
+        """Nothing can be taken in their name."""
+        alice = connect(holder="alice")
+        secret = _start(alice) if ending == "ended" else "s1.never"
+        alice.end_session(secret)
+        refused(alice.acquire("r", ttl=LONG, session=secret), "not_found", "session")
+        expect(Lost, alice.renew_session(secret))
+        assert leases_of(alice) == ()
+
+    def test_sessions_have_an_id_of_their_own(self, connect: Connect) -> None:
+        """While one is alive its id cannot be taken; afterwards it can."""
+        alice = connect(holder="alice")
+        assert _start(alice, session="run-7.hush") == "run-7.hush"
+        refused(alice.start_session(ttl=LONG, session="run-7.other"), "conflict", "session")
+        take(alice, "r", session="run-7.hush")
+        alice.end_session("run-7.hush")
+        assert _start(alice, session="run-7.other") == "run-7.other"
+        refused(alice.acquire("r", ttl=LONG, session="run-7.hush"), "not_allowed", "session")
+        take(alice, "r", session="run-7.other")
+
+    def test_sessions_live_in_a_space(self, connect: Connect) -> None:
+        """The same id in another space is another session."""
+        here, there = connect(space="here"), connect(space="there")
+        _start(here, session="run.one")
+        _start(there, session="run.two")
+        here.end_session("run.one")
+        take(there, "r", session="run.two")
+
+    def test_sessions_of_one_holder_are_different_actors(self, connect: Connect) -> None:
+        """Re-entrance and request ids belong to the session, not to the name that its holder goes by."""
+        alice = connect(holder="alice")
+        one, two = _start(alice), _start(alice)
+        first = take(alice, "r", session=one, request_id="q")
+        assert take(alice, "r", session=one, reentrant=True).lease.id == first.lease.id
+        assert not isinstance(alice.acquire("r", ttl=LONG, session=two, reentrant=True), Granted)
+        assert not isinstance(alice.acquire("r", ttl=LONG, session=two, request_id="q"), Granted)
+        give_back(alice, first)
+
+    def test_sessions_can_be_ended_by_an_admin(self, connect: Connect) -> None:
+        """Who needs its id only."""
+        alice, ops = connect(holder="alice"), connect(holder="ops")
+        secret = _start(alice)
+        take(alice, "r", session=secret)
+        assert expect(SessionEnded, ops.end_session(secret.partition(".")[0], admin="ops")).ended
+        assert leases_of(ops) == ()

@@ -1,0 +1,101 @@
+"""What somebody wants or has, as the events tell it, and when two of those cannot be had at once. Pure.
+
+The definition of compatibility is the checker's own. What a want names below another of its names adds nothing to it:
+`path:src` and `path:src/a.py` is `path:src`. Two wants meet where their names overlap, and there
+
+- `shared` goes with `shared`;
+- `slots` goes with `slots` of the same number on the very same place, as long as there is room (it is counted);
+- nothing else goes together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from leasehold.names import overlaps
+from leasehold.noun import Noun
+from leasehold.testing.invariants.places import place, widest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from leasehold.model import Event
+
+    Report: TypeAlias = Callable[..., None]
+    """`report(kind, message, *events)`"""
+
+SHARED = "S"
+SLOTS = "N"
+
+
+class Violation(Noun):
+    """One promise that a history breaks."""
+
+    kind: str
+    """clock fence life overlap grace quarantine fifo wait residue"""
+    message: str
+    events: tuple[Event, ...] = ()
+    """The events that together prove it, in order."""
+
+
+class Malformed(ValueError):
+    """This is not a history of Leasehold: an event does not tell what its kind must tell."""
+
+
+@dataclass(slots=True, eq=False)
+class Want:
+    """Resources in a mode: wanted by a waiter, or held by a lease."""
+
+    event: Event
+    """Where it began: `queued` or `granted`."""
+    order: tuple[int, int]
+    """(-priority, arrival): smaller is to be served first."""
+    hierarchical: frozenset[str]
+    names: tuple[str, ...] = field(init=False)
+    """Its resources, without those that are below others of them."""
+    mode: str = field(init=False)
+    slots: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = widest(self.event.resources, self.hierarchical)
+        self.mode = text(self.event, "mode")
+        self.slots = number(self.event, "slots")
+
+    def shares(self, other: Want) -> bool:
+        """Whether both are takers of the same kind of semaphore."""
+        return self.mode == other.mode == SLOTS and self.slots == other.slots
+
+    def clashes(self, other: Want) -> bool:
+        """Whether they cannot be had at once, however much room there is."""
+        if self.mode == other.mode == SHARED:
+            return False
+        sharing = self.shares(other)
+        return any(
+            overlaps(mine, theirs, self.hierarchical)
+            and not (sharing and place(mine, self.hierarchical) == place(theirs, self.hierarchical))
+            for mine in self.names
+            for theirs in other.names
+        )
+
+
+def number(event: Event, key: str, default: int | None = None) -> int:
+    """A number that this kind of event has to tell, unless there is a default."""
+    value = event.detail.get(key, default)
+    if not isinstance(value, int):
+        raise Malformed(f"event {event.seq} ({event.kind}) does not tell its {key} as a number: {value!r}")
+    return value
+
+
+def text(event: Event, key: str) -> str:
+    """A text that this kind of event has to tell."""
+    value = event.detail.get(key)
+    if not isinstance(value, str):
+        raise Malformed(f"event {event.seq} ({event.kind}) does not tell its {key} as text: {value!r}")
+    return value
+
+
+def who(event: Event) -> str:
+    """A few words about what an event is about, for messages."""
+    return f"{event.holder} ({', '.join(event.resources)}; event {event.seq} at {event.at})"

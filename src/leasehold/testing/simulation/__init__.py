@@ -1,0 +1,307 @@
+"""A deterministic simulation of engines and their store: virtual time, crashes, lost replies. No threads, no real time.
+
+    python -m leasehold.testing.simulation --seed 7 --steps 20000
+
+One seeded chance decides everything: which caller does what, whose engine takes its turn, how much time goes by, and what
+goes wrong. The same seed gives the same history, so a failure can be looked at as often as it takes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import contextmanager
+from hashlib import blake2b
+
+from leasehold import batch
+from leasehold import commands as c
+from leasehold.model import FOREVER, SECOND
+from leasehold.noun import Noun
+from leasehold.rules import step
+from leasehold.stores.memory import Memory, MemoryStore
+from leasehold.testing.faults import CALM, Crash, FaultyStore, Luck, Weather
+from leasehold.testing.simulation.callers import Caller
+from leasehold.testing.simulation.nodes import Node
+from leasehold.testing.simulation.watch import Broken, Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasehold.model import Event, Hold
+
+__all__ = ["Broken", "Failure", "Report", "Simulation", "run"]
+
+NODES = 3
+CALLERS = 8
+ANSWERED_WITHIN = 3 * SECOND
+"""How long after its time to wait is over a caller must have its answer."""
+MISHAPS = ("crash", "pause", "blackout", "leap")
+DAY = 24 * 3600 * SECOND
+
+
+class Report(Noun):
+    """What a run that broke no promise did."""
+
+    seed: int
+    steps: int
+    kinds: Counter[str]
+    """How often each kind of event happened, and each mishap."""
+    seconds: float
+    """How much virtual time went by."""
+    digest: str
+    """Of the whole history: the same for the same seed."""
+
+
+class Failure(AssertionError):
+    """A promise was broken; says how to see it again."""
+
+    def __init__(self, seed: int, steps: int, at: int, why: object, last: list[Event]) -> None:
+        told = "\n".join(f"  {_line(event)}" for event in last)
+        again = f"python -m leasehold.testing.simulation --seed {seed} --steps {steps}"
+        super().__init__(f"{why}\nlast events:\n{told}\nseed {seed}, step {at}; again: {again}")
+
+
+def _line(event: Event) -> str:
+    about = {key: value for key, value in event.detail.items() if value not in (None, 0, False, [])}
+    return f"{event.at} {event.kind} {event.holder} {list(event.resources)} {event.lease or ''} {about}"
+
+
+def draw_weather(chance: random.Random) -> Weather:
+    """Some mishaps never strike in a run, others often: so that each is also seen without the others."""
+    odds = [chance.choice((0, 0, 0.01, 0.04)) for _ in Weather._fields]
+    return Weather(*odds)._replace(
+        dies_before=chance.choice((0, 0, 0.001)),
+        dies_after=chance.choice((0, 0, 0.001)),
+        deaf=chance.choice((0, 0.5, 1)),
+        mute=chance.choice((0, 0.5)),
+    )
+
+
+class Simulation:
+    """One run."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.watch = Watch(self._undisturbed_since)
+        self.now = 1_000 * SECOND
+        self.tally: Counter[str] = Counter()
+        self._memory = Memory(clock=lambda: self.now)
+        self._luck = Luck(self.chance, draw_weather(self.chance))
+        self._mishaps = [each for each in MISHAPS if self.chance.random() < 0.5]
+        self._dark_until = 0
+        self._numbers = 0
+        self._nodes = [self._new_node() for _ in range(NODES)]
+        self._callers = {caller.name: caller for caller in (self._new_caller() for _ in range(CALLERS))}
+        self._dead: dict[str, Caller] = {}
+
+    def _new_node(self) -> Node:
+        self._numbers += 1
+        store = FaultyStore(MemoryStore(self._memory), self._luck, self.watch.committed)
+        return Node(self._numbers, store, lambda: self.now, self.chance)
+
+    def _new_caller(self, name: str = "") -> Caller:
+        self._numbers += 1
+        return Caller(self, name or f"agent-{self._numbers}", self._numbers)
+
+    def a_node(self) -> Node:
+        """Some process that answers calls, even if it is paused."""
+        return self.chance.choice(self._nodes)
+
+    # ----------------------------------------------------------------------------------------- one step
+
+    def step(self) -> None:
+        """Let one thing happen."""
+        draw = self.chance.random()
+        if draw < 0.36:
+            self._somebody_acts()
+        elif draw < 0.75:
+            self._somebody_turns()
+        elif draw < 0.985:
+            self._time_passes()
+        elif draw < 0.995:
+            self._somebody_governs()
+        elif self._mishaps:
+            self._mishap(self.chance.choice(self._mishaps))
+        self.watch.look(self.now)
+
+    def _somebody_acts(self) -> None:
+        caller = self.chance.choice(list(self._callers.values()))
+        caller.act()
+        if not caller.is_alive:
+            self.tally["died"] += 1
+            self._dead[caller.name] = self._callers.pop(caller.name)
+            # It may come back under its old name, if nothing of it is left that could still be granted something.
+            reborn = self._new_caller(caller.name if caller.excused < FOREVER and self.chance.random() < 0.3 else "")
+            reborn.excused = caller.excused
+            self._callers[reborn.name] = reborn
+
+    def _somebody_turns(self) -> None:
+        ready = [node for node in self._nodes if node.runs and node.due_in() == 0]
+        if ready:
+            self._turn(self.chance.choice(ready))
+
+    def _turn(self, node: Node) -> None:
+        try:
+            node.turn()
+        except Crash:
+            self._crash(node)
+
+    def _crash(self, node: Node) -> None:
+        """Gone, with everything it knew. Some of its callers lived in it, the others lose their calls."""
+        self.tally["crash"] += 1
+        node.is_alive = False
+        self._nodes[self._nodes.index(node)] = self._new_node()
+        for caller in (*self._callers.values(), *self._dead.values()):
+            caller.lose(node)
+
+    def _time_passes(self) -> None:
+        dues = [due for node in self._nodes if node.runs and (due := node.due_in()) is not None]
+        soonest = min(dues, default=SECOND // 2)
+        if soonest == 0:
+            self.now += self.chance.randrange(3_000)
+        elif self.chance.random() < 0.7:
+            self.now += soonest
+        else:
+            self.now += self.chance.randrange(soonest + 20_000)
+        self._luck.is_dark = self.now < self._dark_until
+        self._look_around()
+
+    def _somebody_governs(self) -> None:
+        """An admin ends a lease, or opens what an accident has closed."""
+        node = self.a_node()
+        closed = [hold for hold in self._holds() if hold.closed and hold.ask is not None]
+        if closed:
+            self._clear(node, self.chance.choice(closed))
+        elif self.watch.latest and self.chance.random() < 0.3:
+            node.engine.submit(c.Force("ops", "it hangs", lease=self.chance.choice(self.watch.latest)))
+
+    def _clear(self, node: Node, hold: Hold) -> None:
+        if hold.ask is not None:
+            for place, resource in enumerate(hold.ask.options[0].resources):
+                own = [claim.node for claim in hold.ask.options[0].claims if claim.of == place]
+                node.engine.submit(c.Clear("ops", "looked at it", "default", resource, own[0]))
+
+    def _holds(self) -> list[Hold]:
+        return [hold for record in self.watch.records.values() for hold in record.holds.values()]
+
+    def _mishap(self, what: str) -> None:
+        node = self.a_node()
+        if what == "crash" and self.chance.random() < 0.3:
+            self._crash(node)
+        elif what == "pause":
+            self.tally[what] += 1
+            node.pause(self.chance.choice((SECOND // 5, SECOND, 2 * SECOND, 5 * SECOND)))
+        elif what == "blackout" and self.chance.random() < 0.3:
+            self.tally[what] += 1
+            self._dark_until = self.now + self.chance.choice((SECOND // 2, 3 * SECOND))
+        elif what == "leap":
+            self.tally[what] += 1
+            self.now += self.chance.choice((SECOND // 10, SECOND, 10 * SECOND, 1000 * SECOND))
+            for each in self._nodes:
+                each.pause(0)
+
+    # ------------------------------------------------------------------------------- nobody is forgotten
+
+    def _look_around(self) -> None:
+        self.watch.look(self.now)
+        self.watch.look_for_forgotten(self._could_tell_since)
+        for caller in self._callers.values():
+            for asked in caller.calls:
+                # A wait begins when its engine comes to it.
+                began = self._undisturbed_since(asked.node.engine.key) or 0
+                if self.now - max(asked.until, began + asked.wait) > ANSWERED_WITHIN:
+                    raise Broken(f"{caller.name} still has no answer to {asked.pending and asked.pending.command}")
+
+    def _undisturbed_since(self, engine: str) -> int | None:
+        for node in self._nodes:
+            if node.engine.key == engine:
+                return node.undisturbed_since()
+        return None
+
+    def _could_tell_since(self, hold: Hold) -> int | None:
+        """None if whoever holds it knows of it, or cannot know."""
+        caller = self._callers.get(hold.holder) or self._dead.get(hold.holder)
+        if caller is None or caller.excused >= hold.acquired_at:
+            return None
+        if hold.id in caller.leases or hold.id in caller.let_go:
+            return None
+        asked = [node.undisturbed_since() for node in self._nodes if node.engine.key in caller.nodes]
+        return max(asked, default=None)
+
+    # ---------------------------------------------------------------------------------------- the end
+
+    def finish(self) -> None:
+        """Everybody stops, the weather clears up, time goes by: everybody is answered, and nothing is left."""
+        self._luck.weather, self._dark_until = CALM, 0
+        for caller in self._callers.values():
+            for action in (caller.release, caller.abandon):
+                if self.chance.random() < 0.5:
+                    action()
+        self._run_for(20 * SECOND)
+        left = [caller.name for caller in self._callers.values() if caller.calls]
+        if left:
+            raise Broken(f"these were never answered: {left}")
+        for node in self._nodes:
+            node.engine.close()
+        self._clean_up()
+        self.watch.judge(finished=True)
+        if self.watch.records != self._memory.records:
+            raise Broken("the store does not have what was written to it")
+
+    def _run_for(self, us: int) -> None:
+        end = self.now + us
+        while self.now < end:
+            for node in self._nodes:
+                if node.runs:
+                    self._turn(node)
+            self._time_passes()
+
+    def _clean_up(self) -> None:
+        """One engine that sweeps, as a server does, until there is nothing left to sweep."""
+        store = FaultyStore(MemoryStore(self._memory), self._luck, self.watch.committed)
+        sweeper = Node(0, store, lambda: self.now, self.chance, housekeeping=True)
+        for leap in (20 * SECOND, SECOND, SECOND, DAY + SECOND, *[SECOND] * 200):
+            self.now += leap
+            sweeper.turn()
+            for hold in self._holds():
+                if hold.closed and hold.ask is not None:
+                    self._clear(sweeper, hold)
+            if set(self.watch.records) <= {sweeper.engine.key}:
+                return
+        left = {key: record for key, record in self.watch.records.items() if key != sweeper.engine.key}
+        raise Broken(f"{len(left)} records are left over, such as {next(iter(left.items()))}")
+
+
+@contextmanager
+def _no_rule_breaks() -> Iterator[None]:
+    """A rule that raises is told to whoever asked; here it ends the run, even if nobody asked (a sweep)."""
+
+    def watched(*given: object) -> object:
+        try:
+            return step(*given)  # type: ignore[arg-type]
+        except Exception as error:
+            raise Broken(f"a rule broke: {error!r} at {given[1]}") from error
+
+    batch.step, before = watched, batch.step  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        batch.step = before
+
+
+def run(seed: int, steps: int) -> Report:
+    """Simulate; raises `Failure` as soon as a promise is broken."""
+    simulation, at = Simulation(seed), 0
+    try:
+        with _no_rule_breaks():
+            for at in range(1, steps + 1):  # noqa: B007 (told in the failure)
+                simulation.step()
+            simulation.finish()
+    except (AssertionError, LookupError) as broken:
+        raise Failure(seed, steps, at, broken, simulation.watch.events[-30:]) from broken
+    history = simulation.watch.events
+    kinds = simulation.tally + Counter(event.kind for event in history)
+    seconds = (simulation.now - 1_000 * SECOND) / SECOND
+    digest = blake2b("\n".join(map(repr, history)).encode(), digest_size=16).hexdigest()
+    return Report(seed, steps, kinds, seconds, digest)

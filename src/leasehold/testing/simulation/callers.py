@@ -1,0 +1,218 @@
+"""Simulated callers: they ask for too much, change their minds, repeat themselves, and die. They share one chance."""
+
+from __future__ import annotations
+
+from leasehold import checks, keys
+from leasehold import commands as c
+from leasehold.checks import Settings
+from leasehold.model import FOREVER, SECOND
+from leasehold.testing.simulation.believing import SESSION_TTL, Asked, Believer
+from leasehold.testing.simulation.wishes import draw_asking
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.checks import Asking
+    from leasehold.testing.simulation.believing import Known, Node, Place
+
+CALLS = 3
+"""A caller has at most this many calls under way."""
+TTL_MOST = 10 * SECOND
+
+
+class Caller(Believer):
+    """Somebody who does things at random."""
+
+    def __init__(self, place: Place, name: str, number: int) -> None:
+        super().__init__(place, name)
+        self._number = number
+        """Tells it from those who had its name before: what it makes up must be new."""
+        self.chance = place.chance
+        self.nodes: dict[str, Node] = {}
+        """Where it has asked for leases, by the engine's key."""
+        self._reentrant = self.chance.random() < 0.25
+        self._withdrawn: dict[str, Asking] = {}
+        self._numbers = 0
+
+    def act(self) -> None:
+        """Do one thing."""
+        possible = [(action, weight) for action, weight, is_possible in _ACTIONS if is_possible(self)]
+        actions, weights = zip(*possible, strict=True)
+        self.chance.choices(actions, weights)[0](self)
+
+    def _new(self, letter: str) -> str:
+        self._numbers += 1
+        return f"{self.name}-{self._number}{letter}{self._numbers}"
+
+    def _call(self, command: c.Command, request: str | None = None, lease: str = "") -> None:
+        self.submit(Asked(self.place.a_node(), self.place.now, request=request, lease=lease), command)
+
+    # ----------------------------------------------------------------------------------------- asking
+
+    def ask(self) -> None:
+        """Acquire something."""
+        if len(self.calls) < CALLS:
+            request = None if self._reentrant or self.chance.random() < 0.5 else self._new("r")
+            session = f"{self.session.session}.secret" if self.session and self.chance.random() < 0.7 else None
+            asking = draw_asking(self.chance, self.name, self._reentrant)
+            self._acquire(asking._replace(request_id=request, session=session))
+
+    def retry(self) -> None:
+        """Ask again with a request_id that was used before, perhaps of another process."""
+        if self.requests and len(self.calls) < CALLS:
+            asking, _ = self.requests[self._some_request()]
+            self._acquire(asking._replace(wait=self.chance.choice((0, asking.wait, 2.5))))
+
+    def _some_request(self) -> str:
+        return self.chance.choice(list(self.requests)[-4:])
+
+    def _acquire(self, asking: Asking) -> None:
+        node, token, now = self.place.a_node(), self._new("t"), self.place.now
+        command = checks.acquire(asking, Settings(), token, node.engine.key)
+        request = None if asking.request_id is None else str(asking.request_id)
+        asked = Asked(node, now, command.wait, request)
+        asked.session = command.ask.session
+        if request is not None:
+            asked.sent = self.requests.setdefault(request, (asking, now))[1]
+            for other in self.calls:
+                if other.request == request:  # it is the same wait: it lasts as long as the last of them says
+                    other.until, other.wait = max(other.until, asked.until), max(other.wait, asked.wait)
+        self.nodes[node.engine.key] = node
+        self.submit(asked, command, token)
+
+    def steal(self) -> None:
+        """Take over what others hold."""
+        asking = draw_asking(self.chance, self.name, self._reentrant)._replace(any_of=False, wait=0, reentrant=False)
+        node, token = self.place.a_node(), self._new("t")
+        command = checks.acquire(asking, Settings(), token, node.engine.key)
+        self.nodes[node.engine.key] = node
+        self.submit(Asked(node, self.place.now), c.Steal(self.name, "urgent", command), token)
+
+    # ------------------------------------------------------------------------------------ what it holds
+
+    def renew(self) -> None:
+        """Renew some lease; perhaps for longer from now on."""
+        known = self._some_lease()
+        if known is not None:
+            longer = not self._reentrant and self.chance.random() < 0.2 and known.lease.ttl * 2 <= TTL_MOST
+            self._about(known, c.Renew(known.lease.id, self._proof(known), known.lease.ttl * 2 if longer else None))
+
+    def update(self) -> None:
+        """Change the context of some lease."""
+        known = self._some_lease()
+        if known is not None:
+            self._about(known, c.Update(known.lease.id, self._proof(known), '{"n":1}', merge=True))
+
+    def release(self) -> None:
+        """Give some lease back: from now on it is not sure of it any more."""
+        known = self._some_lease()
+        if known is not None:
+            self._about(known, c.Release(known.lease.id, self._proof(known)))
+            self.forget(lambda each: each is known)
+
+    def meddle(self) -> None:
+        """Try to release what belongs to somebody else, or is long gone."""
+        if self.place.watch.latest:
+            lease = self.chance.choice(self.place.watch.latest)
+            self._call(c.Release(lease, c.Proof(token=keys.secret_hash("guessed"))))
+
+    def _some_lease(self) -> Known | None:
+        idle = [known for known in self.leases.values() if not known.is_busy]
+        return self.chance.choice(idle) if idle else None
+
+    def _proof(self, known: Known) -> c.Proof:
+        if known.lease.session is not None and self.chance.random() < 0.5:
+            return c.Proof(secret=keys.secret_hash("secret"))
+        return c.Proof(token=keys.secret_hash(known.token))
+
+    def _about(self, known: Known, command: c.Command) -> None:
+        known.is_busy = True
+        self._call(command, lease=known.lease.id)
+
+    # ----------------------------------------------------------------------------------- changes of mind
+
+    def cancel(self) -> None:
+        """Withdraw a request by its request_id: whatever comes of it now is not for this caller."""
+        if self.requests:
+            request = self._some_request()
+            asking, _ = self.requests.pop(request)
+            self.give_up(lambda asked: asked.request == request)
+            self.forget(lambda known: known.request == request)
+            self._withdrawn[request] = asking
+            session = None if asking.session is None else str(asking.session).partition(".")[0]
+            actor = keys.actor("default", self.name, session)
+            self._call(c.Cancel(keys.request(actor, request)), request=request)
+
+    def repeat_cancelled(self) -> None:
+        """A copy of a request that was withdrawn arrives late."""
+        if self._withdrawn:
+            asking = self.chance.choice(list(self._withdrawn.values())[-4:])
+            self._acquire(asking)
+            self.give_up(lambda asked: asked.request == asking.request_id)
+            self.requests.pop(str(asking.request_id), None)
+
+    def abandon(self) -> None:
+        """Go away from a call; whoever was asked notices."""
+        if self.calls:
+            asked = self.calls.pop(self.chance.randrange(len(self.calls)))
+            asked.given_up = True
+            if asked.lease in self.leases:
+                self.leases[asked.lease].is_busy = False
+            if asked.pending is not None:
+                asked.node.engine.abandon(asked.pending)
+
+    def die(self) -> None:
+        """Be gone; sometimes nobody notices."""
+        self.is_alive = False
+        self.excused = self.place.now
+        self.forget(lambda _: True)
+        if self.chance.random() < 0.3:
+            self.excused = FOREVER
+            self.calls.clear()
+        while self.calls:
+            self.abandon()
+
+    # ---------------------------------------------------------------------------------------- sessions
+
+    def start_session(self) -> None:
+        """Begin a session, unless it has one."""
+        if self.session is None:
+            id_ = self._new("s")
+            actor = keys.actor("default", self.name, id_)
+            self.session = c.StartSession(
+                actor, "default", id_, self.name, keys.secret_hash("secret"), SESSION_TTL
+            )
+            self.session_until = 0
+            self._call(self.session)
+
+    def heartbeat(self) -> None:
+        """Keep the session alive."""
+        if self.session is not None:
+            self._call(c.RenewSession(self.session.actor, c.Proof(secret=self.session.secret)))
+
+    def end_session(self) -> None:
+        """End the session: nothing that it holds is held any more."""
+        if self.session is not None:
+            ending = c.EndSession(self.session.actor, self.session.session, c.Proof(secret=self.session.secret))
+            self.leave_session()
+            self._call(ending)
+
+
+_ACTIONS: tuple[tuple[Callable[[Caller], None], int, Callable[[Caller], object]], ...] = (
+    (Caller.ask, 70, lambda caller: len(caller.calls) < CALLS),
+    (Caller.release, 44, lambda caller: caller.leases),
+    (Caller.renew, 28, lambda caller: caller.leases),
+    (Caller.retry, 16, lambda caller: caller.requests),
+    (Caller.abandon, 10, lambda caller: caller.calls),
+    (Caller.heartbeat, 10, lambda caller: caller.session),
+    (Caller.cancel, 6, lambda caller: caller.requests),
+    (Caller.start_session, 3, lambda caller: caller.session is None),
+    (Caller.meddle, 2, lambda _: True),
+    (Caller.update, 2, lambda caller: caller.leases),
+    (Caller.end_session, 2, lambda caller: caller.session),
+    (Caller.repeat_cancelled, 1, lambda _: True),
+    (Caller.steal, 1, lambda _: True),
+    (Caller.die, 1, lambda _: True),
+)
+"""What a caller may do, how often, and what it takes to do it."""

@@ -1,0 +1,266 @@
+"""From the model to JSON values: the one contract of HTTP, ``--json`` and MCP. It shapes; it decides nothing.
+
+Times go out as RFC 3339, durations as seconds. A lease's token is in the answer to its own acquire and nowhere else.
+"""
+
+from __future__ import annotations
+
+import time
+
+from leasehold import durations
+from leasehold import model as m
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias
+
+    Json: TypeAlias = dict[str, Any]
+
+SCHEMA_VERSION = 1
+
+
+def rfc3339(us: int) -> str | None:
+    """A time of the store's clock, to the millisecond; None for one that never comes."""
+    if us >= m.FOREVER:
+        return None
+    seconds, rest = divmod(us, m.SECOND)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest // 1000:03d}Z"
+
+
+def seconds(us: int) -> float | int:
+    """A duration in seconds; a whole number where it is one."""
+    return us // m.SECOND if us % m.SECOND == 0 else us / m.SECOND
+
+
+def _context(text: str | None) -> Any:  # noqa: ANN401 (any JSON value)
+    if text is None:
+        return None
+    import json  # noqa: PLC0415 (only a lease with a context pays for it)
+
+    return json.loads(text)
+
+
+def lease(it: m.Lease) -> Json:
+    """A lease as everybody may see it."""
+    return {
+        "id": it.id,
+        "space": it.space,
+        "resources": list(it.resources),
+        "holder": it.holder,
+        "session": it.session,
+        "mode": it.mode,
+        "slots": it.slots,
+        "fence": it.fence,
+        "ttl_seconds": seconds(it.ttl),
+        "acquired_at": rfc3339(it.acquired_at),
+        "expires_at": rfc3339(it.expires_at),
+        "expires_in_seconds": seconds(max(0, it.expires_at - it.as_of)),
+        "name": it.name,
+        "reason": it.reason,
+        "context": _context(it.context),
+    }
+
+
+def blocker(it: m.Blocker) -> Json:
+    """What stands in the way."""
+    return {
+        "resource": it.resource,
+        "holder": it.holder,
+        "state": it.state,
+        "mode": it.mode,
+        "name": it.name,
+        "reason": it.reason,
+        "since": rfc3339(it.since),
+        "expires_at": rfc3339(it.until),
+        "expires_in_seconds": None if it.until >= m.FOREVER else seconds(max(0, it.until - it.as_of)),
+        "fence": it.fence,
+        "lease": it.lease,
+    }
+
+
+def waiting(it: m.Waiting, now: int) -> Json:
+    """A place in a queue."""
+    return {
+        "id": it.id,
+        "resources": list(it.resources),
+        "holder": it.holder,
+        "session": it.session,
+        "mode": it.mode,
+        "position": it.position,
+        "since": rfc3339(it.since),
+        "waited_seconds": seconds(max(0, now - it.since)),
+        "until": rfc3339(it.deadline),
+        "name": it.name,
+        "reason": it.reason,
+    }
+
+
+def session(it: m.Session) -> Json:
+    """A session, without its secret."""
+    return {
+        "id": it.session,
+        "space": it.space,
+        "holder": it.holder,
+        "name": it.name,
+        "ttl_seconds": seconds(it.ttl),
+        "started_at": rfc3339(it.started_at),
+        "expires_at": rfc3339(it.expires_at),
+    }
+
+
+_TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
+_DURATIONS = ("ttl", "waited", "grace")
+
+
+def event(it: m.Event) -> Json:
+    """One event of the history."""
+    return {
+        "seq": it.seq,
+        "kind": it.kind,
+        "at": rfc3339(it.at),
+        "space": it.space,
+        "resources": list(it.resources),
+        "holder": it.holder,
+        "session": it.session,
+        "lease": it.lease,
+        "fence": it.fence or None,
+        "detail": {_told_as(key): _told(key, value) for key, value in it.detail.items() if value is not None},
+    }
+
+
+def _told_as(key: str) -> str:
+    return f"{key}_seconds" if key in _DURATIONS else key
+
+
+def _told(key: str, value: object) -> object:
+    if key in _TIMES and isinstance(value, int):
+        return rfc3339(value)
+    if key in _DURATIONS and isinstance(value, int):
+        return seconds(value)
+    if key == "context" and isinstance(value, str):
+        return _context(value)
+    return value
+
+
+def inspection(it: m.Inspection) -> Json:
+    """How a resource stands."""
+    return {
+        "resource": it.resource,
+        "at": rfc3339(it.now),
+        "free": not it.leases and not it.closed,
+        "leases": [lease(each) for each in it.leases],
+        "waiting": [waiting(each, it.now) for each in it.waiting],
+        "closed": [blocker(each) for each in it.closed],
+    }
+
+
+# ----------------------------------------------------------------------------------------------- answers
+
+
+def answer(outcome: Any) -> Json:  # noqa: ANN401 (an outcome, or what a verb that looks gives)
+    """The `data` of an answer, or the `error` of a refusal (see `is_refusal`)."""
+    return _SHAPES[type(outcome)](outcome)
+
+
+def is_refusal(outcome: object) -> bool:
+    """Whether this answer means no."""
+    return isinstance(outcome, m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused)
+
+
+def envelope(outcome: Any) -> Json:  # noqa: ANN401 (see `answer`)
+    """What ``--json`` prints, whether it is a yes or a no."""
+    no = is_refusal(outcome)
+    return {"schema_version": SCHEMA_VERSION, "ok": not no, "error" if no else "data": answer(outcome)}
+
+
+def _granted(it: m.Granted) -> Json:
+    return {"lease": lease(it.lease), "token": it.token, "fresh": it.fresh}
+
+
+def _refusal(code: str) -> Callable[[Any], Json]:
+    def shape(it: m.Held | m.TimedOut) -> Json:
+        return {
+            "code": code,
+            "message": sentence(it),
+            "resources": list(it.resources),
+            "holders": [blocker(each) for each in it.blockers],
+            "queue": {"length": it.queue.length, "position": it.queue.position},
+            "retry_after_seconds": seconds(it.retry_after),
+        }
+
+    return shape
+
+
+def _deadlock(it: m.Deadlock) -> Json:
+    return {
+        "code": "deadlock",
+        "message": sentence(it),
+        "resources": list(it.resources),
+        "cycle": list(it.cycle),
+    }
+
+
+def leases(they: Iterable[m.Lease]) -> Json:
+    """A listing of leases."""
+    return {"leases": [lease(each) for each in they]}
+
+
+def events(they: Iterable[m.Event]) -> Json:
+    """A listing of events."""
+    return {"events": [event(each) for each in they]}
+
+
+_SHAPES: dict[type, Callable[[Any], Json]] = {
+    m.Granted: _granted,
+    m.Held: _refusal("held"),
+    m.TimedOut: _refusal("timeout"),
+    m.Deadlock: _deadlock,
+    m.Renewed: lambda it: {"lease": lease(it.lease)},
+    m.Updated: lambda it: {"lease": lease(it.lease)},
+    m.Lost: lambda it: {"code": "lost", "message": sentence(it), "lease": it.lease, "reason": it.reason},
+    m.Released: lambda it: {
+        "lease": it.lease,
+        "released": it.released,
+        "reason": it.reason,
+        "resources": list(it.resources),
+    },
+    m.Cancelled: lambda it: {"cancelled": True, "was": it.was},
+    m.SessionStarted: lambda it: {"session": session(it.session), "credential": it.secret},
+    m.SessionRenewed: lambda it: {"session": session(it.session), "leases": [lease(each) for each in it.leases]},
+    m.SessionEnded: lambda it: {"session": it.session, "ended": it.ended, "released": list(it.released)},
+    m.Cleared: lambda it: {"resources": list(it.resources), "cleared": it.cleared},
+    m.Refused: lambda it: {"code": it.code, "message": sentence(it), "field": it.field or None},
+    m.Inspection: inspection,
+}
+
+
+def sentence(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused) -> str:
+    """A refusal in one sentence that says what to do next."""
+    if isinstance(outcome, m.Held):
+        return f"{_what(outcome)} is {_by(outcome)}; try again later, or wait for it"
+    if isinstance(outcome, m.TimedOut):
+        return f"{_what(outcome)} is still {_by(outcome)}; the wait is over"
+    if isinstance(outcome, m.Deadlock):
+        path = " → ".join((*outcome.cycle, outcome.cycle[0]))
+        return f"possible deadlock: {path}; release what you hold and try again"
+    if isinstance(outcome, m.Lost):
+        return f"the lease is gone ({outcome.reason}); stop working on it, or acquire it anew"
+    return f"{outcome.field}: {outcome.message}" if outcome.field else outcome.message
+
+
+def _what(outcome: m.Held | m.TimedOut) -> str:
+    return " + ".join(outcome.resources)
+
+
+def _by(outcome: m.Held | m.TimedOut) -> str:
+    if not outcome.blockers:
+        return "held"
+    first = outcome.blockers[0]
+    work = f" ({first.name})" if first.name else ""
+    if first.state == "quarantined":
+        return f"closed after {first.holder}{work} ended uncleanly, until somebody clears it"
+    state = {"held": "held by", "waiting": "wanted before you by", "grace": "closed for a while after"}[first.state]
+    left = durations.format(max(0, first.until - first.as_of) // 1000 * 1000)
+    more = f" and {len(outcome.blockers) - 1} more" if len(outcome.blockers) > 1 else ""
+    return f"{state} {first.holder}{work}{more}, for another {left} at most"

@@ -1,0 +1,167 @@
+"""Several engines on one store: woken by hints, served without them, and never by the dead."""
+
+from __future__ import annotations
+
+from leasehold.commands import Steal
+from leasehold.engine import BEAT_EVERY, LIFE
+from leasehold.model import SECOND, Granted, Presence, TimedOut
+from leasehold.rules.granting import PICK_UP
+from tests.engine.rig import CountingStore, Rig, acquire, begin_waiting, release, take
+
+ALIVE = LIFE / SECOND
+PICKED_UP = PICK_UP / SECOND
+
+
+def _deafen(*stores: object) -> None:
+    for store in stores:
+        assert isinstance(store, CountingStore)
+        store.hears = False
+
+
+class TestWakeUp:
+    def test_by_the_next_poll(self) -> None:
+        rig = Rig(poll=20_000)
+        here, there = rig.engine(), rig.engine()
+        held = take(here, "r")
+        waiting = begin_waiting(there, "r", "bob")
+        rig.now = 0.1
+        there.turn()
+        here.submit(release(held))
+        here.turn()
+        released_at = rig.now
+        assert rig.until_answered(waiting, there) <= released_at + 0.05
+        assert isinstance(waiting.outcome, Granted)
+        assert waiting.outcome.lease.expires_at == waiting.outcome.lease.as_of + 600 * SECOND
+
+    def test_with_every_hint_lost_by_the_next_heartbeat(self) -> None:
+        rig = Rig(poll=20_000)
+        here, there = rig.engine(), rig.engine()
+        _deafen(here.store, there.store)
+        held = take(here, "r")
+        waiting = begin_waiting(there, "r", "bob")
+        rig.now = 0.1
+        here.submit(release(held))
+        here.turn()
+        assert rig.until_answered(waiting, there) <= 0.1 + BEAT_EVERY
+        assert isinstance(waiting.outcome, Granted)
+
+    def test_with_every_hint_lost_after_the_expiry_of_a_lease_that_nobody_here_has_seen(self) -> None:
+        rig = Rig(poll=20_000)
+        here, there = rig.engine(), rig.engine()
+        _deafen(here.store, there.store)
+        take(here, "r")
+        waiting = begin_waiting(there, "r", "bob")
+        stolen = here.submit(Steal("ops", "in a hurry", acquire(here, "r", "ops", ttl=0.7)), "ops")
+        here.turn()
+        assert isinstance(stolen.outcome, Granted)
+        assert rig.until_answered(waiting, there) <= 0.7 + BEAT_EVERY
+        assert isinstance(waiting.outcome, Granted)
+
+    def test_of_a_choice_served_elsewhere(self) -> None:
+        rig = Rig(poll=20_000)
+        here, there = rig.engine(), rig.engine()
+        take(here, "a")
+        held = take(here, "b")
+        waiting = begin_waiting(there, ["a", "b"], "bob", any_of=True)
+        here.submit(release(held))
+        here.turn()
+        rig.until_answered(waiting, there)
+        assert isinstance(waiting.outcome, Granted)
+        assert waiting.outcome.lease.resources == ("b",)
+
+
+class TestTheDead:
+    def test_a_dead_waiter_is_not_served(self) -> None:
+        rig = Rig()
+        here, dead = rig.engine(), rig.engine()
+        held = take(here, "r")
+        lost = begin_waiting(dead, "r", "ghost")
+        waiting = begin_waiting(here, "r", "bob")
+        rig.now = ALIVE + 0.1
+        here.submit(release(held))
+        here.turn()
+        rig.until_answered(waiting, here)
+        assert isinstance(waiting.outcome, Granted)
+        assert not lost.is_done
+
+    def test_a_waiter_that_dies_in_the_moment_of_its_grant_does_not_keep_it(self) -> None:
+        rig = Rig()
+        here, dead = rig.engine(), rig.engine()
+        held = take(here, "r")
+        begin_waiting(dead, "r", "ghost")
+        waiting = begin_waiting(here, "r", "bob")
+        here.submit(release(held))
+        here.turn()
+        assert not waiting.is_done
+        assert rig.until_answered(waiting, here) <= PICKED_UP + 0.1
+        assert isinstance(waiting.outcome, Granted)
+
+    def test_a_dead_waiter_is_dropped_from_the_queue(self) -> None:
+        rig = Rig()
+        here, dead = rig.engine(), rig.engine()
+        take(here, "r")
+        begin_waiting(dead, "r", "ghost")
+        waiting = begin_waiting(here, "r", "bob", wait=10)
+        assert rig.until_answered(waiting, here) >= 10
+        assert isinstance(waiting.outcome, TimedOut)
+        holders = [waiter.holder for record in rig.memory.records.values() for waiter in record.waiters]
+        assert holders == []
+
+    def test_an_engine_that_comes_back_after_it_was_given_up_queues_anew(self) -> None:
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        held = take(here, "r")
+        late = begin_waiting(sleepy, "r", "late", wait=60)
+        waiting = begin_waiting(here, "r", "bob")
+        rig.now = ALIVE + 0.1
+        here.submit(release(held))
+        here.turn()
+        rig.until_answered(waiting, here)
+        assert isinstance(waiting.outcome, Granted)
+        sleepy.turn()
+        sleepy.turn()
+        assert not late.is_done
+        here.submit(release(waiting.outcome, "bob"))
+        here.turn()
+        rig.until_answered(late, sleepy)
+        assert isinstance(late.outcome, Granted)
+        assert late.outcome.lease.fence > waiting.outcome.lease.fence
+
+    def test_an_engine_that_comes_back_after_its_deadline_is_told_so(self) -> None:
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        take(here, "r")
+        late = begin_waiting(sleepy, "r", "late", wait=1)
+        rig.now = 30.0
+        rig.until_answered(late, sleepy)
+        assert isinstance(late.outcome, TimedOut)
+        assert [waiter for record in rig.memory.records.values() for waiter in record.waiters] == []
+
+    def test_a_promise_that_was_not_picked_up_in_time_is_no_grant(self) -> None:
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        held = take(here, "r")
+        late = begin_waiting(sleepy, "r", "late", wait=60)
+        here.submit(release(held))
+        here.turn()
+        rig.now = PICKED_UP + 0.1
+        second = take(here, "r", "bob")
+        sleepy.turn()
+        sleepy.turn()
+        assert not late.is_done
+        here.submit(release(second, "bob"))
+        here.turn()
+        rig.until_answered(late, sleepy)
+        assert isinstance(late.outcome, Granted)
+
+    def test_presence_is_left_when_nobody_waits_any_more(self) -> None:
+        rig = Rig()
+        here, there = rig.engine(), rig.engine()
+        held = take(here, "r")
+        waiting = begin_waiting(there, "r", "bob")
+        here.submit(release(held))
+        here.turn()
+        rig.until_answered(waiting, there)
+        there.close()
+        notes = rig.memory.records[there.key].notes
+        assert not any(isinstance(note, Presence) for note in notes.values())

@@ -1,0 +1,140 @@
+"""`connect` and `aconnect`: what is given wins, what is not comes from the configuration. And what start-up imports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import leasehold
+from leasehold import config
+from tests.surfaces.someone import SOURCE, git, repository, settle
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORBIDDEN = frozenset(
+    (
+        *("typing", "re", "enum", "dataclasses", "functools", "json", "pathlib", "logging", "contextlib", "tomllib"),
+        *("subprocess", "argparse", "urllib", "datetime", "hashlib", "socket", "getpass", "platform", "configparser"),
+    )
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return settle(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = home / "work"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+def test_connect_takes_everything_from_the_configuration(work: Path) -> None:
+    (work / "leasehold.toml").write_text(
+        'url = "sqlite:here.db"\nspace = "acme"\nholder = "ada"\nttl_max = "1m"\nhierarchical = ["s3"]'
+    )
+    with leasehold.connect() as locks:
+        assert (locks.holder, locks.space) == ("ada", "acme")
+        assert isinstance(locks.acquire("s3://bucket", ttl=60), leasehold.Granted)
+        assert isinstance(locks.acquire("s3://bucket/a", ttl=60, holder="bob"), leasehold.Held)
+        assert isinstance(locks.acquire("x", ttl=61), leasehold.Refused)
+    assert (work / "here.db").exists()
+
+
+def test_what_is_given_to_connect_wins(work: Path) -> None:
+    (work / "leasehold.toml").write_text('url = "sqlite:here.db"\nspace = "acme"\nholder = "ada"\nttl_max = "1m"')
+    with leasehold.connect("sqlite:b.db", holder="bob", space="other", settings=leasehold.Settings()) as locks:
+        assert (locks.holder, locks.space) == ("bob", "other")
+        assert isinstance(locks.acquire("x", ttl="1h"), leasehold.Granted)
+    assert not (work / "here.db").exists()
+
+
+def test_connect_takes_a_choice(work: Path) -> None:
+    choice = config.find("sqlite:x.db", env={"HOME": str(work), "LEASEHOLD_SPACE": "chosen"})
+    with leasehold.connect(choice, threaded=False) as locks:
+        assert locks.space == "chosen"
+        assert locks.holder.endswith(f":{os.getpid()}")
+
+
+def test_aconnect_chooses_likewise(work: Path) -> None:
+    (work / "leasehold.toml").write_text('url = "sqlite:here.db"\nspace = "acme"')
+
+    async def go() -> str:
+        locks = await leasehold.aconnect()
+        try:
+            return locks.space
+        finally:
+            await locks.close()
+
+    assert asyncio.run(go()) == "acme"
+    assert (work / "here.db").exists()
+
+
+def test_connect_by_default_in_a_git_repository(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = repository(home / "main")
+    monkeypatch.chdir(main)
+    with leasehold.connect() as locks:
+        assert isinstance(locks.acquire("issue:1", ttl=60), leasehold.Granted)
+    assert (main / ".git" / "leasehold" / "leasehold.db").exists()
+    assert git(main, "status", "--porcelain") == ""
+    git(main, "fsck", "--strict")
+
+
+def test_a_url_of_an_unknown_kind_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEASEHOLD_URL", "ftp://ada:secret@x")
+    with pytest.raises(leasehold.InvalidInput, match=r"ftp://ada:\*\*\*@x.*LEASEHOLD_URL.*sqlite:") as caught:
+        leasehold.connect()
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["sqlite:", "sqlite:///", "nonsense", "https:"])
+def test_an_unusable_url_is_refused(url: str) -> None:
+    with pytest.raises(leasehold.InvalidInput, match="sqlite:"):
+        leasehold.connect(url)
+
+
+def test_a_path_that_is_not_utf8_is_refused_clearly(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = home / os.fsdecode(b"caf\xe9")
+    git(home, "init", "--quiet", str(odd))
+    monkeypatch.chdir(odd)
+    with pytest.raises(leasehold.InvalidInput, match="UTF-8"):
+        leasehold.connect()
+
+
+# ----------------------------------------------------------------------------------------------- start-up
+
+
+PLAIN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from leasehold import config, identity, opening
+from leasehold.cli import state
+choice = config.find()
+holder = identity.holder(choice)
+identity.session()
+state.remember(choice.url, choice.space, holder, ["issue:1"], "l1-" + 32 * "0", "secret")
+state.recall(choice.url, choice.space, holder, "issue:1")
+state.forget(choice.url, choice.space, holder, "l1-" + 32 * "0")
+print("\\n".join(sys.modules))
+"""
+
+
+@pytest.mark.parametrize("is_git", [True, False])
+def test_what_a_plain_command_imports_is_light(home: Path, is_git: bool) -> None:
+    place = repository(home / "main") if is_git else home
+    (place / "pyproject.toml").write_text('[project]\ndependencies = ["leasehold"]\n')
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", PLAIN, str(SOURCE)], cwd=place, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "leasehold.config" in loaded
+    assert not {name for name in loaded if name.partition(".")[0] in FORBIDDEN}
