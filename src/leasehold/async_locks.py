@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         Granted,
         Held,
         Inspection,
+        Key,
+        KeyCreated,
+        KeyRevoked,
         Lease,
         Lost,
         Refused,
@@ -233,6 +236,23 @@ class AsyncLocks(Asker):
     async def sessions(self, *, space: str | None = None) -> tuple[Session, ...] | Refused:
         """As `Locks.sessions`."""
         outcome: tuple[Session, ...] | Refused = await self._answers.ask(self._call("sessions", locals()))
+        return outcome
+
+    async def create_key(
+        self, *, role: str, name: str, space: str | None = None, prefixes: Sequence[str] = ()
+    ) -> KeyCreated | Refused:
+        """As `Locks.create_key`."""
+        outcome: KeyCreated | Refused = await self._answers.ask(self._call("create_key", locals()))
+        return outcome
+
+    async def keys(self) -> tuple[Key, ...] | Refused:
+        """As `Locks.keys`."""
+        outcome: tuple[Key, ...] | Refused = await self._answers.ask(self._call("keys", locals()))
+        return outcome
+
+    async def revoke_key(self, key: str) -> KeyRevoked | Refused:
+        """As `Locks.revoke_key`."""
+        outcome: KeyRevoked | Refused = await self._answers.ask(self._call("revoke_key", locals()))
         return outcome
 
     async def gc(self) -> Collected | Refused:

@@ -112,7 +112,7 @@ def _force_release(
 ) -> Order:
     admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
     if keys.is_lease_id(target):
-        return Order(c.Force(admin, why, lease=str(target)))
+        return Order(c.Force(admin, why, lease=checks.lease_id(target)))
     resource, node = _own_node(settings, target, space)
     return Order(c.Force(admin, why, node=node, resource=resource))
 
@@ -135,6 +135,25 @@ def _clear(settings: Settings, _engine: str, resource: object, by: object, reaso
     return Order(c.Clear(admin, why, checks.space(space), name, node))
 
 
+def _create_key(
+    _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object
+) -> Order:
+    id_, secret = os.urandom(8).hex(), draw()
+    command = c.AddKey(
+        id_,
+        checks.role(role),
+        checks.space(space),
+        checks.text(name, "name", 256),
+        checks.prefixes(prefixes),
+        keys.secret_hash(secret),
+    )
+    return Order(command, f"lh_{id_}_{secret}")
+
+
+def _revoke_key(_settings: Settings, _engine: str, key: object) -> Order:
+    return Order(c.RevokeKey(checks.key_id(key)))
+
+
 _ORDERS: dict[str, Callable[..., Order]] = {
     "acquire": _acquire,
     "renew": _renew,
@@ -147,6 +166,8 @@ _ORDERS: dict[str, Callable[..., Order]] = {
     "force_release": _force_release,
     "steal": _steal,
     "clear": _clear,
+    "create_key": _create_key,
+    "revoke_key": _revoke_key,
 }
 
 _drawn: list[str] = []

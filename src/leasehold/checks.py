@@ -24,7 +24,11 @@ RESOURCES_MOST = 64
 SLOTS_MOST = 10_000
 PRIORITY_MOST = 1_000
 CONTEXT_BYTES = 16 * 1024
+CONTEXT_LEVELS = 64
+"""Whoever reads a context must be able to, however deep in its own calls it is."""
 STATUSES = ("completed", "failed", "cancelled")
+ROLES = ("admin", "agent", "viewer")
+PREFIXES_MOST = 64
 MODES = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
 
 
@@ -88,7 +92,7 @@ def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acq
         ask,
         engine,
         _duration(asked.wait, "wait", 0, WAIT_MOST),
-        _number(asked.priority, "priority", -PRIORITY_MOST, PRIORITY_MOST),
+        number(asked.priority, "priority", -PRIORITY_MOST, PRIORITY_MOST),
         flag(asked.reentrant, "reentrant"),
         flag(asked.intent, "intent"),
         keys.secret_hash(secret) if secret is not None else None,
@@ -97,7 +101,7 @@ def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acq
 
 def _mode(mode: object, slots: object) -> tuple[str, int]:
     chosen = MODES[_choice(mode, "mode", tuple(MODES))]
-    count = _number(slots, "slots", 1, SLOTS_MOST)
+    count = number(slots, "slots", 1, SLOTS_MOST)
     if chosen == SHARED and count > 1:
         raise InvalidInput("slots", "a shared lease has no slots: leave slots out, or leave mode out")
     return (SLOTS if count > 1 else chosen), count
@@ -161,7 +165,7 @@ def lease_id(lease: object) -> str:
     """A lease's id, well spelled."""
     if not keys.is_lease_id(lease):
         raise InvalidInput("lease", "must be a lease's id, such as l42-0123456789abcdef0123456789abcdef")
-    return str(lease)
+    return str.__str__(lease)
 
 
 def ttl(value: object, settings: Settings) -> int:
@@ -174,7 +178,7 @@ def _duration(value: object, field: str, least: int, most: int) -> int:
         duration = value * SECOND
     else:
         try:
-            duration = durations.parse(value)
+            duration = durations.parse(_plain(value))
         except durations.BadDuration as error:
             raise InvalidInput(field, str(error)) from None
     if not least <= duration <= most:
@@ -183,12 +187,14 @@ def _duration(value: object, field: str, least: int, most: int) -> int:
     return duration
 
 
-def _number(value: object, field: str, least: int, most: int) -> int:
+def number(value: object, field: str, least: int, most: int) -> int:
+    """A whole number within bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidInput(field, f"must be a whole number from {least} to {most}, not {_kind(value)}")
-    if not least <= value <= most:
+    plain = int.__int__(value)
+    if not least <= plain <= most:
         raise InvalidInput(field, f"must be {least} to {most}")
-    return value
+    return plain
 
 
 def flag(value: object, field: str) -> bool:
@@ -200,9 +206,10 @@ def flag(value: object, field: str) -> bool:
 
 def _choice(value: object, field: str, allowed: Iterable[str]) -> str:
     choices = tuple(allowed)
-    if not isinstance(value, str) or value not in choices:
+    chosen = str.__str__(value) if isinstance(value, str) else None
+    if chosen is None or chosen not in choices:
         raise InvalidInput(field, f"must be one of {', '.join(choices)}")
-    return value
+    return chosen
 
 
 def status(value: object) -> str:
@@ -210,10 +217,34 @@ def status(value: object) -> str:
     return _choice(value, "status", STATUSES)
 
 
+def role(value: object) -> str:
+    """What a key lets its owner do."""
+    return _choice(value, "role", ROLES)
+
+
+def prefixes(value: object) -> tuple[str, ...]:
+    """What names must begin with."""
+    if not isinstance(value, list | tuple):
+        raise InvalidInput("prefixes", f"must be a list of beginnings of names, not {_kind(value)}")
+    if len(value) > PREFIXES_MOST:
+        raise InvalidInput("prefixes", f"at most {PREFIXES_MOST}, not {len(value)}")
+    return tuple(dict.fromkeys(text(each, "prefixes", 512) for each in value))
+
+
+def key_id(value: object) -> str:
+    """The id of a key: what stands between `lh_` and the secret."""
+    spelled = text(value, "key", 64)
+    if spelled.startswith("lh_"):
+        raise InvalidInput(
+            "key", "must be the id of a key, as `keys list` shows it, without lh_ and without its secret"
+        )
+    return spelled
+
+
 def text(value: object, field: str, most: int) -> str:
     """A short text: no control characters, no blanks at its ends, not empty."""
-    if not isinstance(value, str):
-        raise InvalidInput(field, f"must be text, not {_kind(value)}")
+    if type(value) is not str:
+        value = _plain_text(value, field)
     if not value or value != value.strip():
         raise InvalidInput(field, "must not be empty, nor begin or end with a blank")
     try:
@@ -225,6 +256,20 @@ def text(value: object, field: str, most: int) -> str:
     if not value.isprintable() and any(_is_control(character) for character in value):
         raise InvalidInput(field, "must not contain control characters")
     return value
+
+
+def _plain_text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be text, not {_kind(value)}")
+    return str.__str__(value)  # without whatever a subclass has overridden
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    return int.__int__(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _is_control(character: str) -> bool:
@@ -240,9 +285,7 @@ def error_text(value: object) -> str | None:
     """What went wrong with a piece of work: free text of several lines, cut off where it gets too long."""
     if value is None:
         return None
-    if not isinstance(value, str):
-        raise InvalidInput("error", f"must be text, not {_kind(value)}")
-    return value.encode("utf-8", "replace")[:4096].decode("utf-8", "ignore")
+    return _plain_text(value, "error").encode("utf-8", "replace")[:4096].decode("utf-8", "ignore")
 
 
 def context_text(value: object) -> str | None:
@@ -256,9 +299,20 @@ def context_text(value: object) -> str | None:
         length = len(written.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput("context", f"must be JSON: {error}") from None
+    except Exception as error:  # noqa: BLE001 (a caller's own class may raise whatever it likes)
+        raise InvalidInput("context", f"must be JSON: it raises {type(error).__name__}") from None
     if length > CONTEXT_BYTES:
         raise InvalidInput("context", f"must be at most {CONTEXT_BYTES} bytes of JSON, not {length}")
+    if written.count("{") + written.count("[") > CONTEXT_LEVELS and _is_deeper(value, CONTEXT_LEVELS):
+        raise InvalidInput("context", f"must be at most {CONTEXT_LEVELS} levels deep")
     return written
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list | tuple):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
 def space(value: object) -> str:

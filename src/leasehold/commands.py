@@ -140,6 +140,23 @@ class Clear(Noun):
     node: str
 
 
+class AddKey(Noun):
+    """Let somebody in at the servers of this store."""
+
+    id: str
+    role: str
+    space: str
+    name: str
+    prefixes: tuple[str, ...]
+    secret: str
+
+
+class RevokeKey(Noun):
+    """Let the owner of this key in no more."""
+
+    id: str
+
+
 class Check(Noun):
     """An engine asks how the wait of one of its callers stands, and picks up the grant if there is one."""
 
@@ -174,6 +191,8 @@ if TYPE_CHECKING:
         | Force
         | Steal
         | Clear
+        | AddKey
+        | RevokeKey
         | Check
         | Beat
         | Sweep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leasehold import calls
 from leasehold.commands import Sweep
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.model import Refused, SessionStarted
+from leasehold.model import KeyCreated, Refused, SessionStarted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from leasehold.pending import Pending
 
 
-def _finished(outcome: Outcome, secret: str) -> Outcome:
-    """A new session's secret, like a lease's token, is known here and told to its caller only."""
-    return outcome._replace(secret=secret) if isinstance(outcome, SessionStarted) else outcome
+def finished(outcome: Outcome, secret: str) -> Outcome:
+    """The secret of a new session or key, like a lease's token, is known here and told to its caller only."""
+    if isinstance(outcome, SessionStarted):
+        return outcome._replace(secret=secret)
+    return outcome._replace(credential=secret) if isinstance(outcome, KeyCreated) else outcome
 
 
 def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401 (each verb knows what it gets)
@@ -38,18 +40,21 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
             return reading.leases(engine.store, **given)
         if call.verb == "sessions":
             return reading.sessions(engine.store, **given)
+        if call.verb == "keys":
+            return tuple(key._replace(secret="") for key in reading.keys_of(engine.store))
         return reading.history(engine.store, given)
     except InvalidInput as error:
         return Refused("invalid", error.field, error.message)
 
 
-def _collected(engine: Engine) -> Collected:
+def collected(engine: Engine) -> Collected:
+    """What a collection found."""
     if isinstance(engine.collected, LeaseholdError):
         raise engine.collected
     return engine.collected
 
 
-LOOKS = ("inspect", "list", "sessions", "history")
+LOOKS = ("inspect", "list", "sessions", "history", "keys")
 
 
 class EngineAnswers:
@@ -67,11 +72,11 @@ class EngineAnswers:
         if call.verb == "gc":
             self.engine.collect_soon()
             self._driver.ask(Sweep(()))
-            return _collected(self.engine)
+            return collected(self.engine)
         order = calls.order(call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
-        return _finished(self._driver.ask(order.command, order.secret), order.secret)
+        return finished(self._driver.ask(order.command, order.secret), order.secret)
 
     def close(self) -> None:
         """Answer everybody who still waits, then close the store."""
@@ -97,11 +102,11 @@ class AsyncEngineAnswers:
         if call.verb == "gc":
             self.engine.collect_soon()
             await self._ask(Sweep(()), "")
-            return _collected(self.engine)
+            return collected(self.engine)
         order = calls.order(call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
-        return _finished(await self._ask(order.command, order.secret), order.secret)
+        return finished(await self._ask(order.command, order.secret), order.secret)
 
     async def _ask(self, command: Command, secret: str) -> Outcome:
         answer: asyncio.Future[Outcome] = self._loop.create_future()

@@ -175,8 +175,11 @@ class Engine:
         self._answer(asked, extra, result)
 
     def _resolve(self, lost: batch.Unresolved, asked: list[Pending], extra: list[c.Command]) -> None:
-        """Ask the store what became of a batch that nobody could tell. Those who wait are told what it did for them;
-        whoever asked was told that nobody knows, is not there any more, and gives back what it got."""
+        """Ask the store what became of a batch that nobody could tell.
+
+        Those who wait are told what it did for them. Whoever asked was told that nobody knows and has gone away: what
+        it was given is given back.
+        """
         is_there = batch.happened(self.store, lost.receipt)
         self._unresolved = None
         if not is_there or lost.result is None:
@@ -299,10 +302,13 @@ class Engine:
                 self._give_up(pending)
 
     def _begin_wait(self, pending: Pending, command: c.Acquire, id_: str) -> None:
-        wait = self._waits.get(id_)
+        wait, deadline = self._waits.get(id_), self._decided_at + command.wait / SECOND
         if wait is None:
-            wait = Wait(id_, command.ask, self._decided_at + command.wait / SECOND)
+            wait = Wait(id_, command.ask, deadline)
             self._waits.add(wait)
+        elif deadline != wait.deadline:  # the same request again waits as long as it now says
+            wait.deadline = deadline
+            self._waits.look_at_deadline(wait, deadline)
         wait.pendings.append(pending)
         pending.waiter = id_
         if pending.abandoned:
@@ -423,7 +429,7 @@ def _timed_out(wait: Wait) -> TimedOut:
 def _given_up(id_: str, pending: Pending) -> c.GiveUp:
     command = pending.command.acquire if isinstance(pending.command, c.Steal) else pending.command
     if not isinstance(command, c.Acquire):
-        raise AssertionError(f"only who acquires is given something, not {command}")
+        raise TypeError(f"only who acquires is given something, not {command}")
     return c.GiveUp(id_, command.ask.tokens[0], command.ask.request)
 
 

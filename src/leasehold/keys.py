@@ -40,6 +40,11 @@ def engine(engine_id: str) -> str:
     return "e" + _digest(engine_id)
 
 
+def key(key_id: str) -> str:
+    """Key of the record of an API key."""
+    return "k" + _digest("key", key_id)
+
+
 def secret_hash(secret: str) -> str:
     """What is stored in place of a token or a session's secret."""
     return _digest("leasehold secret", secret)
@@ -76,7 +81,11 @@ def is_waiter_id(value: object) -> bool:
 
 
 def _is_id(value: object, letter: str) -> bool:
-    if not isinstance(value, str) or value[:1] != letter or len(value) > 64:
+    if not isinstance(value, str):
+        return False
+    if type(value) is not str:
+        value = str.__str__(value)  # without whatever a subclass has overridden
+    if value[:1] != letter or len(value) > 64:
         return False
     digits, dash, hashed = value[1:].partition("-")
     return (

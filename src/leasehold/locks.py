@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         Granted,
         Held,
         Inspection,
+        Key,
+        KeyCreated,
+        KeyRevoked,
         Lease,
         Lost,
         Refused,
@@ -279,6 +282,23 @@ class Locks(Asker):
     def sessions(self, *, space: str | None = None) -> tuple[Session, ...] | Refused:
         """Every live session, the oldest first; of one space if so asked."""
         outcome: tuple[Session, ...] | Refused = self._answers.ask(self._call("sessions", locals()))
+        return outcome
+
+    def create_key(
+        self, *, role: str, name: str, space: str | None = None, prefixes: Sequence[str] = ()
+    ) -> KeyCreated | Refused:
+        """A key for the servers of this store: admin, agent or viewer. Its `credential` is told here, once."""
+        outcome: KeyCreated | Refused = self._answers.ask(self._call("create_key", locals()))
+        return outcome
+
+    def keys(self) -> tuple[Key, ...] | Refused:
+        """Every key, the oldest first, without its secret."""
+        outcome: tuple[Key, ...] | Refused = self._answers.ask(self._call("keys", locals()))
+        return outcome
+
+    def revoke_key(self, key: str) -> KeyRevoked | Refused:
+        """Let the owner of this key (its id) in no more; servers notice within a second."""
+        outcome: KeyRevoked | Refused = self._answers.ask(self._call("revoke_key", locals()))
         return outcome
 
     def gc(self) -> Collected | Refused:

@@ -2,7 +2,7 @@
 
 Times are whole microseconds of the store's own clock, durations are whole microseconds.
 
-A **record** is everything the store keeps under one key, as a set of **entries**. There are four kinds
+A **record** is everything the store keeps under one key, as a set of **entries**. There are five kinds
 of record, told apart by the first letter of the key:
 
 ====  =========  ==========================================================================
@@ -12,6 +12,7 @@ key   record of  entries
 `a…`  an actor   `Ref` to each of its leases and waits, `Wish`, and `Session` if it is one
 `q…`  a request  `Request`: what became of a request_id
 `e…`  an engine  `Presence`: until when its waiters count as alive; `Receipt` of its last batch
+`k…`  a key      `Key`: who may ask a server for what
 ====  =========  ==========================================================================
 
 A **node** is a resource, or an ancestor of one (`path:src` of `path:src/a.py`). An **actor** is whoever
@@ -183,9 +184,25 @@ class Receipt(Noun):
     until: int
 
 
+class Key(Noun):
+    """What lets somebody in at a server: a role, in a space, for names that begin with one of the prefixes."""
+
+    id: str
+    role: str
+    """`admin`, `agent` or `viewer`."""
+    space: str
+    name: str
+    """Whose it is: what an admin does is told under this name."""
+    prefixes: tuple[str, ...]
+    """None: every name of the space."""
+    secret: str
+    """Hash of the secret."""
+    created_at: int
+
+
 if TYPE_CHECKING:
-    Entry: TypeAlias = Hold | Waiter | End | Ref | Wish | Session | Request | Presence | Receipt
-    Note: TypeAlias = End | Ref | Wish | Session | Request | Presence | Receipt
+    Entry: TypeAlias = Hold | Waiter | End | Ref | Wish | Session | Request | Presence | Receipt | Key
+    Note: TypeAlias = End | Ref | Wish | Session | Request | Presence | Receipt | Key
 
 
 class Record(Noun):
@@ -296,7 +313,7 @@ class Event(Noun):
 
     kind: str
     """granted queued renewed updated released expired forced refused deadlock cancelled lost timeout
-    quarantined cleared session_started session_ended"""
+    quarantined cleared session_started session_ended key_created key_revoked"""
     at: int
     space: str
     resources: tuple[str, ...]
@@ -418,6 +435,20 @@ class Cleared(Noun):
     cleared: bool
 
 
+class KeyCreated(Noun):
+    """A key works from now on; `credential` is what its owner shows, told here and never again."""
+
+    key: Key
+    credential: str
+
+
+class KeyRevoked(Noun):
+    """The key does not work any more; False when there was none of this id."""
+
+    key: str
+    revoked: bool
+
+
 class Collected(Noun):
     """How much a clean-up found: records that had lapsed, events older than the history is kept."""
 
@@ -457,6 +488,8 @@ if TYPE_CHECKING:
         | SessionRenewed
         | SessionEnded
         | Cleared
+        | KeyCreated
+        | KeyRevoked
         | Refused
         | Done
     )

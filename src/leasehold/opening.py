@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leasehold.async_locks import AsyncLocks
     from leasehold.checks import Settings
     from leasehold.config import Choice
+    from leasehold.served import Served
     from leasehold.stores import Store
 
 
@@ -69,6 +70,20 @@ async def aconnect(
     rules = choice.rules() if settings is None else settings
     answers = AsyncEngineAnswers(engine, ThreadDriver(engine), rules, asyncio.get_running_loop())
     return AsyncLocks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
+
+
+async def open_served(
+    url: str | Choice | None = None, *, settings: Settings | None = None, accept_restore: bool = False
+) -> Served:
+    """The locks of a server: the running event loop drives the engine, which also keeps house while nobody asks."""
+    import asyncio  # noqa: PLC0415 (not for those who do without)
+
+    from leasehold.served import Served  # noqa: PLC0415
+
+    choice = _chosen(url)
+    store = open_store(choice.url, accept_restore=accept_restore, why=choice.why)
+    rules = choice.rules() if settings is None else settings
+    return Served(store, rules, asyncio.get_running_loop(), space=choice.space)
 
 
 def _chosen(url: str | Choice | None) -> Choice:

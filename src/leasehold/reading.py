@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold import checks, keys, names
 from leasehold.errors import InvalidInput
-from leasehold.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, Inspection, Session, Waiting
+from leasehold.model import EXCLUSIVE, FOREVER, INTENT_EXCLUSIVE, INTENT_SHARED, Inspection, Key, Session, Waiting
 from leasehold.rules.draft import Draft, Missing
 from leasehold.rules.ending import lapse, terms
 from leasehold.rules.granting import MODE_NAMES, lease_of, waiting_for
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 EVENTS_MOST = 10_000
+KINDS_MOST = 64
 INTENTIONS = (INTENT_EXCLUSIVE, INTENT_SHARED)
 
 
@@ -83,6 +84,20 @@ def sessions(store: Store, space: object) -> tuple[Session, ...]:
     return tuple(sorted(found, key=lambda session: session.started_at))
 
 
+def keys_of(store: Store) -> tuple[Key, ...]:
+    """Every key, the oldest first, with the hash of its secret: whoever shows them leaves that out."""
+    found = [note for _, record in store.scan("k") for note in record.notes.values() if isinstance(note, Key)]
+    return tuple(sorted(found, key=lambda key: key.created_at))
+
+
+def session_of(store: Store, space: str, session: str) -> Session | None:
+    """A live session, with the hash of its secret."""
+    actor = keys.actor(space, "", session)
+    now, records = store.read((actor,))
+    found = [note for note in records[actor].notes.values() if isinstance(note, Session) and note.expires_at > now]
+    return found[0] if found else None
+
+
 def history(store: Store, query: dict[str, object]) -> tuple[Event, ...]:
     """Past events, newest first."""
     return tuple(store.history(history_query(query)))
@@ -91,28 +106,19 @@ def history(store: Store, query: dict[str, object]) -> tuple[Event, ...]:
 def history_query(asked: dict[str, object]) -> HistoryQuery:
     """What a caller wants to know of the past, checked."""
     space, resource, holder, lease = (asked[field] for field in ("space", "resource", "holder", "lease"))
-    limit = asked["limit"]
-    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= EVENTS_MOST:
-        raise InvalidInput("limit", f"must be a whole number from 1 to {EVENTS_MOST}")
     kinds = asked["kinds"]
-    if not isinstance(kinds, list | tuple) or not all(isinstance(kind, str) for kind in kinds):
-        raise InvalidInput("kinds", "must be a list of kinds of events, such as granted")
+    if not isinstance(kinds, list | tuple) or len(kinds) > KINDS_MOST:
+        raise InvalidInput("kinds", f"must be a list of at most {KINDS_MOST} kinds of events, such as granted")
     return HistoryQuery(
         None if space is None else checks.space(space),
         None if resource is None else checks.resource(resource),
         None if holder is None else checks.text(holder, "holder", 256),
         None if lease is None else checks.lease_id(lease),
-        tuple(kinds),
-        _number(asked["since"], "since"),
-        _number(asked["before"], "before"),
-        limit,
+        tuple(checks.text(kind, "kinds", 64) for kind in kinds),
+        None if asked["since"] is None else checks.number(asked["since"], "since", 0, FOREVER),
+        None if asked["before"] is None else checks.number(asked["before"], "before", 0, FOREVER),
+        checks.number(asked["limit"], "limit", 1, EVENTS_MOST),
     )
-
-
-def _number(value: object, field: str) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
-        return value
-    raise InvalidInput(field, "must be a whole number that is not negative")
 
 
 def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspection:

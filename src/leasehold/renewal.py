@@ -116,9 +116,9 @@ class Tenure:
                 self._renew_at = self._term.renew_at
 
     def fail(self, error: Exception) -> None:
-        """A renewal got no answer: try again soon, as long as the deadline allows."""
+        """A renewal got no answer: try again soon, as long as the deadline allows. What went wrong first is told."""
         with self._changing:
-            self._trouble = error
+            self._trouble = self._trouble or error
             self._renew_at = self._clock() + self._term.retry
 
     def lose(self, reason: str, cause: Exception | None = None) -> None:

@@ -21,11 +21,11 @@ SCHEMA_VERSION = 1
 
 
 def rfc3339(us: int) -> str | None:
-    """A time of the store's clock, to the millisecond; None for one that never comes."""
+    """A time of the store's clock, exactly; None for one that never comes."""
     if us >= m.FOREVER:
         return None
     seconds, rest = divmod(us, m.SECOND)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest // 1000:03d}Z"
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:06d}Z"
 
 
 def seconds(us: int) -> float | int:
@@ -56,6 +56,7 @@ def lease(it: m.Lease) -> Json:
         "acquired_at": rfc3339(it.acquired_at),
         "expires_at": rfc3339(it.expires_at),
         "expires_in_seconds": seconds(max(0, it.expires_at - it.as_of)),
+        "as_of": rfc3339(it.as_of),
         "name": it.name,
         "reason": it.reason,
         "context": _context(it.context),
@@ -76,6 +77,7 @@ def blocker(it: m.Blocker) -> Json:
         "expires_in_seconds": None if it.until >= m.FOREVER else seconds(max(0, it.until - it.as_of)),
         "fence": it.fence,
         "lease": it.lease,
+        "as_of": rfc3339(it.as_of),
     }
 
 
@@ -106,6 +108,18 @@ def session(it: m.Session) -> Json:
         "ttl_seconds": seconds(it.ttl),
         "started_at": rfc3339(it.started_at),
         "expires_at": rfc3339(it.expires_at),
+    }
+
+
+def key(it: m.Key) -> Json:
+    """A key, without its secret."""
+    return {
+        "id": it.id,
+        "role": it.role,
+        "space": it.space,
+        "name": it.name,
+        "prefixes": list(it.prefixes),
+        "created_at": rfc3339(it.created_at),
     }
 
 
@@ -230,6 +244,8 @@ _SHAPES: dict[type, Callable[[Any], Json]] = {
     m.SessionRenewed: lambda it: {"session": session(it.session), "leases": [lease(each) for each in it.leases]},
     m.SessionEnded: lambda it: {"session": it.session, "ended": it.ended, "released": list(it.released)},
     m.Cleared: lambda it: {"resources": list(it.resources), "cleared": it.cleared},
+    m.KeyCreated: lambda it: {"key": key(it.key), "credential": it.credential},
+    m.KeyRevoked: lambda it: {"key": it.key, "revoked": it.revoked},
     m.Refused: lambda it: {"code": it.code, "message": sentence(it), "field": it.field or None},
     m.Inspection: inspection,
 }

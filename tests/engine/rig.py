@@ -80,6 +80,18 @@ class Rig:
         return not any(record.holds or record.waiters for record in self.memory.records.values())
 
 
+def striking(point: str, error: Exception, times: int = 1) -> Callable[[str], None]:
+    """Trouble that strikes so many times at this point."""
+    left = [times]
+
+    def strike(where: str) -> None:
+        if where == point and left[0] > 0:
+            left[0] -= 1
+            raise error
+
+    return strike
+
+
 async def until_so(condition: Callable[[], bool], what: str) -> None:
     """Let others run until the condition holds."""
     end = time.monotonic() + PATIENCE

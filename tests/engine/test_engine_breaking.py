@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
 
 import pytest
 
-from leasehold.checks import Asking, Settings
-from leasehold.checks import acquire as checked
 from leasehold.engine import TROUBLE_PAUSE
 from leasehold.errors import Closed, Conflict, OutcomeUnknown, StoreError
 from leasehold.model import Granted, TimedOut
-from tests.engine.rig import Rig, acquire, begin_waiting, begun, release, take
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def _at(point: str, error: Exception, times: int = 1) -> Callable[[str], None]:
-    """Trouble that strikes so many times at this point."""
-    left = [times]
-
-    def strike(where: str) -> None:
-        if where == point and left[0] > 0:
-            left[0] -= 1
-            raise error
-
-    return strike
+from leasehold.pending import Pending
+from tests.engine.rig import Rig, acquire, begin_waiting, begun, release, striking, take
 
 
 class TestStoreErrors:
@@ -36,7 +20,7 @@ class TestStoreErrors:
         engine = rig.engine()
         error = StoreError("the disk is full")
         pending = [engine.submit(acquire(engine, f"r{place}"), "token") for place in range(5)]
-        rig.trouble = _at(point, error)
+        rig.trouble = striking(point, error)
         engine.turn()
         assert [each.error for each in pending] == [error] * 5
         with pytest.raises(StoreError, match="disk is full"):
@@ -49,7 +33,7 @@ class TestStoreErrors:
         engine = rig.engine()
         held = take(engine, "r")
         waiting = begin_waiting(engine, "r", "bob")
-        rig.trouble = _at("begin", StoreError("the disk is full"), times=3)
+        rig.trouble = striking("begin", StoreError("the disk is full"), times=3)
         failed = engine.submit(acquire(engine, "other"), "token")
         engine.turn()
         assert isinstance(failed.error, StoreError)
@@ -69,7 +53,7 @@ class TestStoreErrors:
         first = begin_waiting(engine, "r", "first")
         second = begin_waiting(engine, "r", "second", wait=0.25)
         rig.now = 0.25
-        rig.trouble = _at("begin", StoreError("the disk is full"))
+        rig.trouble = striking("begin", StoreError("the disk is full"))
         engine.turn()
         assert rig.until_answered(second, engine) <= 0.25 + TROUBLE_PAUSE + 0.01
         assert isinstance(second.outcome, TimedOut)
@@ -80,7 +64,7 @@ class TestStoreErrors:
         engine = rig.engine()
         take(engine, "r")
         begin_waiting(engine, "r", "bob")
-        rig.trouble = _at("begin", StoreError("gone for good"), times=10**9)
+        rig.trouble = striking("begin", StoreError("gone for good"), times=10**9)
         before = begun(engine)
         while rig.now < 10:
             engine.turn()
@@ -92,7 +76,7 @@ class TestCommitsOfUnknownOutcome:
     def test_that_happened_are_answered_as_such(self) -> None:
         rig = Rig()
         engine = rig.engine()
-        rig.trouble = _at("after_commit", OutcomeUnknown("the line is dead"))
+        rig.trouble = striking("after_commit", OutcomeUnknown("the line is dead"))
         granted = take(engine, "r")
         assert granted.lease.fence == 1
         assert len([event for event in rig.memory.events if event.kind == "granted"]) == 1
@@ -100,21 +84,21 @@ class TestCommitsOfUnknownOutcome:
     def test_that_did_not_happen_are_decided_again(self) -> None:
         rig = Rig()
         engine = rig.engine()
-        rig.trouble = _at("before_commit", OutcomeUnknown("the line is dead"))
+        rig.trouble = striking("before_commit", OutcomeUnknown("the line is dead"))
         take(engine, "r")
         assert len([event for event in rig.memory.events if event.kind == "granted"]) == 1
 
     def test_conflicts_are_decided_again(self) -> None:
         rig = Rig()
         engine = rig.engine()
-        rig.trouble = _at("before_commit", Conflict("somebody was quicker"), times=5)
+        rig.trouble = striking("before_commit", Conflict("somebody was quicker"), times=5)
         take(engine, "r")
         assert begun(engine) == 6
 
     def test_conflicts_without_end_are_told(self) -> None:
         rig = Rig()
         engine = rig.engine()
-        rig.trouble = _at("before_commit", Conflict("somebody was quicker"), times=10**9)
+        rig.trouble = striking("before_commit", Conflict("somebody was quicker"), times=10**9)
         pending = engine.submit(acquire(engine, "r"), "token")
         engine.turn()
         with pytest.raises(StoreError, match="too busy"):
@@ -144,12 +128,25 @@ class TestClosing:
         with pytest.raises(Closed):
             engine.submit(acquire(engine, "r"), "token").result()
 
+    def test_answers_who_comes_in_at_that_very_moment(self) -> None:
+        rig = Rig()
+        engine = rig.engine()
+
+        class ClosingInbox(deque[Pending]):
+            def append(self, pending: Pending) -> None:
+                engine.close()
+                super().append(pending)
+
+        engine._inbox = ClosingInbox()
+        with pytest.raises(Closed):
+            engine.submit(acquire(engine, "r"), "token").result()
+
     def test_answers_even_if_the_store_is_broken(self) -> None:
         rig = Rig()
         engine = rig.engine()
         take(engine, "r")
         waiting = begin_waiting(engine, "r", "bob")
-        rig.trouble = _at("begin", StoreError("the disk is full"), times=10**9)
+        rig.trouble = striking("begin", StoreError("the disk is full"), times=10**9)
         with pytest.raises(StoreError):
             engine.close()
         with pytest.raises(Closed):
@@ -166,115 +163,6 @@ class TestClosing:
         assert isinstance(reader.outcome, Granted)
 
 
-class TestAbandoning:
-    """Whoever asked is gone: at whatever stage, nothing stays behind."""
-
-    def test_in_the_inbox(self) -> None:
-        rig = Rig()
-        engine = rig.engine()
-        pending = engine.submit(acquire(engine, "r"), "token")
-        engine.abandon(pending)
-        engine.turn()
-        assert pending.is_done
-        assert rig.is_empty()
-        assert rig.memory.events == []
-
-    def test_in_the_queue(self) -> None:
-        rig = Rig()
-        engine = rig.engine()
-        held = take(engine, "r")
-        gone = begin_waiting(engine, "r", "gone")
-        behind = begin_waiting(engine, "r", "behind")
-        engine.abandon(gone)
-        engine.turn()
-        assert gone.is_done
-        assert engine.waiting == 1
-        engine.submit(release(held))
-        engine.turn()
-        assert isinstance(behind.outcome, Granted)
-
-    def test_with_the_lease(self) -> None:
-        rig = Rig()
-        engine = rig.engine()
-        pending = engine.submit(acquire(engine, "r"), "alice")
-        engine.turn()
-        engine.abandon(pending)
-        engine.turn()
-        assert rig.is_empty()
-
-    def test_while_it_is_decided(self) -> None:
-        rig = Rig()
-        engine = rig.engine()
-        pending = engine.submit(acquire(engine, "r"), "alice")
-        rig.trouble = lambda _point: engine.abandon(pending)
-        engine.turn()
-        rig.trouble = None
-        engine.turn()
-        assert rig.is_empty()
-
-    def test_while_it_is_queued(self) -> None:
-        rig = Rig()
-        engine = rig.engine()
-        held = take(engine, "r")
-        pending = engine.submit(acquire(engine, "r", "gone", wait=60), "gone")
-        rig.trouble = lambda point: engine.abandon(pending) if point == "before_commit" else None
-        engine.turn()
-        rig.trouble = None
-        engine.turn()
-        assert engine.waiting == 0
-        engine.submit(release(held))
-        engine.turn()
-        assert rig.is_empty()
-
-    def test_while_another_engine_serves_it(self) -> None:
-        rig = Rig()
-        here, there = rig.engine(), rig.engine()
-        held = take(here, "r")
-        gone = begin_waiting(there, "r", "gone")
-        here.submit(release(held))
-        here.turn()
-        there.abandon(gone)
-        there.turn()
-        for _ in range(10):
-            rig.now += 0.1
-            there.turn()
-        assert rig.is_empty()
-
-    def test_when_the_store_is_broken_is_made_up_for(self) -> None:
-        rig = Rig()
-        engine = rig.engine()
-        pending = engine.submit(acquire(engine, "r"), "alice")
-        engine.turn()
-        rig.trouble = _at("begin", StoreError("the disk is full"))
-        engine.abandon(pending)
-        engine.turn()
-        assert not rig.is_empty()
-        at = engine.next_time()
-        assert at is not None
-        rig.now = at
-        engine.turn()
-        assert rig.is_empty()
-
-    def test_one_of_two_that_asked_for_the_same_request(self) -> None:
-        rig = Rig()
-        engine = rig.engine()
-        held = take(engine, "r")
-        asking = Asking("r", 600, "bob", wait=60, request_id="q")
-        commands = [checked(asking, Settings(), token, engine.key) for token in ("one", "two")]
-        first, second = (engine.submit(command, "token") for command in commands)
-        engine.turn()
-        assert engine.waiting == 1
-        engine.abandon(first)
-        engine.turn()
-        engine.submit(release(held))
-        engine.turn()
-        assert isinstance(second.outcome, Granted)
-        assert not rig.is_empty()
-        engine.abandon(second)
-        engine.turn()
-        assert rig.is_empty()
-
-
 class TestBreakingDown:
     """A bug in a store or in the engine itself must not leave anybody waiting for ever."""
 
@@ -284,7 +172,7 @@ class TestBreakingDown:
         take(engine, "r")
         waiting = begin_waiting(engine, "r", "bob")
         asked = [engine.submit(acquire(engine, f"r{place}"), "token") for place in range(3)]
-        rig.trouble = _at("before_commit", ZeroDivisionError("a bug"))
+        rig.trouble = striking("before_commit", ZeroDivisionError("a bug"))
         with pytest.raises(ZeroDivisionError):
             engine.turn()
         assert [type(each.error) for each in (waiting, *asked)] == [ZeroDivisionError] * 4

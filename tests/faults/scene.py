@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from leasehold.model import Event
 
 PATIENCE = 60.0
+SAMPLE = 10
+"""So many of the leases that a victim has released are asked for one by one."""
 
 
 class Victim:
@@ -91,9 +93,9 @@ def verify(url: str, victim: Victim, fences: list[int]) -> None:
             assert isinstance(renewed, Renewed), f"an acknowledged grant is lost: {renewed!r}"
             assert renewed.lease.fence == fence
             assert renewed.lease.expires_at >= victim.until.get(id_, 0)
-        for id_ in victim.gone:
-            assert isinstance(locks.renew(id_, "any"), Lost | Refused), "a released lease is back"
-            assert not any(lease.id == id_ for lease in _leases(locks))
+        assert not victim.gone & {lease.id for lease in _leases(locks)}, "a released lease is back"
+        for id_ in sorted(victim.gone)[-SAMPLE:]:
+            assert isinstance(locks.renew(id_, "any"), Lost), "a released lease is back"
         after = locks.acquire(f"after {victim.number}", ttl=3600)
         assert isinstance(after, Granted)
         assert after.lease.fence > max(fences, default=0), "a fence was given out again"

@@ -110,7 +110,7 @@ class TestKilled:
 
     def test_while_holding(self, locks: Locks, process: Callable[[str], ProcessLocks]) -> None:
         ghost = process("ghost")
-        lease = take(ghost, "r", ttl=1).lease
+        lease = take(ghost, "r", ttl=2).lease
         ghost.kill()
         assert expect(Held, locks.acquire("r", ttl=60)).blockers[0].holder == "ghost"
         granted = expect(Granted, locks.acquire("r", ttl=60, wait=60))
@@ -156,7 +156,7 @@ class TestStopped:
     def test_while_waiting_beyond_its_deadline(self, locks: Locks, process: Callable[[str], ProcessLocks]) -> None:
         sleeper = process("sleeper")
         take(locks, "r")
-        late = wait_for(sleeper, "r", wait=1)
+        late = wait_for(sleeper, "r", wait=2)
         deadline = inspection(locks, "r").waiting[0].deadline
         with stopped(sleeper, locks):
             until(lambda: inspection(locks, "r").now > deadline + LIFE, "its time is over, and its presence too")
@@ -186,4 +186,4 @@ class TestStopped:
             other = expect(Granted, locks.acquire("r", ttl=60, wait=60))
         assert expect(Lost, sleeper.renew(mine.lease.id, mine.token)).reason == "expired"
         sleeper.release(mine.lease.id, mine.token)
-        assert [lease.id for lease in leases_of(locks)] == [other.lease.id]
+        assert [lease.id for lease in leases_of(locks, resource="r")] == [other.lease.id]

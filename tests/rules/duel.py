@@ -33,8 +33,6 @@ class Duel:
         self.places: dict[Waiter, str] = {}
         self.asks: dict[Waiter, model.Ask] = {}
         self.tokens = 0
-        self.told = 0
-        self.served = 0
         self.highest = 0
         self.agree = True
         """Whether they still do: after the first difference nothing more can be learned."""
@@ -54,6 +52,8 @@ class Duel:
 
     def _both(self, command: c.Command, ask_oracle: Callable[[Outcome], Answer]) -> Answer:
         """The command to the rules as things are, to the oracle with everything that is due done before."""
+        if any(len(waiter.want.options) > 1 for waiter in self.oracle.queue()):
+            self._notice()  # what is left for a choice depends on what was free first
         self.agree = False
         outcome = self.world.do(command)
         self.world.sweep()
@@ -67,7 +67,7 @@ class Duel:
 
     def _forget_wishes(self) -> None:
         """A grant ends a wish: where the oracle noticed first what was free, it came before, by the rules after it."""
-        served = {waiter.who.actor for waiter in self.oracle.served[self.served :]}
+        served = {waiter.who.actor for waiter in self.oracle.served}
         kept = {_actor(wish.who): wish for wish in self.oracle.wishes}
         for key, wish in kept.items():
             if wish.who.actor in served and not any(map(_is_wish, self.world.entries(key))):
@@ -76,7 +76,7 @@ class Duel:
     def _picked_up(self) -> list[Waiter]:
         """Whom the rules have served since both were last compared, in order."""
         known = {id_: waiter for waiter, id_ in self.places.items()}
-        return [known[id_] for id_, _ in self.world.picked_up[self.served :] if id_ in known]
+        return [known[id_] for id_, _ in self.world.picked_up if id_ in known]
 
     # --------------------------------------------------------------------------------------------- the commands
 
@@ -124,7 +124,7 @@ class Duel:
         intent: bool = False,
         request: str | None = None,
     ) -> Answer:
-        if request is not None or any(self._may_step_aside(waiter, priority) for waiter in self.oracle.queue()):
+        if request is not None or any(waiter.priority < priority for waiter in self.oracle.queue()):
             self._notice()
         token, command = self._command(
             who, want, wait=wait, priority=priority, reentrant=reentrant, intent=intent, request=request
@@ -149,11 +149,6 @@ class Duel:
             return answer
 
         return self._both(command, ask_oracle)
-
-    @staticmethod
-    def _may_step_aside(waiter: Waiter, priority: int) -> bool:
-        """Whether it matters to a request of this priority if the waiter was served before."""
-        return waiter.priority < priority or len(waiter.want.options) > 1
 
     def _lease(self, id_: str) -> Lease | None:
         return next((lease for lease, known in self.ids.items() if known == id_), None)
@@ -215,11 +210,11 @@ class Duel:
         self._both(c.Check(self.places[waiter], self.asks[waiter]), lambda _: self._standing(waiter))
 
     def _standing(self, waiter: Waiter) -> Answer:
-        if waiter in self.oracle.served[self.served :]:
+        if waiter in self.oracle.served:
             return Answer("Granted", True, waiter.lease)
         if waiter.state == "waiting":
             return Answer("Queued", waiter=waiter)
-        if Told("timeout", waiter.who.holder, waiter.who.session) in self.oracle.told[self.told :]:
+        if Told("timeout", waiter.who.holder, waiter.who.session) in self.oracle.told:
             return Answer("TimedOut")
         return Answer("Done")
 
@@ -318,14 +313,14 @@ class Duel:
         self.agree = True
 
     def _compare_served(self) -> None:
-        served = self.oracle.served[self.served :]
-        picked_up = dict(self.world.picked_up[self.served :])
-        assert picked_up.keys() == {self.places[waiter] for waiter in served}
-        self.served = len(self.oracle.served)
-        assert self.served == len(self.world.picked_up)
-        for waiter in served:
+        picked_up = dict(self.world.picked_up)
+        assert len(picked_up) == len(self.world.picked_up)
+        assert picked_up.keys() == {self.places[waiter] for waiter in self.oracle.served}
+        for waiter in self.oracle.served:
             assert waiter.lease is not None
             self._same_lease(waiter.lease, picked_up[self.places[waiter]])
+        self.world.picked_up.clear()
+        self.oracle.served.clear()
 
     def _compare_events(self) -> None:
         theirs = Counter(map(_event, self.world.events))
@@ -409,6 +404,15 @@ class Duel:
             assert not any(clash(mine, me, theirs, other) for theirs, other in others)
             for resource in mine if me.mode == "slots" else ():
                 assert sum(counts_against(resource, me, theirs, other) for theirs, other in others) < me.slots
+
+    def forget(self, *kept: Lease | Waiter) -> None:
+        """Do not keep what is over, except for these: nobody will ask about it again."""
+        self.oracle.leases = [lease for lease in self.oracle.leases if lease.state != "gone" or lease in kept]
+        self.oracle.waiters = [one for one in self.oracle.waiters if one.state == "waiting" or one in kept]
+        self.ids = {lease: self.ids[lease] for lease in self.oracle.leases}
+        self.places = {waiter: self.places[waiter] for waiter in self.oracle.waiters}
+        self.asks = {waiter: self.asks[waiter] for waiter in self.oracle.waiters}
+        self.oracle.standstill = None
 
     # ------------------------------------------------------------------------------------------------- at the end
 

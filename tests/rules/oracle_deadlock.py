@@ -78,8 +78,7 @@ class Standstill:
     # -------------------------------------------------------------------------------------------- because of whom
 
     def _next(self, one: Waiter) -> set[str]:
-        resources = {resource for option in one.want.options for resource in option}
-        return {actor for actor in self.stuck if any(self._obstructs(actor, one, each) for each in resources)}
+        return {actor for actor in self.stuck if any(self._obstructs(actor, one, each) for each in one.places)}
 
     def _obstructs(self, actor: str, one: Waiter, resource: str) -> bool:
         """Whether this actor has, or waits ahead for, what `one` lacks at this resource."""
@@ -87,7 +86,7 @@ class Standstill:
             return False
         holds, ahead = self._before(one, {actor})
         grips = [(lease.resources, lease.want) for lease in holds]
-        grips += [(option, other.want) for other in ahead for option in other.want.options]
+        grips += [(other.places, other.want) for other in ahead]
         is_short = self._is_short_of_slots(one, resource, self.stuck)
         return any(
             bars(resource, mine, one.want, theirs, want)

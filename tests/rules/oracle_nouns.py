@@ -63,6 +63,11 @@ class Waiter:
     lease: Lease | None = None
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """Who has a choice stands in all queues at once."""
+        return tuple(resource for option in self.want.options for resource in option)
+
+    @property
     def order(self) -> tuple[int, int]:
         return (-self.priority, self.number)
 
@@ -157,7 +162,7 @@ def is_free(option: tuple[str, ...], want: Want, holds: list[Lease], ahead: list
     """Whether this can be had, as far as those who hold and those who come before are concerned."""
     if any(clash(option, want, lease.resources, lease.want) for lease in holds):
         return False
-    if any(clash(option, want, other, one.want) for one in ahead for other in one.want.options):
+    if any(clash(option, want, one.places, one.want) for one in ahead):
         return False
     return all(has_slot(resource, want, holds, ahead) for resource in option)
 
@@ -169,6 +174,4 @@ def has_slot(resource: str, want: Want, holds: list[Lease], ahead: list[Waiter])
 def taken(resource: str, want: Want, holds: list[Lease], ahead: list[Waiter]) -> int:
     """How many of the slots are taken, or spoken for by somebody who comes before."""
     held = sum(counts_against(resource, want, lease.resources, lease.want) for lease in holds)
-    return held + sum(
-        any(counts_against(resource, want, option, one.want) for option in one.want.options) for one in ahead
-    )
+    return held + sum(counts_against(resource, want, one.places, one.want) for one in ahead)

@@ -15,6 +15,7 @@ from leasehold.model import (
     End,
     Event,
     Hold,
+    Key,
     Option,
     Presence,
     Receipt,
@@ -207,5 +208,6 @@ notes = st.one_of(
     st.builds(Request, plain_ids, optional_texts, several_options, numbers),
     st.builds(Presence, plain_ids, numbers),
     st.builds(Receipt, plain_ids, texts, numbers),
+    st.builds(Key, plain_ids, texts, texts, texts, st.lists(texts, max_size=3).map(tuple), texts, numbers),
 )
 any_entry = st.one_of(holds, waiters, notes)

@@ -22,7 +22,7 @@ HARMLESS = {"close", "lock", "guarded", "gc"}
 """Verbs without arguments of their own: what they are given they hand on to others."""
 
 
-NOUNS = [name for name, kind in vars(model).items() if isinstance(kind, type) and issubclass(kind, tuple)]
+NOUNS = [name for name, kind in vars(model).items() if isinstance(kind, type) and hasattr(kind, "_fields")]
 
 
 class TestSuite:

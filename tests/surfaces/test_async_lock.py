@@ -12,7 +12,7 @@ import pytest
 import leasehold
 from leasehold.errors import LeaseLost, NotAcquired, Unreachable
 from leasehold.model import Granted, Held, TimedOut
-from tests.surfaces.holders import Losses, async_until, events, last_end, store_of, unreachable
+from tests.surfaces.holders import PATIENCE, Losses, async_until, events, last_end, store_of, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -194,7 +194,7 @@ def test_a_store_that_hangs_does_not_hold_back_the_news(run: Run, monkeypatch: p
         begin = store_of(locks).begin
 
         def hang() -> Transaction:
-            go_on.wait()
+            go_on.wait(PATIENCE)
             return begin()
 
         async with locks.lock("x", ttl=0.9, on_lost=lost):

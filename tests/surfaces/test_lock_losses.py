@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pytest
 import leasehold
 from leasehold.errors import Closed, LeaseLost, Unreachable
 from leasehold.model import SessionStarted
-from tests.surfaces.holders import Losses, last_end, store_of, unreachable, until
+from tests.surfaces.holders import PATIENCE, Losses, last_end, store_of, unreachable, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +137,7 @@ def test_a_store_that_hangs_does_not_hold_back_the_news(locks: Locks, monkeypatc
 
     def hang() -> Transaction:
         hanging.set()
-        go_on.wait()
+        go_on.wait(PATIENCE)
         return begin()
 
     def block() -> None:
@@ -214,30 +215,24 @@ def test_an_on_lost_that_fails_is_reported_and_the_others_are_told(
 
 
 def test_the_end_of_the_block_waits_for_on_lost(locks: Locks, ops: Locks) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    order: list[str] = []
+    begun, left = threading.Event(), threading.Event()
+    too_early: list[bool] = []
 
     def slow(_reason: str) -> None:
         begun.set()
-        go_on.wait()
-        order.append("told")
+        (kept,) = locks._keepers[os.getpid()]._kept
+        until(lambda: kept.is_leaving)
+        too_early.append(left.wait(0.1))
 
     def body() -> None:
         with locks.lock("x", ttl=0.9, on_lost=slow):
             ops.force_release("x", by="ops", reason="hotfix")
             until(begun.is_set)
 
-    def run() -> None:
-        with pytest.raises(LeaseLost):
-            body()
-        order.append("left")
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    until(begun.is_set)
-    go_on.set()
-    thread.join()
-    assert order == ["told", "left"]
+    with pytest.raises(LeaseLost):
+        body()
+    left.set()
+    assert too_early == [False]
 
 
 def test_on_lost_may_leave_the_block_itself(locks: Locks, ops: Locks) -> None:

@@ -92,6 +92,7 @@ def test_a_failed_renewal_is_tried_again_until_the_deadline(clock: Clock) -> Non
     clock.now += 11
     error = Unreachable("nobody answers")
     tenure.fail(error)
+    tenure.fail(Unreachable("the last try was cut short by the deadline"))
     assert 0 < tenure.pause() <= 1
     assert tenure.reason is None
     clock.now += 30

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 
 from leasehold.cli.parsing import parse
@@ -15,8 +17,26 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code says how it ended (see `outcomes`)."""
-    words = sys.argv[1:] if argv is None else list(argv)
+    """Run one command; the exit code says how it ended (see `outcomes`). Without words: as the program itself."""
+    if argv is not None:
+        return _run(list(argv))
+    # A command that lives for some milliseconds makes no garbage worth looking for (see `settle_down`), and need not
+    # take itself to pieces at the end: all is written and closed by then.
+    gc.disable()
+    code = _run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
+
+
+def settle_down() -> None:
+    """This command stays for a while."""
+    gc.enable()
+
+
+def _run(given: list[str]) -> int:
+    words = [word if word.isascii() else _as_utf8(word) for word in given]
     line = parse(words, VERBS)
     if line is None:
         from leasehold.cli.help import parse_or_explain  # noqa: PLC0415 (not for a plain command line)
@@ -25,6 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     from leasehold.cli.context import run  # noqa: PLC0415
 
     return run(line, handler_of(line))
+
+
+def _as_utf8(word: str) -> str:
+    """What the locale could not read, read as UTF-8; if that fails too, it is refused where it is used."""
+    try:
+        return os.fsencode(word).decode() if any("\udc80" <= one <= "\udcff" for one in word) else word
+    except UnicodeError:
+        return word
 
 
 def handler_of(line: Line) -> Callable[..., int]:

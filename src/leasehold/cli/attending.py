@@ -19,6 +19,7 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signa
 LOOK_EVERY = 0.5
 """The longest sleep: timers stand still while a machine sleeps, and then the lease may be gone when it wakes."""
 SWEEP_EVERY = 0.02
+TOO_LATE = "it could not be renewed in time"
 
 
 class NotStarted(Exception):
@@ -101,7 +102,9 @@ class Attendance:
         }
 
     def _until(self) -> tuple[float, float]:
-        return self._tenure.times.term_at, self._tenure.times.kill_at
+        """When the watchdog acts: a little later than we do, if we are there."""
+        term_at, kill_at = self._tenure.times.term_at, self._tenure.times.kill_at
+        return term_at + (kill_at - term_at) / 8, kill_at
 
     def _duty(self, duty: int) -> int:
         return NOTHING if self._tenure.is_only_warned else duty
@@ -119,6 +122,8 @@ class Attendance:
             for number in self._bell.wait(min(LOOK_EVERY, self._next() - now())):
                 if number != signal.SIGCHLD:
                     end(self._group, number)
+        if now() >= self._tenure.times.term_at:
+            self._tenure.lose(TOO_LATE)  # it was the watchdog who ended it
         return returncode
 
     def _next(self) -> float:
@@ -130,18 +135,20 @@ class Attendance:
 
     def _set_watchdog(self, duty: int) -> None:
         """Tell it the times as they are now; one that somebody has ended is replaced."""
+        message = (self._group, *self._until(), self._duty(duty))
         if self._watchdog.is_gone():
             self._watchdog.dismiss()
-            self._watchdog = Watchdog()
+            self._watchdog = Watchdog(*message)
+            return
         try:
-            self._watchdog.tell(self._group, *self._until(), self._duty(duty))
+            self._watchdog.tell(*message)
         except BrokenPipeError:
             return  # it ended just now, which rings our bell
 
     def _mind_the_lease(self) -> None:
         tenure = self._tenure
         if tenure.lost is None and now() >= tenure.times.term_at:
-            tenure.lose("it could not be renewed in time")
+            tenure.lose(TOO_LATE)
         if tenure.lost is None or tenure.is_only_warned:
             return
         if not self._is_told:

@@ -115,6 +115,34 @@ A lease taken with --on-expiry quarantine leaves its resource closed if it ends 
 examples:
   leasehold clear deploy://api-prod --reason "rolled back by hand"
 """,
+    "keys create": """
+The key is shown once and stored hashed. An agent acquires and starts sessions in its space, a viewer only looks,
+an admin may do everything everywhere.
+
+examples:
+  leasehold keys create ci --role agent --space team --prefix deploy:// --prefix path:
+  leasehold keys create ops --role admin --key-file /etc/leasehold/ops.key
+""",
+    "keys list": """
+examples:
+  leasehold keys list
+  leasehold keys list --json
+""",
+    "keys revoke": """
+Servers notice within a second. To rotate a key: create a new one, hand it out, then revoke the old one.
+
+examples:
+  leasehold keys revoke 0123456789abcdef
+""",
+    "serve": """
+Without keys it serves this machine only, and everybody on it is an admin. Ctrl-C ends it: who waits is told to
+come back, and nothing that was acknowledged is lost.
+
+examples:
+  leasehold serve
+  leasehold serve --store sqlite:///var/lib/leasehold/locks.db --port 7420
+  leasehold serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+""",
     "doctor": """
 examples:
   leasehold doctor

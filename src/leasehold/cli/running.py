@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold import durations, wire
-from leasehold.cli import outcomes
+from leasehold.cli import outcomes, settle_down
 from leasehold.cli.attending import Attendance, NotStarted
 from leasehold.cli.interrupts import Interrupts
 from leasehold.cli.taking import asked_for
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def run(context: Context) -> int:
     """Acquire, run, renew meanwhile, release."""
+    settle_down()
     kill_after = _seconds(context, "kill_after")
     with Interrupts() as interrupts:
         asked_at = now()

@@ -60,6 +60,7 @@ DEFINITIONS: dict[str, Schema] = {
         acquired_at=TIME,
         expires_at=TIME,
         expires_in_seconds=SECONDS,
+        as_of=TIME,
         name=TEXT_OR_NULL,
         reason=TEXT_OR_NULL,
         context=ANYTHING,
@@ -76,6 +77,7 @@ DEFINITIONS: dict[str, Schema] = {
         expires_in_seconds=SECONDS_OR_NULL,
         fence=COUNT,
         lease=TEXT,
+        as_of=TIME,
     ),
     "waiting": record(
         id=TEXT,
@@ -98,6 +100,14 @@ DEFINITIONS: dict[str, Schema] = {
         ttl_seconds=SECONDS,
         started_at=TIME,
         expires_at=TIME,
+    ),
+    "key": record(
+        id=TEXT,
+        role={"enum": ["admin", "agent", "viewer"]},
+        space=TEXT,
+        name=TEXT,
+        prefixes=NAMES,
+        created_at=TIME,
     ),
     "event": record(
         seq=COUNT,
@@ -175,6 +185,10 @@ DATA: dict[str, Schema] = {
     "force-release": RELEASED,
     "steal": GRANTED,
     "clear": record(resources=NAMES, cleared=FLAG),
+    "keys create": record(key=one("key"), credential=TEXT),
+    "keys list": record(keys=several("key")),
+    "keys revoke": record(key=TEXT, revoked=FLAG),
+    "serve": record(url=TEXT),
     "doctor": record(well={"const": True}, findings=several("finding")),
     "completion": record(shell={"enum": ["bash", "zsh", "fish"]}, script=TEXT),  # noqa: S604 (a field of that name)
 }

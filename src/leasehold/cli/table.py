@@ -43,6 +43,7 @@ ADMIN = (
     Option("--reason", "why; it is in the history (required)", "TEXT"),
     Option("--by", "who does it (default: you)", "NAME"),
 )
+ROLES = ("admin", "agent", "viewer")
 STATUSES = ("completed", "failed", "cancelled")
 RESOURCES = Word("resources", "names such as issue:42, path:src/a.py, deploy://api-prod, or any text", "+")
 TARGETS = Word("targets", "resources that you hold, or ids of leases", "+")
@@ -217,6 +218,43 @@ VERBS = _table(
         "admin:clear",
         (Word("resource", "its name"),),
         (*ADMIN, *COMMON),
+    ),
+    Verb(
+        "keys create",
+        "let somebody in at the servers of this store",
+        "keys:create",
+        (Word("name", "whose key it is: what an admin does is told under this name"),),
+        (
+            Option("--role", "what it allows: admin, agent or viewer (default agent)", "ROLE", "agent", ROLES),
+            Option("--prefix", "only names that begin with this (repeat it)", "TEXT", many=True),
+            Option("--key-file", "write the key there instead of printing it", "FILE"),
+            *COMMON,
+        ),
+    ),
+    Verb("keys list", "every key, without its secret", "keys:list_keys", (), COMMON),
+    Verb(
+        "keys revoke",
+        "let the owner of a key in no more",
+        "keys:revoke",
+        (Word("key", "its id, as `keys list` shows it"),),
+        COMMON,
+    ),
+    Verb(
+        "serve",
+        "serve these locks over HTTP",
+        "serving:serve",
+        (),
+        (
+            Option("--store", "where the locks live: the same as --url", "URL"),
+            Option("--host", "where to listen (default 127.0.0.1; elsewhere only with keys)", "HOST", "127.0.0.1"),
+            Option("--port", "on which port (default 7420; 0: any that is free)", "PORT", "7420"),
+            Option("--tls-cert", "the certificate, a PEM file", "FILE"),
+            Option("--tls-key", "its private key, a PEM file", "FILE"),
+            Option("--keep-open", "how long a waiting request is kept open before it gets a ticket", "TIME", "50s"),
+            Option("--keep-place", "how long a place in the queue is kept for whoever has a ticket", "TIME", "10s"),
+            Option("--rate", "requests a second that one key may make (default 1000; 0: no limit)", "N", "1000"),
+            *COMMON,
+        ),
     ),
     Verb(
         "doctor",

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.cli import outcomes, state
-from leasehold.cli.output import clock, write
+from leasehold.cli import outcomes, settle_down, state
+from leasehold.cli.output import clock, forget, write
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.model import Granted
 from leasehold.names import shown
@@ -47,6 +47,7 @@ def acquire(context: Context) -> int:
     from leasehold.cli.interrupts import Interrupts  # noqa: PLC0415 (only who waits pays for it)
     from leasehold.cli.waiting import wait_for  # noqa: PLC0415
 
+    settle_down()
     with Interrupts() as interrupts:
         return _told(context, wait_for(context, lambda: _ask(context), interrupts, events=False))
 
@@ -101,6 +102,7 @@ def _print_token(token: str) -> None:
     try:
         is_read = sys.stdout is not None and write(sys.stdout, token + "\n")
     except OSError as error:
+        forget(sys.stdout)
         raise InvalidInput("token_file", f"standard output cannot be written: {error.strerror}") from None
     if not is_read:
         raise InvalidInput("token_file", "nobody reads standard output, so the token would be lost")

@@ -47,6 +47,8 @@ class Tenure:
         self.lease: Lease = granted.lease
         self.lost: str | None = None
         """Why it is lost, once it is."""
+        self._is_over = False
+        """Whether the store itself says so; otherwise it may live on until it expires."""
         self.on_lost: str = context.values["on_lost"]
         self.kill_after = 0.0 if self.on_lost == "kill" else kill_after
         self._context = context
@@ -102,6 +104,7 @@ class Tenure:
             self.lease, self._trouble = answer.lease, ""
             self.times = self._times(asked_at)
         else:
+            self._is_over = True
             self.lose(answer.reason if isinstance(answer, Lost) else answer.message)
 
     def lose(self, reason: str) -> None:
@@ -114,6 +117,8 @@ class Tenure:
 
     def release(self, status: str, error: str | None) -> Released | Refused | None:
         """Give it back, if the store answers before it would expire by itself; None if it does not."""
+        if self._is_over:
+            return None
         bell = Bell(())
         question = self._question
         if question is not None and not self._waited(question, bell):
@@ -134,7 +139,8 @@ class Tenure:
             bell.wait(min(0.05, self.times.gone_at - now()))
         if not question.is_answered:
             self._context.abandon()
-            self.tell("trouble", message="the store does not answer; the lease expires by itself")
+            if self.lost is None:
+                self.tell("trouble", message="the lease could not be released: the store does not answer; it expires")
         return question.is_answered
 
     # ------------------------------------------------------------------------------------------ telling

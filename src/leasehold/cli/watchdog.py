@@ -28,13 +28,13 @@ def now() -> float:
 class Watchdog:
     """The near end: what the running command tells it."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: int = 0, term_at: float = 0.0, kill_at: float = 0.0, duty: int = NOTHING) -> None:
         reading, self._pipe = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             try:
                 os.close(self._pipe)
-                _Watch(reading).run()
+                _Watch(reading, group, term_at, kill_at, duty).run()
             finally:
                 os._exit(0)
         os.close(reading)
@@ -64,13 +64,9 @@ class Watchdog:
 class _Watch:
     """The far end."""
 
-    def __init__(self, pipe: int) -> None:
+    def __init__(self, pipe: int, group: int, term_at: float, kill_at: float, duty: int) -> None:
         self._pipe = pipe
-        self._group = 0
-        self._term_at = 0.0
-        self._kill_at = 0.0
-        self._is_armed = False
-        self._next = signal.SIGTERM
+        self._learn(group, term_at, kill_at, duty)
 
     def run(self) -> None:
         """Until nobody is left who could tell us anything."""

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from leasehold import durations, wire
+from leasehold.cli import settle_down
 from leasehold.cli.looking import lease_table
 from leasehold.cli.tables import cut
 from leasehold.errors import InvalidInput
@@ -33,6 +34,7 @@ class Look(Noun):
 
 def watch(context: Context) -> int:
     """Look again and again, until Ctrl-C, so many times, or until nobody reads any more."""
+    settle_down()
     every, count = _interval(context), _count(context)
     looks = 0
     while True:

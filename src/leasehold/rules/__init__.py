@@ -68,7 +68,7 @@ def _rule_for(kind: type) -> Callable[[Draft, Any], Outcome]:
 
 def _load_rare_rules() -> None:
     """The rules that a plain acquire or release does not need are imported when one of them is asked for."""
-    from leasehold.rules import admin, sessions, waiting  # noqa: PLC0415
+    from leasehold.rules import admin, keyring, sessions, waiting  # noqa: PLC0415
 
     _RULES.update(
         {
@@ -78,6 +78,8 @@ def _load_rare_rules() -> None:
             c.Force: admin.force,
             c.Steal: admin.steal,
             c.Clear: admin.clear,
+            c.AddKey: keyring.add,
+            c.RevokeKey: keyring.revoke,
             c.Check: waiting.check,
             c.Cancel: waiting.cancel,
             c.GiveUp: waiting.give_up,

@@ -119,7 +119,9 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
                 turn_away(draft, waiter, waiter.ask)
                 settle(draft)
                 return _spent("it timed out")
-            tokens = tuple(dict.fromkeys((*waiter.ask.tokens, *command.ask.tokens)))
+            # Only whoever waits at the waiter's engine is told of its grant; others have to ask again, and join then.
+            known = waiter.ask.tokens if waiter.engine == command.engine else ()
+            tokens = tuple(dict.fromkeys((*known, *command.ask.tokens)))
             ask = waiter.ask._replace(tokens=tokens)
             moved = waiter._replace(engine=command.engine, deadline=draft.now + command.wait, ask=ask)
             modes = modes_of(ask)

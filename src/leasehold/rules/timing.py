@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.keys import is_waiter_id
-from leasehold.model import FOREVER, End, Hold, Ref, Request, Session, Waiter
+from leasehold.model import FOREVER, End, Hold, Key, Ref, Request, Session, Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def due(entry: Entry) -> int | None:
         return entry.expires_at if entry.ask is not None and entry.expires_at < FOREVER else None
     if isinstance(entry, Waiter):
         return entry.deadline if entry.ask is not None else None
-    if isinstance(entry, Ref):
+    if isinstance(entry, Ref | Key):
         return None
     if isinstance(entry, Session):
         return entry.expires_at
@@ -52,7 +52,7 @@ def after_reboot(entry: Entry, last: int, now: int, ends: Mapping[str, int]) -> 
         return None if is_waiter_id(entry.became) else entry._replace(until=entry.until + now - last)
     if isinstance(entry, End):
         return entry._replace(until=entry.until + now - last)
-    return None
+    return entry if isinstance(entry, Key) else None
 
 
 def _end_after_reboot(hold: Hold, last: int, now: int, ends: Mapping[str, int]) -> int:

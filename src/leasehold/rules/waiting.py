@@ -45,6 +45,7 @@ def check(draft: Draft, command: Check) -> Outcome:
     promised = _promised(draft, command.waiter, command.ask)
     if promised is not None:
         ask = terms(draft, promised)
+        ask = ask._replace(tokens=tuple(dict.fromkeys((*ask.tokens, *command.ask.tokens))))
         hold = rewrite(draft, promised, ask, expiry(draft, promised.actor, ask))
         draft.tell("renewed", ask, hold, expires_at=hold.expires_at, waiter=command.waiter)
         return Granted(lease_of(hold, ask, draft.now), "", fresh=True)

@@ -12,6 +12,7 @@ from leasehold.model import (
     Claim,
     End,
     Hold,
+    Key,
     Option,
     Presence,
     Receipt,
@@ -39,6 +40,7 @@ _TAGS: dict[type, str] = {
     Request: "q",
     Presence: "p",
     Receipt: "t",
+    Key: "k",
 }
 
 _ASK_OPTIONS = Ask._fields.index("options")
@@ -48,6 +50,7 @@ _WAITER_ASK = Waiter._fields.index("ask")
 _WAITER_ORDER = Waiter._fields.index("order")
 _WISH_OPTIONS = Wish._fields.index("options")
 _REQUEST_OPTIONS = Request._fields.index("options")
+_KEY_PREFIXES = Key._fields.index("prefixes")
 
 
 def pack(entry: Entry) -> list[object]:
@@ -95,6 +98,11 @@ def _request(fields: list[Any]) -> Request:
     return Request(*fields)
 
 
+def _key(fields: list[Any]) -> Key:
+    fields[_KEY_PREFIXES] = tuple(fields[_KEY_PREFIXES])
+    return Key(*fields)
+
+
 _BUILDERS: dict[str, Callable[[list[Any]], Entry]] = {
     "h": _hold,
     "w": _waiter,
@@ -105,4 +113,5 @@ _BUILDERS: dict[str, Callable[[list[Any]], Entry]] = {
     "q": _request,
     "p": lambda fields: Presence(*fields),
     "t": lambda fields: Receipt(*fields),
+    "k": _key,
 }

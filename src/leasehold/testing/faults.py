@@ -1,7 +1,8 @@
 """A store on which everything goes wrong that can go wrong, whenever chance says so. It loses nothing by itself.
 
-Wrap any store in a `FaultyStore`. With one seeded `random.Random` behind the `Luck` of all of them, a run goes wrong in the
-same way each time. `Crash` is what a process does not survive: whoever drives the engine has to drop it with all its callers.
+Wrap any store in a `FaultyStore`. With one seeded `random.Random` behind the `Luck` of all of them, a run goes wrong in
+the same way each time. `Crash` is what a process does not survive: whoever drives the engine has to drop it, with all
+of its callers.
 """
 
 from __future__ import annotations

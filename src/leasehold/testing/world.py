@@ -70,9 +70,10 @@ class World:
     def sweep(self) -> None:
         """Do what an engine does when a moment has come: look at everything that is due."""
         for _ in range(ROUNDS):
-            if not self.due():
+            due = self.due()
+            if not due:
                 return
-            self.do(Sweep(tuple(self.due())))
+            self.do(Sweep(tuple(due)))
         raise AssertionError(f"sweeping does not end: {self.due()} are due again and again")
 
     def entries(self, key: str) -> Iterator[Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leasehold.model import Deadlock, Granted, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     SHORT,
     Connect,
     at_once,
@@ -26,7 +27,7 @@ class Deadlocks:
         take(alice, "a")
         b = take(bob, "b")
         first = wait_for(alice, "b")
-        deadlock = expect(Deadlock, bob.acquire("a", ttl=LONG, wait=LONG))
+        deadlock = expect(Deadlock, bob.acquire("a", ttl=LONG, wait=PATIENCE))
         assert deadlock.resources == ("a",)
         assert deadlock.cycle == ("bob", "a", "alice", "b")
         assert not first.is_over
@@ -41,7 +42,7 @@ class Deadlocks:
         b = take(bob, "b")
         c = take(carol, "c")
         one, two = wait_for(alice, "b"), wait_for(bob, "c")
-        deadlock = expect(Deadlock, carol.acquire("a", ttl=LONG, wait=LONG))
+        deadlock = expect(Deadlock, carol.acquire("a", ttl=LONG, wait=PATIENCE))
         assert deadlock.cycle == ("carol", "a", "alice", "b", "bob", "c")
         give_back(carol, c)
         expect(Granted, two.answer())
@@ -55,7 +56,7 @@ class Deadlocks:
 
         def want(locks_holder: str) -> object:
             locks, wanted = (alice, "b") if locks_holder == "alice" else (bob, "a")
-            outcome = locks.acquire(wanted, ttl=LONG, wait=LONG)
+            outcome = locks.acquire(wanted, ttl=LONG, wait=PATIENCE)
             if isinstance(outcome, Deadlock):
                 give_back(locks, mine[locks_holder])
             return outcome
@@ -77,7 +78,7 @@ class Deadlocks:
         take(alice, "path:src/a")
         take(bob, "path:docs/b")
         wait_for(alice, "path:docs")
-        deadlock = expect(Deadlock, bob.acquire("path:src", ttl=LONG, wait=LONG))
+        deadlock = expect(Deadlock, bob.acquire("path:src", ttl=LONG, wait=PATIENCE))
         assert deadlock.cycle[0] == "bob"
         assert deadlock.cycle[2] == "alice"
 
@@ -87,7 +88,7 @@ class Deadlocks:
         take(alice, "r", mode="shared")
         mine = take(bob, "r", mode="shared")
         first = wait_for(alice, "r")
-        expect(Deadlock, bob.acquire("r", ttl=LONG, wait=LONG))
+        expect(Deadlock, bob.acquire("r", ttl=LONG, wait=PATIENCE))
         give_back(bob, mine)
         assert not first.is_over  # alice's own reading lease is in the way: without `reentrant` she waits for herself
 
@@ -98,7 +99,7 @@ class Deadlocks:
         take(carol, "c")
         wait_for(bob, "a")
         wait_for(alice, "c")
-        deadlock = expect(Deadlock, carol.acquire("a", ttl=LONG, wait=LONG, mode="shared"))
+        deadlock = expect(Deadlock, carol.acquire("a", ttl=LONG, wait=PATIENCE, mode="shared"))
         assert deadlock.cycle == ("carol", "a", "bob", "a", "alice", "c")
 
     def test_deadlocks_are_not_seen_where_one_waits_for_oneself(self, connect: Connect) -> None:
@@ -126,7 +127,7 @@ class Deadlocks:
         take(carol, "c")
         wait_for(alice, "b")
         wait_for(carol, "b")
-        deadlock = expect(Deadlock, bob.acquire(["a", "c"], ttl=LONG, wait=LONG, any_of=True))
+        deadlock = expect(Deadlock, bob.acquire(["a", "c"], ttl=LONG, wait=PATIENCE, any_of=True))
         assert deadlock.resources == ("a", "c")
 
     def test_deadlocks_of_slots_need_every_slot_blocked(self, connect: Connect) -> None:
@@ -148,7 +149,7 @@ class Deadlocks:
         take(bob, "b")
         wait_for(alice, "b")
         wait_for(carol, "b")
-        expect(Deadlock, bob.acquire("pool", ttl=LONG, wait=LONG, slots=2))
+        expect(Deadlock, bob.acquire("pool", ttl=LONG, wait=PATIENCE, slots=2))
 
     def test_deadlocks_of_several_at_once(self, connect: Connect) -> None:
         """One of many that is out of reach is enough."""
@@ -156,7 +157,7 @@ class Deadlocks:
         take(alice, "a")
         take(bob, "b")
         wait_for(alice, ["x", "b"])
-        deadlock = expect(Deadlock, bob.acquire(["y", "a"], ttl=LONG, wait=LONG))
+        deadlock = expect(Deadlock, bob.acquire(["y", "a"], ttl=LONG, wait=PATIENCE))
         assert deadlock.cycle == ("bob", "a", "alice", "b")
 
     def test_deadlocks_end_with_the_wait(self, connect: Connect) -> None:
@@ -183,4 +184,4 @@ class Deadlocks:
         take(alice, "a", session=secrets[0])
         take(alice, "b", session=secrets[1])
         wait_for(alice, "b", session=secrets[0])
-        expect(Deadlock, alice.acquire("a", ttl=LONG, wait=LONG, session=secrets[1]))
+        expect(Deadlock, alice.acquire("a", ttl=LONG, wait=PATIENCE, session=secrets[1]))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from leasehold.model import Deadlock, Event, Held, Refused, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     SHORT,
     Connect,
     expect,
@@ -94,7 +95,7 @@ class History:
         take(alice, "a")
         take(bob, "b")
         wait_for(alice, "b")
-        cycle = expect(Deadlock, bob.acquire("a", ttl=LONG, wait=LONG)).cycle
+        cycle = expect(Deadlock, bob.acquire("a", ttl=LONG, wait=PATIENCE)).cycle
         (event,) = _events(alice, kinds=["deadlock"])
         assert event.holder == "bob"
         assert event.detail["cycle"] == list(cycle)

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from leasehold.model import Deadlock, Held, SessionStarted
-from leasehold.testing.conformance.asking import LONG, SHORT, Connect, expect, give_back, take, until_free, wait_for
+from leasehold.testing.conformance.asking import (
+    LONG,
+    PATIENCE,
+    SHORT,
+    Connect,
+    expect,
+    give_back,
+    take,
+    until_free,
+    wait_for,
+)
 
 
 class Intents:
@@ -24,7 +34,7 @@ class Intents:
         take(alice, "a")
         b = take(bob, "b")
         expect(Held, alice.acquire("b", ttl=LONG, intent=True))
-        expect(Deadlock, bob.acquire("a", ttl=LONG, wait=LONG))
+        expect(Deadlock, bob.acquire("a", ttl=LONG, wait=PATIENCE))
         asking = wait_for(alice, "b")
         expect(Deadlock, bob.acquire("a", ttl=LONG, intent=True))
         give_back(bob, b)
@@ -86,6 +96,16 @@ class Intents:
         expect(Held, alice.acquire("b", ttl=LONG, intent=True))
         until_free(bob, "a")
         take(bob, "a", intent=True)
+
+    def test_intents_for_what_has_expired_meanwhile(self, connect: Connect) -> None:
+        """Nor does a wish for something that its holder has lost since, though nobody has taken it."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        take(alice, "a", ttl=1)
+        take(alice, "kept")
+        take(bob, "b")
+        expect(Held, bob.acquire(["a", "kept"], ttl=LONG, any_of=True, intent=True))
+        until_free(bob, "a")
+        expect(Held, alice.acquire("b", ttl=LONG, intent=True))
 
     def test_intents_end_with_the_deadlock(self, connect: Connect) -> None:
         """The victim was told; as long as it does not try again, the other may go on trying."""

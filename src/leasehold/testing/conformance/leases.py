@@ -7,6 +7,7 @@ import json
 from leasehold.model import Granted, Held, Lost, Refused, Released, Renewed, Updated
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     SHORT,
     Connect,
     expect,
@@ -90,7 +91,7 @@ class Leases:
         """Only exactly that lease is removed, never the one that came after it."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         old = take(alice, "r", ttl=SHORT)
-        new = expect(Granted, bob.acquire("r", ttl=LONG, wait=LONG))
+        new = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE))
         assert not expect(Released, alice.release(old.lease.id, old.token)).released
         assert leases_of(alice) == (timeless(new.lease),)
 

@@ -7,6 +7,7 @@ import pytest
 from leasehold.model import Granted, Held
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     SHORT,
     Connect,
     expect,
@@ -54,7 +55,7 @@ class Reentrant:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         first = take(alice, "r")
         asking = wait_for(bob, "r")
-        assert take(alice, "r", reentrant=True, wait=LONG).lease.id == first.lease.id
+        assert take(alice, "r", reentrant=True, wait=PATIENCE).lease.id == first.lease.id
         assert queue_of(alice, "r") == ["bob"]
         give_back(alice, first)
         expect(Granted, asking.answer())

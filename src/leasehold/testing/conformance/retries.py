@@ -5,6 +5,7 @@ from __future__ import annotations
 from leasehold.model import Granted, Held, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     SHORT,
     Asking,
     Connect,
@@ -64,7 +65,7 @@ class Retries:
         held = take(alice, "r")
         first = wait_for(bob, "r", request_id="q1")
         other = wait_for(connect(holder="carol"), "r")
-        second = Asking(lambda: connect(holder="bob").acquire("r", ttl=LONG, wait=LONG, request_id="q1"))
+        second = Asking(lambda: connect(holder="bob").acquire("r", ttl=LONG, wait=PATIENCE, request_id="q1"))
         assert queue_of(alice, "r") == ["bob", "carol"]
         give_back(alice, held)
         answers = [expect(Granted, first.answer()), expect(Granted, second.answer())]

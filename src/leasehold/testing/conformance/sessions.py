@@ -17,6 +17,7 @@ from leasehold.model import (
 )
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     Connect,
     expect,
     give_back,
@@ -103,11 +104,11 @@ class Sessions:
         """No heartbeat: its leases end with it, however long their own TTL, and its waits as well."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(bob, "wanted", holder="carol")
-        secret = _start(alice, ttl=2)
+        secret = _start(alice, ttl=3)
         lease = take(alice, "r", session=secret).lease
-        assert lease.expires_at - lease.acquired_at <= 2_000_000
+        assert lease.expires_at - lease.acquired_at <= 3_000_000
         waiting = wait_for(alice, "wanted", session=secret)
-        granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=LONG))
+        granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE))
         assert granted.lease.fence > lease.fence
         refused(waiting.answer(), "cancelled", "request_id")
         until(lambda: queue_of(bob, "wanted") == [], "the session's waiter is gone")

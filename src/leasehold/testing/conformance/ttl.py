@@ -8,6 +8,7 @@ from leasehold.checks import Settings
 from leasehold.model import SECOND, Granted, Held, Lost, Released
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     SHORT,
     Asking,
     Connect,
@@ -19,7 +20,6 @@ from leasehold.testing.conformance.asking import (
     take_once_free,
     until,
     until_free,
-    wait_for,
 )
 
 BAD_TTLS = (0, -1, math.nan, math.inf, "abc", "", "-5m", 1e12, "9999h", 0.009, "9ms", None, True, [30], "nan")
@@ -56,21 +56,20 @@ class Ttl:
         """Whoever gets what expired gets it after the moment that the old lease named."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         old = take(alice, "r", ttl=0.2).lease
-        new = expect(Granted, bob.acquire("r", ttl=LONG, wait=LONG)).lease
+        new = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE)).lease
         assert new.acquired_at >= old.expires_at
 
     def test_ttl_that_runs_out_serves_who_waits(self, connect: Connect) -> None:
         """Nobody has to do anything for it."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
-        take(alice, "r", ttl=1)
-        asking = wait_for(bob, "r")
-        assert expect(Granted, asking.answer()).lease.holder == "bob"
+        take(alice, "r", ttl=0.3)
+        assert expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE)).lease.holder == "bob"
 
     def test_ttl_of_a_waiter_begins_when_it_is_served(self, connect: Connect) -> None:
         """The time in the queue does not count."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         old = take(alice, "r", ttl=0.3).lease
-        asking: Asking[object] = Asking(lambda: bob.acquire("r", ttl=LONG, wait=LONG))
+        asking: Asking[object] = Asking(lambda: bob.acquire("r", ttl=LONG, wait=PATIENCE))
         lease = expect(Granted, asking.answer()).lease
         assert lease.expires_at >= old.expires_at + lease.ttl
 
@@ -107,7 +106,7 @@ class Ttl:
         locks = connect()
         take(locks, "pool", slots=2)
         take(locks, "pool", slots=2, ttl=SHORT)
-        granted = expect(Granted, locks.acquire("pool", ttl=LONG, slots=2, wait=LONG, holder="late"))
+        granted = expect(Granted, locks.acquire("pool", ttl=LONG, slots=2, wait=PATIENCE, holder="late"))
         assert granted.lease.holder == "late"
 
     def test_ttl_of_what_is_deep_in_a_tree(self, connect: Connect) -> None:

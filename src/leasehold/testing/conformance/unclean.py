@@ -7,6 +7,7 @@ import pytest
 from leasehold.model import FOREVER, Cleared, Granted, Held, Lost, Refused, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     SHORT,
     Connect,
     expect,
@@ -41,7 +42,7 @@ class Unclean:
         """Whoever waits is served then, and not before."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         lease = take(alice, "r", ttl=SHORT, grace=0.3).lease
-        granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=LONG))
+        granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE))
         assert granted.lease.acquired_at >= lease.expires_at + 300_000
 
     def test_unclean_grace_after_force(self, connect: Connect) -> None:

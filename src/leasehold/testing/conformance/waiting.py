@@ -8,7 +8,9 @@ from leasehold.errors import Closed
 from leasehold.model import Granted, Held, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
+    PATIENCE,
     SHORT,
+    Asking,
     Connect,
     at_once,
     expect,
@@ -35,7 +37,7 @@ class Waiting:
 
     def test_waiting_for_what_is_free_is_no_wait(self, connect: Connect) -> None:
         """Granted at once."""
-        take(connect(), "r", wait=LONG)
+        take(connect(), "r", wait=PATIENCE)
 
     def test_waiting_ends_with_the_release(self, connect: Connect) -> None:
         """The next in the queue gets it, with a token that works."""
@@ -81,7 +83,7 @@ class Waiting:
         alice, writer, reader = connect(holder="alice"), connect(holder="writer"), connect(holder="reader")
         take(alice, "r", mode="shared")
         gives_up = wait_for(writer, "r", wait=2)
-        asking = wait_for(reader, "r", mode="shared")
+        asking: Asking[object] = Asking(lambda: reader.acquire("r", ttl=LONG, wait=PATIENCE, mode="shared"))
         expect(TimedOut, gives_up.answer())
         expect(Granted, asking.answer())
 
@@ -125,7 +127,7 @@ class Waiting:
         def work(place: int) -> None:
             locks = callers[place]
             for _ in range(5):
-                granted = expect(Granted, locks.acquire("r", ttl=LONG, wait=LONG))
+                granted = expect(Granted, locks.acquire("r", ttl=LONG, wait=PATIENCE))
                 fences.append(granted.lease.fence)
                 give_back(locks, granted)
 

@@ -2,8 +2,8 @@
 
     python -m leasehold.testing.simulation --seed 7 --steps 20000
 
-One seeded chance decides everything: which caller does what, whose engine takes its turn, how much time goes by, and what
-goes wrong. The same seed gives the same history, so a failure can be looked at as often as it takes.
+One seeded chance decides everything: which caller does what, whose engine takes its turn, how much time goes by, and
+what goes wrong. The same seed gives the same history, so a failure can be looked at as often as it takes.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ import random
 from collections import Counter
 from contextlib import contextmanager
 from hashlib import blake2b
+from unittest.mock import patch
 
 from leasehold import batch
 from leasehold import commands as c
 from leasehold.model import FOREVER, SECOND
-from leasehold.noun import Noun
 from leasehold.rules import step
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.faults import CALM, Crash, FaultyStore, Luck, Weather
 from leasehold.testing.simulation.callers import Caller
 from leasehold.testing.simulation.nodes import Node
+from leasehold.testing.simulation.report import Failure, Report
 from leasehold.testing.simulation.watch import Broken, Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasehold.model import Event, Hold
+    from leasehold.model import Hold
+    from leasehold.rules import Need, Step
+    from leasehold.rules.draft import Records
 
 __all__ = ["Broken", "Failure", "Report", "Simulation", "run"]
 
@@ -38,33 +41,6 @@ ANSWERED_WITHIN = 3 * SECOND
 """How long after its time to wait is over a caller must have its answer."""
 MISHAPS = ("crash", "pause", "blackout", "leap")
 DAY = 24 * 3600 * SECOND
-
-
-class Report(Noun):
-    """What a run that broke no promise did."""
-
-    seed: int
-    steps: int
-    kinds: Counter[str]
-    """How often each kind of event happened, and each mishap."""
-    seconds: float
-    """How much virtual time went by."""
-    digest: str
-    """Of the whole history: the same for the same seed."""
-
-
-class Failure(AssertionError):
-    """A promise was broken; says how to see it again."""
-
-    def __init__(self, seed: int, steps: int, at: int, why: object, last: list[Event]) -> None:
-        told = "\n".join(f"  {_line(event)}" for event in last)
-        again = f"python -m leasehold.testing.simulation --seed {seed} --steps {steps}"
-        super().__init__(f"{why}\nlast events:\n{told}\nseed {seed}, step {at}; again: {again}")
-
-
-def _line(event: Event) -> str:
-    about = {key: value for key, value in event.detail.items() if value not in (None, 0, False, [])}
-    return f"{event.at} {event.kind} {event.holder} {list(event.resources)} {event.lease or ''} {about}"
 
 
 def draw_weather(chance: random.Random) -> Weather:
@@ -83,7 +59,7 @@ class Simulation:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.watch = Watch(self._undisturbed_since)
+        self.watch = Watch(self._undisturbed_since, self._could_tell_since)
         self.now = 1_000 * SECOND
         self.tally: Counter[str] = Counter()
         self._memory = Memory(clock=lambda: self.now)
@@ -205,7 +181,7 @@ class Simulation:
 
     def _look_around(self) -> None:
         self.watch.look(self.now)
-        self.watch.look_for_forgotten(self._could_tell_since)
+        self.watch.look_for_forgotten()
         for caller in self._callers.values():
             for asked in caller.calls:
                 # A wait begins when its engine comes to it.
@@ -277,17 +253,14 @@ class Simulation:
 def _no_rule_breaks() -> Iterator[None]:
     """A rule that raises is told to whoever asked; here it ends the run, even if nobody asked (a sweep)."""
 
-    def watched(*given: object) -> object:
+    def watched(records: Records, command: c.Command, now: int, fence: int, engine: str) -> Step | Need:
         try:
-            return step(*given)  # type: ignore[arg-type]
+            return step(records, command, now, fence, engine)
         except Exception as error:
-            raise Broken(f"a rule broke: {error!r} at {given[1]}") from error
+            raise Broken(f"a rule broke: {error!r} at {command}") from error
 
-    batch.step, before = watched, batch.step  # type: ignore[assignment]
-    try:
+    with patch.object(batch, "step", watched):
         yield
-    finally:
-        batch.step = before
 
 
 def run(seed: int, steps: int) -> Report:
@@ -298,7 +271,7 @@ def run(seed: int, steps: int) -> Report:
             for at in range(1, steps + 1):  # noqa: B007 (told in the failure)
                 simulation.step()
             simulation.finish()
-    except (AssertionError, LookupError) as broken:
+    except Exception as broken:
         raise Failure(seed, steps, at, broken, simulation.watch.events[-30:]) from broken
     history = simulation.watch.events
     kinds = simulation.tally + Counter(event.kind for event in history)

@@ -1,7 +1,7 @@
 """What a caller knows and is sure of. A belief is all that a real holder has; here each is held against the truth.
 
-A caller is sure of a lease for its TTL, counted on its own clock from before it asked (for a retry: from before the first
-try), and a little less than that because its clock may run slower than the store's.
+A caller is sure of a lease for its TTL, counted on its own clock from before it asked (for a retry: from before the
+first try), and a little less than that because its clock may run slower than the store's.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SURE = 998
 """Of 1000 parts of its TTL a caller is sure: clocks drift."""
 SESSION_TTL = 4 * SECOND
 STILL_SERVED = 2 * SECOND
-"""For this long after its death an engine's waiters may still be granted something."""
+"""For this long after an engine has died or lost track, what its callers asked for may still be granted."""
 
 
 class Asked:
@@ -170,7 +170,7 @@ class Believer:
         if not isinstance(error, LeaseholdError):
             raise Broken(f"a rule broke: {error!r}") from error
         if isinstance(error, OutcomeUnknown):
-            self.excused = max(self.excused, self.place.now)
+            self.excused = max(self.excused, self.place.now + STILL_SERVED)
 
     def _granted(self, asked: Asked, answer: Granted) -> None:
         lease, watch = answer.lease, self.place.watch

@@ -180,9 +180,7 @@ class Caller(Believer):
         if self.session is None:
             id_ = self._new("s")
             actor = keys.actor("default", self.name, id_)
-            self.session = c.StartSession(
-                actor, "default", id_, self.name, keys.secret_hash("secret"), SESSION_TTL
-            )
+            self.session = c.StartSession(actor, "default", id_, self.name, keys.secret_hash("secret"), SESSION_TTL)
             self.session_until = 0
             self._call(self.session)
 

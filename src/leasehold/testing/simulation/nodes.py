@@ -1,4 +1,4 @@
-"""Simulated processes: an engine, its way to the store, and a clock that runs a little wrong. They may stop at any time."""
+"""Simulated processes: an engine, its way to the store, and a clock that is a little wrong. They stop at any time."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Event, Lease, Option, Record
 
 SERVED_WITHIN = 3 * SECOND // 2
-"""A waiter that nobody is in the way of is served after this at the latest: 1.2 s, and some time until its engine's turn."""
+"""A waiter that nobody is in the way of is served after this: 1.2 s, and some time until its engine's turn."""
 TOLD_WITHIN = SECOND
 """Somebody must know of a grant that was picked up, or have given it back, after this."""
 
@@ -40,9 +40,15 @@ class Belief(Noun):
 class Watch:
     """Everything that was committed, and everything that is believed."""
 
-    def __init__(self, undisturbed_since: Callable[[str], int | None]) -> None:
-        """`undisturbed_since`: from when on the engine of this key ran and reached the store; None: it is dead."""
+    def __init__(
+        self, undisturbed_since: Callable[[str], int | None], could_tell_since: Callable[[Hold], int | None]
+    ) -> None:
+        """`undisturbed_since`: from when on the engine of this key ran and reached the store; None: it is dead.
+
+        `could_tell_since`: from when on somebody undisturbed could have told of this lease; None: nobody has to.
+        """
         self.undisturbed_since = undisturbed_since
+        self.could_tell_since = could_tell_since
         self.now = 0
         self.fence = 0
         self.records: dict[str, Record] = {}
@@ -104,7 +110,11 @@ class Watch:
 
     def _not_picked_up(self, hold: Hold) -> None:
         since = self.undisturbed_since(self._engines[str(hold.ticket)])
-        if since is not None and hold.expires_at - max(since, hold.acquired_at) > SERVED_WITHIN:
+        if (
+            since is not None
+            and self.could_tell_since(hold) is not None
+            and hold.expires_at - max(since, hold.acquired_at) > SERVED_WITHIN
+        ):
             raise Broken(f"{hold.ticket} was granted {hold.id}, but its engine did not come for it")
 
     def hold(self, lease: str) -> Hold | None:
@@ -148,13 +158,8 @@ class Watch:
 
     # ------------------------------------------------------------------------------- nobody is forgotten
 
-    def look_for_forgotten(
-        self, could_tell_since: Callable[[Hold], int | None]
-    ) -> None:
-        """Nobody waits for what is free, and there is no lease that nobody was told of.
-
-        `could_tell_since`: from when on somebody undisturbed could have told; None: nobody has to.
-        """
+    def look_for_forgotten(self) -> None:
+        """Nobody waits for what is free, and there is no lease that nobody was told of."""
         free = {
             waiter.id: since
             for record in self.records.values()
@@ -168,7 +173,10 @@ class Watch:
             hold.id: since
             for record in self.records.values()
             for hold in record.holds.values()
-            if hold.ask is not None and hold.ticket is None and self.hold(hold.id) and (since := could_tell_since(hold)) is not None
+            if hold.ask is not None
+            and hold.ticket is None
+            and self.hold(hold.id)
+            and (since := self.could_tell_since(hold)) is not None
         }
         for id_, since in _for_how_long(self._untold_since, untold, self.now):
             if since > TOLD_WITHIN:
@@ -177,7 +185,9 @@ class Watch:
     def _is_free(self, waiter: Waiter) -> bool:
         """Whether nobody at all is on what this waiter wants, nor before it."""
         ask = waiter.ask
-        return ask is not None and waiter.deadline > self.now and any(self._is_empty(waiter, each) for each in ask.options)
+        return (
+            ask is not None and waiter.deadline > self.now and any(self._is_empty(waiter, each) for each in ask.options)
+        )
 
     def _is_empty(self, waiter: Waiter, option: Option) -> bool:
         here = [self.records.get(claim.node, EMPTY) for claim in option.claims]

@@ -1,4 +1,4 @@
-"""What simulated callers wish for: few names, so that they meet; every mode, and every way to ask. Drawn from one chance."""
+"""What simulated callers wish for: few names, so that they meet; every mode, every way to ask. All by one chance."""
 
 from __future__ import annotations
 

@@ -1,0 +1,55 @@
+"""keys create, list, revoke: whom the servers of this store let in."""
+
+from __future__ import annotations
+
+from leasehold import wire
+from leasehold.cli.output import moment
+from leasehold.cli.tables import table, width_of_terminal
+from leasehold.cli.taking import write_secret
+from leasehold.errors import InvalidInput
+from leasehold.model import KeyCreated, KeyRevoked, Refused
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+
+
+def create(context: Context) -> int:
+    """A new key, told once."""
+    values = context.values
+    outcome = context.locks.create_key(
+        role=values["role"], name=values["name"], space=context.space, prefixes=tuple(values["prefix"] or ())
+    )
+    if not isinstance(outcome, KeyCreated):
+        return context.end(outcome, "")
+    if values["key_file"] is None:
+        return context.end(outcome, outcome.credential)
+    try:
+        write_secret(values["key_file"], outcome.credential, "key_file")
+    except InvalidInput:
+        context.locks.revoke_key(outcome.key.id)  # nobody will ever know it
+        raise
+    return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}, {outcome.key.role}")
+
+
+def list_keys(context: Context) -> int:
+    """Every key."""
+    found = context.locks.keys()
+    if isinstance(found, Refused):
+        return context.end(found, "")
+    rows: list[tuple[str, ...]] = [
+        (each.id, each.role, each.space, each.name, moment(each.created_at), " ".join(each.prefixes)) for each in found
+    ]
+    heads = ("KEY", "ROLE", "SPACE", "NAME", "SINCE", "PREFIXES")
+    text = table(rows, heads, width_of_terminal()) if rows else "No keys."
+    return context.end(found, text, {"keys": [wire.key(each) for each in found]})
+
+
+def revoke(context: Context) -> int:
+    """Let its owner in no more."""
+    id_ = context.values["key"]
+    outcome: KeyRevoked | Refused = context.locks.revoke_key(id_)
+    if isinstance(outcome, KeyRevoked) and not outcome.revoked:
+        outcome = Refused("not_found", "", f"there is no key {id_}")
+    return context.end(outcome, f"Revoked {shown(id_)}; servers notice within a second")

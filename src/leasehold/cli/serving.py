@@ -1,0 +1,62 @@
+"""serve: the server itself is imported here and nowhere else, as it is an extra."""
+
+from __future__ import annotations
+
+from leasehold import durations
+from leasehold.cli import settle_down
+from leasehold.cli.outcomes import DONE
+from leasehold.errors import InvalidInput, LeaseholdError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+
+
+def serve(context: Context) -> int:
+    """Serve until somebody says to stop."""
+    values = context.values
+    from leasehold.config import find  # noqa: PLC0415
+
+    try:
+        from leasehold.server.serve import Terms  # noqa: PLC0415
+        from leasehold.server.serve import serve as serve_on  # noqa: PLC0415
+    except ImportError as error:
+        if error.name is not None and error.name.startswith("leasehold"):
+            raise
+        raise LeaseholdError(f"{error.name} is missing; install the server: pip install 'leasehold[server]'") from None
+    port, rate = context.number("port"), context.number("rate")
+    if not 0 <= port < 65536:
+        raise InvalidInput("port", "must be 0 to 65535")
+    if rate < 0:
+        raise InvalidInput("rate", "must not be negative")
+    if (values["tls_cert"] is None) != (values["tls_key"] is None):
+        raise InvalidInput("tls_key", "and --tls-cert go together")
+    settle_down()
+    terms = Terms(
+        find(values["store"] or values["url"]),
+        values["host"],
+        port,
+        values["tls_cert"],
+        values["tls_key"],
+        float(rate),
+        _seconds(context, "keep_open"),
+        _seconds(context, "keep_place"),
+    )
+    serve_on(terms, lambda url: _announce(context, url))
+    return DONE
+
+
+def _seconds(context: Context, name: str) -> float:
+    try:
+        return durations.parse(context.values[name]) / 1_000_000
+    except durations.BadDuration as error:
+        raise InvalidInput(name, str(error)) from None
+
+
+def _announce(context: Context, url: str) -> None:
+    if context.out.json:
+        from leasehold.wire import SCHEMA_VERSION  # noqa: PLC0415
+
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"url": url}})
+    else:
+        context.out.say(f"Serving {url}")

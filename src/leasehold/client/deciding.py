@@ -1,0 +1,97 @@
+"""What to do with an answer of the server, or with none: give it to the caller, ask again, go on waiting. Pure."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leasehold.client import decoding
+from leasehold.client.encoding import Request, request
+from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
+from leasehold.model import Refused, Released
+
+if TYPE_CHECKING:
+    from leasehold.calls import Call
+
+TRIES = 6
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+SLICE = 45.0
+"""How long one request waits at most; the server then hands back a ticket."""
+SLACK = 15.0
+"""How much longer than it should take an answer is waited for."""
+_BUSY = (429, 503)
+
+
+class Again(NamedTuple):
+    """Send this, after so long a pause."""
+
+    request: Request
+    pause: float
+
+
+class Errand:
+    """One call, until it has its answer. It sends nothing itself: it is told what came, and says what to do next."""
+
+    def __init__(self, call: Call, now: float) -> None:
+        self._verb = call.verb
+        self._tries = 0
+        self._refused: Refused | None = None
+        try:
+            asked = request(call)
+        except InvalidInput as error:
+            self._refused = Refused("invalid", error.field, error.message)
+            asked = Request("GET", "/", None)
+        wait = asked.body.get("wait_seconds", 0) if asked.body and call.verb == "acquire" else 0
+        self._wait_until = now + wait
+        self._asked = asked
+        self.next = self._sliced(now)
+
+    def refused(self) -> Refused | None:
+        """The answer to a call that cannot even be sent."""
+        return self._refused
+
+    def time_out(self) -> float:
+        """How long to wait for the answer to `next`."""
+        body = self.next.body or {}
+        return float(body.get("wait_seconds") or 0) + SLACK
+
+    def _sliced(self, now: float) -> Request:
+        if self._verb != "acquire" or self._asked.body is None:
+            return self._asked
+        left = max(0.0, min(SLICE, self._wait_until - now))
+        return self._asked._replace(body={**self._asked.body, "wait_seconds": left})
+
+    def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
+        """The outcome, or what to send next."""
+        if status == 202:
+            if self._asked.body is not None:
+                self._asked = self._asked._replace(body={**self._asked.body, "request_id": body["ticket"]})
+            self.next = self._sliced(now)
+            return Again(self.next, 0.0)
+        if status in _BUSY and self._tries < TRIES:
+            return self._again(now, retry_after)
+        if status >= 400:
+            return decoding.refusal(body)
+        return self._mended(decoding.answer(self._verb, body))
+
+    def _mended(self, outcome: Any) -> Any:  # noqa: ANN401 (an outcome)
+        """A release whose first answer was lost was ours, although the second one finds nothing to release."""
+        if self._tries and isinstance(outcome, Released) and not outcome.released and outcome.reason == "released":
+            return outcome._replace(released=True, reason="completed")
+        return outcome
+
+    def failed(self, error: Exception, now: float) -> Again:
+        """The connection broke, or nothing came in time: ask again, which is safe, or give up."""
+        if self._tries >= TRIES:
+            if isinstance(error, LeaseholdError):
+                raise error
+            raise Unreachable(f"no answer from the server: {str(error) or type(error).__name__}") from error
+        return self._again(now, None)
+
+    def _again(self, now: float, retry_after: float | None) -> Again:
+        self._tries += 1
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._tries)
+        pause = random.uniform(longest / 2, longest) if retry_after is None else min(retry_after, 30.0)  # noqa: S311
+        self.next = self._sliced(now)
+        return Again(self.next, pause)

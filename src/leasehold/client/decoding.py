@@ -1,0 +1,199 @@
+"""From what a server answers to the nouns of the model: the counterpart of ``wire``. It trusts the server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from leasehold import model as m
+from leasehold.errors import BY_CODE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.wire import Json
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def when(text: str | None) -> int:
+    """A time of the store's clock; what never comes is told as nothing."""
+    return m.FOREVER if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+
+
+def span(seconds: float | None) -> int:
+    """A duration."""
+    return m.FOREVER if seconds is None else round(seconds * m.SECOND)
+
+
+def _text(value: object) -> str | None:
+    """A context is JSON text in the model, and a JSON value on the wire."""
+    if value is None:
+        return None
+    import json  # noqa: PLC0415
+
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def lease(it: Json) -> m.Lease:
+    """A lease."""
+    return m.Lease(
+        it["id"],
+        it["space"],
+        tuple(it["resources"]),
+        it["holder"],
+        it["session"],
+        it["mode"],
+        it["slots"],
+        it["fence"],
+        span(it["ttl_seconds"]),
+        when(it["acquired_at"]),
+        when(it["expires_at"]),
+        it["name"],
+        it["reason"],
+        _text(it["context"]),
+        when(it["as_of"]),
+    )
+
+
+def blocker(it: Json) -> m.Blocker:
+    """What stands in the way."""
+    return m.Blocker(
+        it["resource"],
+        it["holder"],
+        it["state"],
+        it["mode"],
+        it["name"],
+        it["reason"],
+        when(it["since"]),
+        when(it["expires_at"]),
+        it["fence"],
+        it["lease"],
+        when(it["as_of"]),
+    )
+
+
+def _waiting(it: Json) -> m.Waiting:
+    return m.Waiting(
+        it["id"],
+        tuple(it["resources"]),
+        it["holder"],
+        it["session"],
+        it["mode"],
+        it["position"],
+        when(it["since"]),
+        when(it["until"]),
+        it["name"],
+        it["reason"],
+    )
+
+
+def _session(it: Json) -> m.Session:
+    return m.Session(
+        "session",
+        it["space"],
+        it["id"],
+        it["holder"],
+        "",
+        it["name"],
+        span(it["ttl_seconds"]),
+        when(it["started_at"]),
+        when(it["expires_at"]),
+    )
+
+
+_DURATIONS = {"ttl_seconds": "ttl", "waited_seconds": "waited", "grace_seconds": "grace"}
+_TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
+
+
+def event(it: Json) -> m.Event:
+    """One event of the history."""
+    return m.Event(
+        it["kind"],
+        when(it["at"]),
+        it["space"],
+        tuple(it["resources"]),
+        it["holder"],
+        it["session"],
+        it["lease"],
+        it["fence"] or 0,
+        {_DURATIONS.get(key, key): _detail(key, value) for key, value in it["detail"].items()},
+        it["seq"],
+    )
+
+
+def _detail(key: str, value: object) -> object:
+    if key in _DURATIONS and isinstance(value, int | float):
+        return span(value)
+    if key in _TIMES and isinstance(value, str):
+        return when(value)
+    return _text(value) if key == "context" else value
+
+
+def _inspection(it: Json) -> m.Inspection:
+    return m.Inspection(
+        it["resource"],
+        when(it["at"]),
+        tuple(map(lease, it["leases"])),
+        tuple(map(_waiting, it["waiting"])),
+        tuple(map(blocker, it["closed"])),
+    )
+
+
+def _released(it: Json) -> m.Released:
+    return m.Released(it["lease"], it["released"], it["reason"], tuple(it["resources"]))
+
+
+_ANSWERS: dict[str, Callable[[Json], Any]] = {
+    "acquire": lambda it: m.Granted(lease(it["lease"]), it["token"], it["fresh"]),
+    "steal": lambda it: m.Granted(lease(it["lease"]), it["token"], it["fresh"]),
+    "renew": lambda it: m.Renewed(lease(it["lease"])),
+    "update": lambda it: m.Updated(lease(it["lease"])),
+    "release": _released,
+    "force_release": _released,
+    "cancel": lambda it: m.Cancelled(it["was"]),
+    "start_session": lambda it: m.SessionStarted(_session(it["session"]), it["credential"]),
+    "renew_session": lambda it: m.SessionRenewed(_session(it["session"]), tuple(map(lease, it["leases"]))),
+    "end_session": lambda it: m.SessionEnded(it["session"], it["ended"], tuple(it["released"])),
+    "clear": lambda it: m.Cleared(tuple(it["resources"]), it["cleared"]),
+    "gc": lambda it: m.Collected(it["swept"], it["forgotten"]),
+    "inspect": _inspection,
+    "list": lambda it: tuple(map(lease, it["leases"])),
+    "sessions": lambda it: tuple(map(_session, it["sessions"])),
+    "history": lambda it: tuple(map(event, it["events"])),
+}
+
+
+_BREAKAGES = ("error", "store", "outcome_unknown", "unreachable", "closed")
+
+
+def answer(verb: str, body: Json) -> Any:  # noqa: ANN401 (each verb knows what it gets)
+    """The outcome behind a yes."""
+    return _ANSWERS[verb](body)
+
+
+def refusal(problem: Json) -> Any:  # noqa: ANN401 (one of the refusals)
+    """The outcome behind a no; a breakage is raised."""
+    code = problem.get("code", "store")
+    if code in ("held", "timeout"):
+        return _held(m.Held if code == "held" else m.TimedOut, problem)
+    if code == "deadlock":
+        return m.Deadlock(tuple(problem["resources"]), tuple(problem["cycle"]))
+    if code == "lost":
+        return m.Lost(problem.get("lease", ""), problem.get("reason", ""))
+    if code in _BREAKAGES:
+        raise BY_CODE[code](problem.get("detail", code))
+    field = problem.get("field") or ""
+    told: str = problem.get("detail") or problem.get("title") or code
+    return m.Refused(code, field, told.removeprefix(f"{field}: ") if field else told)
+
+
+def _held(kind: type[m.Held | m.TimedOut], problem: Json) -> m.Held | m.TimedOut:
+    queue = problem["queue"]
+    return kind(
+        tuple(problem["resources"]),
+        tuple(map(blocker, problem["holders"])),
+        m.Queue(queue["length"], queue["position"]),
+        span(problem["retry_after_seconds"]),
+    )

@@ -1,0 +1,72 @@
+"""From a call of a verb to a request of the server. It checks only what it has to translate; the server checks all."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+from leasehold import durations
+from leasehold.errors import InvalidInput
+from leasehold.model import SECOND
+
+if TYPE_CHECKING:
+    from leasehold.calls import Call
+
+_POSTS = {
+    "acquire": "/v1/acquire",
+    "renew": "/v1/renew",
+    "release": "/v1/release",
+    "update": "/v1/update",
+    "cancel": "/v1/cancel",
+    "start_session": "/v1/sessions",
+    "renew_session": "/v1/sessions/renew",
+    "end_session": "/v1/sessions/end",
+    "force_release": "/v1/force-release",
+    "steal": "/v1/steal",
+    "clear": "/v1/clear",
+    "gc": "/v1/gc",
+}
+_GETS = {
+    "inspect": "/v1/inspect",
+    "list": "/v1/leases",
+    "sessions": "/v1/sessions",
+    "history": "/v1/history",
+}
+_DURATIONS = ("ttl", "wait", "grace")
+_SERVER_KNOWS = ("admin",)
+"""Who is an admin is decided by the key, not by the caller."""
+
+
+class Request(NamedTuple):
+    """What is sent."""
+
+    method: str
+    path: str
+    body: dict[str, Any] | None
+
+
+def request(call: Call) -> Request:
+    """The request behind a call; an acquire always has a request_id, so that it can be sent again safely."""
+    if call.verb in _GETS:
+        given = {_query_name(key): value for key, value in call.arguments.items() if value not in (None, ())}
+        return Request("GET", f"{_GETS[call.verb]}?{urlencode(given, doseq=True)}", None)
+    body = dict(_translated(key, value) for key, value in call.arguments.items() if key not in _SERVER_KNOWS)
+    if call.verb == "acquire" and body.get("request_id") is None:
+        body["request_id"] = os.urandom(16).hex()
+    return Request("POST", _POSTS[call.verb], body)
+
+
+def _query_name(key: str) -> str:
+    return "kind" if key == "kinds" else key
+
+
+def _translated(key: str, value: object) -> tuple[str, object]:
+    if key not in _DURATIONS:
+        return key, value
+    if value is None:
+        return f"{key}_seconds", None
+    try:
+        return f"{key}_seconds", durations.parse(value) / SECOND
+    except durations.BadDuration as error:
+        raise InvalidInput(key, str(error)) from None

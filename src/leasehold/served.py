@@ -1,0 +1,196 @@
+"""The locks of a server: an engine that the event loop itself drives, and what a server needs beyond the verbs.
+
+A commit blocks the loop while it lasts, which is faster than handing it to a thread as long as fsync is fast
+(house decision 4). Whatever only looks runs in a thread, as it may take long.
+"""
+
+from __future__ import annotations
+
+import time
+
+from leasehold import calls, reading
+from leasehold.async_locks import AsyncLocks
+from leasehold.commands import Sweep
+from leasehold.drivers import LoopDriver
+from leasehold.embedded import LOOKS, collected, finished, look
+from leasehold.engine import Engine
+from leasehold.model import Granted, Refused
+from leasehold.stores import HistoryQuery
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
+
+    from leasehold.calls import Call
+    from leasehold.checks import Settings
+    from leasehold.commands import Command
+    from leasehold.model import Event, Key, Outcome, Session
+    from leasehold.pending import Pending
+    from leasehold.stores import Store
+
+    Watched: TypeAlias = HistoryQuery
+
+PAGE = 500
+"""How many past events are read at a time."""
+
+
+class Asking:
+    """One request under way: `answer` will have its outcome; `abandon` it if nobody wants that any more."""
+
+    __slots__ = ("_engine", "_pending", "answer")
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, command: Command, secret: str) -> None:
+        self._engine = engine
+        self.answer: asyncio.Future[Outcome] = loop.create_future()
+        self._pending = engine.submit(command, secret, self._tell)
+
+    @property
+    def waiter(self) -> str | None:
+        """Its place in the queue, while it has one."""
+        return self._pending.waiter
+
+    def abandon(self) -> None:
+        """Out of the queue, and what was granted is given back; unless the same was asked for again meanwhile."""
+        if self._pending.error is None and (
+            self._pending.outcome is None or isinstance(self._pending.outcome, Granted)
+        ):
+            self._engine.abandon(self._pending)
+        if not self.answer.done():
+            self.answer.cancel()
+
+    def _tell(self, pending: Pending) -> None:
+        if self.answer.done():
+            return
+        if pending.error is not None:
+            self.answer.set_exception(pending.error)
+            self.answer.exception()  # somebody may have stopped listening: that is no mishap
+        else:
+            self.answer.set_result(pending.result())
+
+
+class MeasuredDriver(LoopDriver):
+    """Tells how many commands each turn took on, and how long it took."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        self._asked = 0
+        self.measure: Callable[[int, float], None] | None = None
+        super().__init__(engine, loop)
+
+    def _wake(self) -> None:
+        self._asked += 1
+        super()._wake()
+
+    def _turn(self) -> None:
+        asked, self._asked = self._asked, 0
+        begun = time.perf_counter()
+        super()._turn()
+        if asked and self.measure is not None:
+            self.measure(asked, time.perf_counter() - begun)
+
+
+class LoopAnswers:
+    """Answers from an engine that the event loop drives."""
+
+    def __init__(self, engine: Engine, driver: LoopDriver, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self.engine = engine
+        self._driver = driver
+        self._settings = settings
+        self._loop = loop
+
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+        """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
+        if call.verb in LOOKS:
+            return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
+        if call.verb == "gc":
+            self.engine.collect_soon()
+            await self._driver.ask(Sweep(()))
+            return collected(self.engine)
+        order = calls.order(call, self._settings, self.engine.key)
+        if isinstance(order, Refused):
+            return order
+        return finished(await self._driver.ask(order.command, order.secret), order.secret)
+
+    def begin(self, call: Call) -> Asking | Refused:
+        """Ask without waiting for the answer."""
+        order = calls.order(call, self._settings, self.engine.key)
+        return order if isinstance(order, Refused) else Asking(self.engine, self._loop, order.command, order.secret)
+
+    async def close(self) -> None:
+        """Answer everybody who still waits, then close the store."""
+        try:
+            self._driver.close()
+        finally:
+            self.engine.store.close()
+
+
+class Served:
+    """What a server works with: the verbs, requests that outlive one connection, keys, and what happens."""
+
+    def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str) -> None:
+        self._store = store
+        self._loop = loop
+        self._engine = Engine(store, housekeeping=True)
+        self._engine.observe = self._observe
+        self._driver = MeasuredDriver(self._engine, loop)
+        self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
+        self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
+        self.watchers: list[Callable[[Sequence[Event]], None]] = []
+        """Called with the events of each committed batch of this process."""
+        self._engine.wake()  # housekeeping begins now, not with the first request
+
+    def _observe(self, events: Sequence[Event]) -> None:
+        for watcher in self.watchers:
+            watcher(events)
+
+    def measure(self, told: Callable[[int, float], None]) -> None:
+        """Have each turn's size and seconds told."""
+        self._driver.measure = told
+
+    def begin(self, verb: str, asked: dict[str, Any]) -> Asking | Refused:
+        """Ask without waiting for the answer; the verbs of `locks` say what there is to ask."""
+        return self._answers.begin(calls.Call(verb, asked))
+
+    @property
+    def waiting(self) -> int:
+        """How many callers are in a queue."""
+        return self._engine.waiting
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every key, with the hash of its secret. It asks the store: not for the event loop."""
+        return reading.keys_of(self._store)
+
+    def session(self, space: str, session: str) -> Session | None:
+        """A live session, with the hash of its secret. It asks the store: not for the event loop."""
+        return reading.session_of(self._store, space, session)
+
+    def ping(self) -> int:
+        """The store's time, read without a transaction; raises if nobody answers. Not for the event loop."""
+        return self._store.read(())[0]
+
+    def watched(self, space: object, resource: object, holder: object) -> Watched:
+        """Which events somebody wants to see, checked."""
+        asked = {"space": space, "resource": resource, "holder": holder, "lease": None, "kinds": ()}
+        return reading.history_query({**asked, "since": None, "before": None, "limit": PAGE})
+
+    def after(self, seq: int, query: Watched, most: int) -> tuple[Event, ...]:
+        """The events after this one, the oldest first; of more than `most`, the latest. Not for the event loop."""
+        found: list[Event] = []
+        before: int | None = None
+        while len(found) < most:
+            page = self._store.history(query._replace(before=before))
+            found += [event for event in page if event.seq > seq]
+            if len(page) < PAGE or page[-1].seq <= seq:
+                break
+            before = page[-1].seq
+        return tuple(reversed(found[:most]))
+
+    def newest(self) -> int:
+        """The number of the last event. Not for the event loop."""
+        found = self._store.history(HistoryQuery(limit=1))
+        return found[0].seq if found else 0
+
+    async def close(self) -> None:
+        """Answer everybody who still waits, then close the store."""
+        await self.locks.close()

@@ -1,0 +1,264 @@
+"""What is answered over HTTP, as types: OpenAPI is generated from them, and tests hold the real answers against them.
+
+The answers themselves are made by ``wire``, as they are for every surface.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+Seconds: TypeAlias = int | float
+Mode: TypeAlias = Literal["exclusive", "shared", "slots"]
+
+
+class Answer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every answer has in common."""
+
+
+class Lease(Answer):
+    """One grant."""
+
+    id: str
+    space: str
+    resources: list[str]
+    holder: str
+    session: str | None
+    mode: Mode
+    slots: int
+    fence: int
+    ttl_seconds: Seconds
+    acquired_at: str
+    expires_at: str
+    expires_in_seconds: Seconds
+    as_of: str
+    name: str | None
+    reason: str | None
+    context: Any
+
+
+class Blocker(Answer):
+    """What stands in the way."""
+
+    resource: str
+    holder: str
+    state: Literal["held", "waiting", "grace", "quarantined"]
+    mode: Mode
+    name: str | None
+    reason: str | None
+    since: str
+    expires_at: str | None
+    expires_in_seconds: Seconds | None
+    fence: int
+    lease: str
+    as_of: str
+
+
+class Queue(Answer):
+    """How many wait, and which place the asker has."""
+
+    length: int
+    position: int
+
+
+class Granted(Answer):
+    """You have it; the token is told here and nowhere else."""
+
+    lease: Lease
+    token: str
+    fresh: bool
+
+
+class Ticket(Answer):
+    """You still wait: ask again with `request_id` = ticket to keep your place."""
+
+    ticket: str
+    queue: Queue
+    holders: list[Blocker]
+    retry_after_seconds: Seconds
+
+
+class Renewed(Answer):
+    """The lease as it is now."""
+
+    lease: Lease
+
+
+class Released(Answer):
+    """`released` is true once."""
+
+    lease: str
+    released: bool
+    reason: str
+    resources: list[str]
+
+
+class Cancelled(Answer):
+    """The request can never be granted."""
+
+    cancelled: bool
+    was: Literal["waiting", "granted", "unknown"]
+
+
+class Session(Answer):
+    """A session, without its secret."""
+
+    id: str
+    space: str
+    holder: str
+    name: str | None
+    ttl_seconds: Seconds
+    started_at: str
+    expires_at: str
+
+
+class SessionStarted(Answer):
+    """`credential` is told here and nowhere else."""
+
+    session: Session
+    credential: str
+
+
+class SessionRenewed(Answer):
+    """The session and its leases have a full TTL again."""
+
+    session: Session
+    leases: list[Lease]
+
+
+class SessionEnded(Answer):
+    """All that it held is released."""
+
+    session: str
+    ended: bool
+    released: list[str]
+
+
+class Sessions(Answer):
+    """Live sessions."""
+
+    sessions: list[Session]
+
+
+class Cleared(Answer):
+    """Whether there was anything to clear."""
+
+    resources: list[str]
+    cleared: bool
+
+
+class Collected(Answer):
+    """What a clean-up found."""
+
+    swept: int
+    forgotten: int
+
+
+class Waiting(Answer):
+    """A place in a queue."""
+
+    id: str
+    resources: list[str]
+    holder: str
+    session: str | None
+    mode: Mode
+    position: int
+    since: str
+    waited_seconds: Seconds
+    until: str
+    name: str | None
+    reason: str | None
+
+
+class Inspection(Answer):
+    """How a resource stands."""
+
+    resource: str
+    at: str
+    free: bool
+    leases: list[Lease]
+    waiting: list[Waiting]
+    closed: list[Blocker]
+
+
+class Leases(Answer):
+    """Live leases."""
+
+    leases: list[Lease]
+
+
+class Event(Answer):
+    """One change."""
+
+    seq: int
+    kind: str
+    at: str
+    space: str
+    resources: list[str]
+    holder: str
+    session: str | None
+    lease: str | None
+    fence: int | None
+    detail: dict[str, Any]
+
+
+class Events(Answer):
+    """Past events, newest first."""
+
+    events: list[Event]
+
+
+class Key(Answer):
+    """A key, without its secret."""
+
+    id: str
+    role: Literal["admin", "agent", "viewer"]
+    space: str
+    name: str
+    prefixes: list[str]
+    created_at: str
+
+
+class Keys(Answer):
+    """Every key."""
+
+    keys: list[Key]
+
+
+class KeyCreated(Answer):
+    """`credential` is told here and nowhere else."""
+
+    key: Key
+    credential: str
+
+
+class KeyRevoked(Answer):
+    """Whether there was such a key."""
+
+    key: str
+    revoked: bool
+
+
+class Health(Answer):
+    """All is well."""
+
+    status: Literal["ok"]
+
+
+class Problem(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Why not: application/problem+json with a stable `code`."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    field: str | None = None
+    resources: list[str] | None = None
+    holders: list[Blocker] | None = None
+    queue: Queue | None = None
+    retry_after_seconds: Seconds | None = None
+    cycle: list[str] | None = None
+    reason: str | None = None
+    lease: str | None = None

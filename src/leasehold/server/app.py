@@ -1,0 +1,207 @@
+"""The ASGI application: thin. Decode, authorise, call one verb, answer; problems become problem+json in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Route as Path
+
+from leasehold import wire
+from leasehold.errors import LeaseholdError
+from leasehold.server import decoding, events, health, openapi, permissions, problems
+from leasehold.server.auth import Door, check_place
+from leasehold.server.limits import BODY_SECONDS, Rates, read_body
+from leasehold.server.metrics import Metrics
+from leasehold.server.problems import Problem
+from leasehold.server.requests import Body, Query
+from leasehold.server.routes import ROUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from leasehold.served import Served
+    from leasehold.server.auth import Principal
+    from leasehold.server.routes import Route
+    from leasehold.server.waiting import Waits
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+log = logging.getLogger("leasehold.server")
+
+
+class App:
+    """What the routes share."""
+
+    def __init__(self, served: Served, *, loopback: bool, rate: float, waits: Waits) -> None:
+        self.served = served
+        self.door = Door(served, loopback=loopback)
+        self.rates = Rates(rate)
+        self.waits = waits
+        self.metrics = Metrics(served)
+        self.streams = events.Streams(served)
+
+    def close(self) -> None:
+        """Tell everybody who waits or watches that the server goes away."""
+        self.waits.close()
+        self.streams.close()
+
+    def tell(self, error: Exception) -> Response:
+        """Whatever ended a request, as problem+json."""
+        problem = problem_of(error)
+        self.metrics.refused(problem.code)
+        return problems.respond(problem)
+
+    async def admit(self, request: Request, space: str | None) -> Principal:
+        """Who asks; counted against its rate."""
+        header = request.headers.get("authorization")
+        who = await self.door.admit(header, space)
+        if self.door.is_open:
+            check_place(request.headers.get("host"), request.headers.get("origin"))
+        self.rates.take(who.id)
+        return who
+
+    async def understand(self, request: Request, route: Route) -> tuple[Principal, dict[str, Any]]:
+        """Who asks for what, within its bounds."""
+        try:
+            asked = await _decode(request, route)
+        except Problem:
+            await self.admit(request, None)  # whoever is not let in is told that, and nothing about the body
+            raise
+        who = await self.admit(request, getattr(asked, "space", None))
+        permissions.allow(who, route.verb)
+        arguments = {route.rename.get(name, name): value for name, value in decoding.arguments(asked).items()}
+        arguments = permissions.bound(who, route.verb, arguments)
+        if route.verb in permissions.PROVEN:
+            del arguments["space"]  # it only told where a session lives: a lease's id is enough
+        return who, arguments
+
+
+async def _decode(request: Request, route: Route) -> Body | Query:
+    if issubclass(route.takes, Query):
+        return decoding.decode_query(route.takes, request.query_params.multi_items())
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            content = await read_body(request)
+    except TimeoutError:
+        raise Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
+    return decoding.decode(route.takes, content, request.headers.get("content-type"))
+
+
+def endpoint(app: App, route: Route) -> Endpoint:
+    """The handler of one route."""
+
+    async def answer(request: Request) -> Response:
+        _, asked = await app.understand(request, route)
+        if route.verb == "acquire":
+            return await app.waits.acquire(asked, request.receive) or Response(status_code=499)
+        outcome = await getattr(app.served.locks, route.verb)(**asked)
+        if wire.is_refusal(outcome):
+            raise problems.of_refusal(outcome)
+        return problems.ok(route.shape(outcome))
+
+    return answer
+
+
+def _watching(app: App) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        _, asked = await app.understand(request, events.ROUTE)
+        return await app.streams.open(asked, request.headers.get("last-event-id"))
+
+    return answer
+
+
+def _looking(app: App, look: Callable[[App], Awaitable[Response]]) -> Endpoint:
+    """What anybody may see who gets through to this port."""
+
+    async def answer(request: Request) -> Response:
+        if app.door.is_open:
+            check_place(request.headers.get("host"), request.headers.get("origin"))
+        return await look(app)
+
+    return answer
+
+
+async def _metrics(app: App) -> Response:
+    return Response(app.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _ready(app: App) -> Response:
+    return await health.ready(app.served)
+
+
+async def _healthy(_app: App) -> Response:
+    return problems.ok({"status": "ok"})
+
+
+async def _described(_app: App) -> Response:
+    return problems.ok(openapi.document())
+
+
+OPEN_LOOKS = {"/healthz": _healthy, "/readyz": _ready, "/metrics": _metrics, "/openapi.json": _described}
+
+
+def problem_of(error: Exception) -> Problem:
+    """Whatever ended a request, as a problem."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, LeaseholdError):
+        return problems.of_error(error)
+    if isinstance(error, HTTPException):
+        if error.status_code == 405:
+            return Problem("method", "this route has another method", **_allow(error))
+        return Problem("not_found", "there is no such route; see /openapi.json")
+    log.error("a request broke", exc_info=error)
+    return Problem("internal", "something broke that never should; the server's log tells what")
+
+
+def _allow(error: HTTPException) -> dict[str, str]:
+    return {"allow": error.headers["Allow"]} if error.headers and "Allow" in error.headers else {}
+
+
+def _guarded(app: App, answer: Endpoint) -> Endpoint:
+    async def guarded(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except ClientDisconnect:
+            return Response(status_code=499)  # nobody will read it
+        except Exception as error:  # noqa: BLE001 (told, and logged if it is a bug)
+            return app.tell(error)
+
+    return guarded
+
+
+def _paths(app: App) -> list[Path]:
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for route in ROUTES:
+        by_path.setdefault(route.path, {})[route.method] = endpoint(app, route)
+    by_path["/v1/events"] = {"GET": _watching(app)}
+    for path, look in OPEN_LOOKS.items():
+        by_path[path] = {"GET": _looking(app, look)}
+    return [Path(path, _by_method(app, handlers), methods=list(handlers)) for path, handlers in by_path.items()]
+
+
+def _by_method(app: App, handlers: dict[str, Endpoint]) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        return await handlers["GET" if request.method == "HEAD" else request.method](request)
+
+    return _guarded(app, answer)
+
+
+def asgi(app: App) -> Starlette:
+    """The application."""
+
+    async def told(_request: Request, error: Exception) -> Response:
+        return app.tell(error)
+
+    return Starlette(routes=_paths(app), exception_handlers={HTTPException: told, Exception: told})
+
+
+__all__ = ["App", "asgi"]

@@ -1,0 +1,178 @@
+"""Who asks: from a bearer token to a principal. What a principal may do is in ``permissions``.
+
+Verified keys are remembered for at most a second, so that a revoked one stops working; the comparison is of
+hashes, in constant time, and an unknown id costs the same as a wrong secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from hmac import compare_digest
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from leasehold import keys
+from leasehold.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.model import Event, Key
+    from leasehold.served import Served
+
+FRESH = 1.0
+"""How long what the store said of keys and sessions counts, in seconds."""
+REMEMBERED = 10_000
+NO_SECRET = keys.secret_hash("")
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Principal(msgspec.Struct, frozen=True, gc=False):
+    """Who asks, and within which bounds."""
+
+    name: str
+    role: str
+    """`admin`, `agent`, `viewer` or `session`."""
+    space: str
+    prefixes: tuple[str, ...] = ()
+    id: str = ""
+    """What its rate is counted under: the id of the key or of the session."""
+    session: str | None = None
+    """`ID.SECRET`, if it is a session that asks."""
+
+
+OPEN = Principal(name="anonymous", role="admin", space="default", id="open")
+
+
+class Door:
+    """Lets in whoever shows a key or a session's credential; without any keys, everybody on this machine."""
+
+    def __init__(self, served: Served, *, loopback: bool) -> None:
+        self._served = served
+        self._by_id: dict[str, Key] = {}
+        self._fresh_until = 0.0
+        self._refreshing: asyncio.Task[None] | None = None
+        self._known: dict[str, Principal] = {}
+        """Tokens of keys that were verified since the last look."""
+        self._sessions: dict[tuple[str, str], tuple[Principal, float]] = {}
+        self.is_open = loopback
+        """Nobody has to show anything. Once there were keys, it never opens again: not because of a revocation."""
+        served.watchers.append(self._observe)
+
+    def _observe(self, events: Sequence[Event]) -> None:
+        if any(event.kind in ("key_created", "key_revoked", "session_ended") for event in events):
+            self._fresh_until = 0.0
+            self._sessions.clear()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is known of the keys still counts."""
+        return time.monotonic() < self._fresh_until
+
+    async def refresh(self) -> None:
+        """Ask the store for the keys, once for everybody who wants to know right now."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._look())
+        await asyncio.shield(self._refreshing)
+
+    async def _look(self) -> None:
+        asked_at = time.monotonic()
+        found = await asyncio.get_running_loop().run_in_executor(None, self._served.keys)
+        self._by_id = {key.id: key for key in found}
+        self._known.clear()
+        if found:
+            self.is_open = False
+        self._fresh_until = asked_at + FRESH
+
+    async def admit(self, header: str | None, space: str | None) -> Principal:
+        """Whoever shows this `Authorization`. `space` is where a session says that it lives."""
+        if not self.is_fresh:
+            await self.refresh()
+        if self.is_open and header is None:
+            return OPEN
+        token = _bearer(header)
+        if token.startswith("lh_"):
+            return self.by_key(token)
+        return await self._by_session(token, space or "default")
+
+    def by_key(self, token: str) -> Principal:
+        """The owner of this key."""
+        known = self._known.get(token)
+        if known is not None:
+            return known
+        id_, _, secret = token[3:].partition("_")
+        key = self._by_id.get(id_)
+        if not compare_digest(keys.secret_hash(secret), key.secret if key is not None else NO_SECRET) or key is None:
+            raise Problem("unauthenticated", "this key is not known, or was revoked; ask an admin for a new one")
+        principal = Principal(key.name, key.role, key.space, key.prefixes, key.id)
+        if len(self._known) < REMEMBERED:
+            self._known[token] = principal
+        return principal
+
+    async def _by_session(self, token: str, space: str) -> Principal:
+        known = self._sessions.get((token, space))
+        if known is not None and time.monotonic() < known[1]:
+            return known[0]
+        until = time.monotonic() + FRESH
+        principal = await self._look_up_session(token, space)
+        if len(self._sessions) >= REMEMBERED:
+            self._sessions.clear()
+        self._sessions[token, space] = (principal, until)
+        return principal
+
+    async def _look_up_session(self, token: str, space: str) -> Principal:
+        id_, _, secret = token.rpartition(".")
+        loop = asyncio.get_running_loop()
+        session = await loop.run_in_executor(None, self._served.session, space, id_) if id_ else None
+        stored = session.secret if session is not None else NO_SECRET
+        if not compare_digest(keys.secret_hash(secret), stored) or session is None:
+            raise Problem("unauthenticated", "this session is not known in this space, or has ended; start a new one")
+        return Principal(session.holder, "session", space, self._bounds(id_, space), f"session {id_}", token)
+
+    def _bounds(self, session: str, space: str) -> tuple[str, ...]:
+        """A session that was started with a key may do no more than that key, and nothing once it is revoked."""
+        id_ = key_of_session(session)
+        if id_ is None:
+            return ()
+        key = self._by_id.get(id_)
+        if key is None or (key.role != "admin" and key.space != space):
+            raise Problem("unauthenticated", "the key that started this session was revoked")
+        return key.prefixes
+
+
+def session_id(key_id: str, chance: str) -> str:
+    """The id of a session that is started with this key: it tells with which."""
+    return f"sk-{key_id}-{chance}"
+
+
+def key_of_session(session: str) -> str | None:
+    """The key that a session was started with; None if it was not started at a server that asks for keys."""
+    letter, _, rest = session.partition("-")
+    return rest.partition("-")[0] if letter == "sk" and rest else None
+
+
+def _bearer(header: str | None) -> str:
+    scheme, _, token = (header or "").partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token:
+        raise Problem("unauthenticated", "show a key: Authorization: Bearer lh_…")
+    try:
+        token.encode()
+    except UnicodeEncodeError:
+        raise Problem("unauthenticated", "this key is not spelled like one") from None
+    return token
+
+
+def check_place(host: str | None, origin: str | None) -> None:
+    """Without keys, no web page of another site may use a browser on this machine to get in."""
+    if host is None or _without_port(host) not in _LOOPBACK:
+        raise Problem("misdirected", "without keys, only requests to localhost are served (the Host header)")
+    if origin is not None and _without_port(origin.partition("://")[2]) not in _LOOPBACK:
+        raise Problem("not_allowed", "without keys, pages of other sites may not ask (the Origin header)")
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()

@@ -1,0 +1,65 @@
+"""From bytes and query strings to the types of ``requests``, or to a problem that names the field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from leasehold.server.problems import Problem
+from leasehold.server.requests import Body, Query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+B = TypeVar("B", bound=Body)
+Q = TypeVar("Q", bound=Query)
+
+_DURATIONS = {"ttl_seconds": "ttl", "wait_seconds": "wait", "grace_seconds": "grace"}
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def decode(kind: type[B], content: bytes, media_type: str | None) -> B:
+    """The body, understood."""
+    if media_type is not None and media_type.partition(";")[0].strip().lower() != "application/json":
+        raise Problem("media_type", "the body must be application/json")
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        body: B = decoder.decode(content or b"{}")
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem("invalid", f"the body is not JSON: {error}") from None
+    return body
+
+
+def decode_query(kind: type[Q], pairs: Iterable[tuple[str, str]]) -> Q:
+    """What stands after the `?`, understood; `kind` may be repeated, nothing else."""
+    given: dict[str, Any] = {}
+    for name, value in pairs:
+        if name == "kind":
+            given.setdefault("kind", []).append(value)
+        elif name in given:
+            raise Problem("invalid", f"{name[:100]}: is given twice", field=name[:100])
+        else:
+            given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+
+
+def invalid(error: msgspec.ValidationError) -> Problem:
+    """The problem that names the field which was not understood."""
+    what, _, place = str(error).partition(" - at `$.")
+    if not place and "`" in what:  # a field that is missing or unknown
+        place = what.split("`")[1] if what.split("`")[1] != "$" else ""
+    field = place.rstrip("`").partition("[")[0].partition(".")[0]
+    return Problem("invalid", f"{field}: {what}" if field else what, **({"field": field} if field else {}))
+
+
+def arguments(body: Body | Query) -> dict[str, Any]:
+    """The arguments of the verb that a body stands for: durations are seconds here as there."""
+    return {_DURATIONS.get(name, name): getattr(body, name) for name in body.__struct_fields__}

@@ -1,0 +1,163 @@
+"""Prometheus text: counted from the events of each commit, so that every surface of this process is in it.
+
+Labels are bounded: after so many spaces, further ones are counted as `other`; schemes likewise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasehold.model import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from leasehold.model import Event
+    from leasehold.served import Served
+
+SPACES_MOST = 50
+SCHEMES_MOST = 20
+WAIT_BUCKETS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
+HOLD_BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
+COMMIT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1.0)
+SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)
+COUNTED = {
+    "granted": ("leasehold_grants_total", "Leases given."),
+    "refused": ("leasehold_refusals_total", "Tries that were refused because somebody else has it."),
+    "timeout": ("leasehold_refusals_total", ""),
+    "deadlock": ("leasehold_deadlocks_total", "Requests that would have closed a cycle."),
+    "expired": ("leasehold_expiries_total", "Leases that ran out."),
+    "forced": ("leasehold_forced_total", "Leases that an admin ended."),
+    "released": ("leasehold_releases_total", "Leases given back."),
+    "queued": ("leasehold_waits_total", "Requests that had to wait."),
+}
+CODES = {"refused": "held", "timeout": "timeout"}
+ENDS = ("released", "expired", "forced")
+
+
+class Bounded:
+    """At most so many different values of a label; the rest is `other`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        """The value, if it may be one of its own."""
+        if value in self._known:
+            return value
+        if len(self._known) < self._most:
+            self._known.add(value)
+            return value
+        return "other"
+
+
+class Histogram:
+    """How often what took how long."""
+
+    def __init__(self, name: str, says: str, buckets: Sequence[float]) -> None:
+        self._name = name
+        self._says = says
+        self._bounds = buckets
+        self._series: dict[str, list[float]] = {}
+
+    def add(self, value: float, labels: str = "") -> None:
+        """Count one."""
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = [0.0] * (len(self._bounds) + 2)
+        for place, bound in enumerate(self._bounds):
+            if value <= bound:
+                series[place] += 1
+        series[-2] += 1
+        series[-1] += value
+
+    def lines(self) -> Iterable[str]:
+        """Its text."""
+        yield f"# HELP {self._name} {self._says}"
+        yield f"# TYPE {self._name} histogram"
+        for labels, series in self._series.items():
+            more = labels + "," if labels else ""
+            for bound, count in zip(self._bounds, series, strict=False):
+                yield f'{self._name}_bucket{{{more}le="{bound:g}"}} {count:g}'
+            yield f'{self._name}_bucket{{{more}le="+Inf"}} {series[-2]:g}'
+            braced = f"{{{labels}}}" if labels else ""
+            yield f"{self._name}_count{braced} {series[-2]:g}"
+            yield f"{self._name}_sum{braced} {series[-1]:.9g}"
+
+
+class Metrics:
+    """Everything that is counted."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._counts: dict[str, dict[str, int]] = {name: {} for name, _ in COUNTED.values()}
+        self._problems: dict[str, int] = {}
+        self._space = Bounded(SPACES_MOST)
+        self._scheme = Bounded(SCHEMES_MOST)
+        self._waits = Histogram("leasehold_wait_seconds", "How long granted requests had waited.", WAIT_BUCKETS)
+        self._holds = Histogram("leasehold_hold_seconds", "How long leases were held.", HOLD_BUCKETS)
+        self._sizes = Histogram("leasehold_commit_batch_size", "Commands in one transaction.", SIZE_BUCKETS)
+        self._commits = Histogram("leasehold_commit_seconds", "How long one transaction took.", COMMIT_BUCKETS)
+        served.watchers.append(self.observe)
+        served.measure(self.measure)
+
+    def refused(self, code: str) -> None:
+        """One request that was answered with a problem; codes are few."""
+        self._problems[code] = self._problems.get(code, 0) + 1
+
+    def measure(self, size: int, seconds: float) -> None:
+        """One transaction."""
+        self._sizes.add(size)
+        self._commits.add(seconds)
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Count what was committed."""
+        for event in events:
+            counted = COUNTED.get(event.kind)
+            if counted is None:
+                continue
+            labels = self._labels(event)
+            if event.kind == "granted":
+                waited = event.detail.get("waited")
+                if isinstance(waited, int) and waited:
+                    self._waits.add(waited / SECOND, labels)
+            elif event.kind in ENDS:
+                since = event.detail.get("acquired_at")
+                if isinstance(since, int):
+                    self._holds.add((event.at - since) / SECOND, labels)
+            if event.kind in CODES:
+                labels += f',code="{CODES[event.kind]}"'
+            counts = self._counts[counted[0]]
+            counts[labels] = counts.get(labels, 0) + 1
+
+    def _labels(self, event: Event) -> str:
+        name = event.resources[0] if event.resources else ""
+        scheme, colon, _ = name.partition(":")
+        shown = self._scheme(scheme) if colon and scheme.isascii() and len(scheme) <= 32 else "plain"
+        return f'space="{_escaped(self._space(event.space))}",scheme="{_escaped(shown)}"'
+
+    def text(self) -> str:
+        """Everything, as Prometheus reads it."""
+        lines: list[str] = []
+        says = {name: text for name, text in COUNTED.values() if text}
+        for name, counts in self._counts.items():
+            lines += [f"# HELP {name} {says[name]}", f"# TYPE {name} counter"]
+            lines += [f"{name}{{{labels}}} {count}" for labels, count in counts.items()]
+        lines += [
+            "# HELP leasehold_queue_length Callers that wait at this server.",
+            "# TYPE leasehold_queue_length gauge",
+        ]
+        lines.append(f"leasehold_queue_length {self._served.waiting}")
+        lines += [
+            "# HELP leasehold_problems_total Requests answered with a problem.",
+            "# TYPE leasehold_problems_total counter",
+        ]
+        lines += [f'leasehold_problems_total{{code="{code}"}} {count}' for code, count in self._problems.items()]
+        for histogram in (self._waits, self._holds, self._sizes, self._commits):
+            lines += histogram.lines()
+        return "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,128 @@
+"""OpenAPI 3.1, generated from the very types that decode the requests."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+import leasehold
+from leasehold.server import answers, events
+from leasehold.server.problems import STATUS
+from leasehold.server.requests import Query
+from leasehold.server.routes import ROUTES, Route
+
+ANY_ROUTE = (
+    "invalid",
+    "unauthenticated",
+    "not_allowed",
+    "slow",
+    "too_large",
+    "media_type",
+    "misdirected",
+    "rate_limited",
+    "internal",
+    "store",
+)
+REF = "#/components/schemas/{name}"
+LOOKS = {
+    "/healthz": ("healthy", "The server is there.", "application/json", answers.Health),
+    "/readyz": ("ready", "The server can serve: the store answers.", "application/json", answers.Health),
+    "/metrics": ("metrics", "Prometheus text.", "text/plain", None),
+    "/openapi.json": ("describe", "This document.", "application/json", None),
+}
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The whole document."""
+    routes = (*ROUTES, events.ROUTE)
+    types: list[type] = [answers.Problem, answers.Ticket, answers.Health]
+    for route in routes:
+        types += [route.takes, route.gives]
+    _, components = msgspec.json.schema_components(dict.fromkeys(types), ref_template=REF)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
+    for path, (name, says, media, gives) in LOOKS.items():
+        paths[path] = {"get": _look(name, says, media, gives)}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Leasehold", "version": leasehold.__version__, "description": "A lock service for agents."},
+        "paths": paths,
+        "components": {
+            "schemas": {name: components[name] for name in sorted(components)},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "lh_… or ID.SECRET"}},
+        },
+        "security": [{"key": []}, {}],
+    }
+
+
+def _ref(kind: type) -> dict[str, Any]:
+    return {"$ref": REF.format(name=kind.__name__)}
+
+
+def _content(kind: type, media: str = "application/json") -> dict[str, Any]:
+    return {media: {"schema": _ref(kind)}}
+
+
+def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
+    media = "text/event-stream" if route.verb == "events" else "application/json"
+    done = {"description": (route.gives.__doc__ or "").strip(), "content": _content(route.gives, media)}
+    told: dict[str, Any] = {
+        "operationId": route.verb,
+        "summary": route.says,
+        "responses": {"200": done, **_problems((*route.problems, *ANY_ROUTE))},
+    }
+    if route.verb == "acquire":
+        told["responses"]["202"] = {
+            "description": (answers.Ticket.__doc__ or "").strip(),
+            "content": _content(answers.Ticket),
+        }
+    if issubclass(route.takes, Query):
+        told["parameters"] = _parameters(components[route.takes.__name__])
+    else:
+        told["requestBody"] = {"required": True, "content": _content(route.takes)}
+    return told
+
+
+def _parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": _plain(each)}
+        for name, each in schema["properties"].items()
+    ]
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """In a query there is no null: a parameter is left out."""
+    if "anyOf" in schema:
+        return next(each for each in schema["anyOf"] if each != {"type": "null"})
+    return schema
+
+
+def _problems(codes: tuple[str, ...]) -> dict[str, Any]:
+    by_status: dict[str, list[str]] = {}
+    for code in codes:
+        by_status.setdefault(str(STATUS[code]), []).append(code)
+    return {
+        status: {
+            "description": f"code: {', '.join(found)}",
+            "content": _content(answers.Problem, "application/problem+json"),
+        }
+        for status, found in sorted(by_status.items())
+    }
+
+
+def _look(name: str, says: str, media: str, gives: type | None) -> dict[str, Any]:
+    schema: dict[str, Any] = _ref(gives) if gives is not None else {}
+    return {
+        "operationId": name,
+        "summary": says,
+        "security": [],
+        "responses": {
+            "200": {"description": says, "content": {media: {"schema": schema} if schema else {}}},
+            **_problems(("not_allowed", "misdirected", "store")),
+        },
+    }

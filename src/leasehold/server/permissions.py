@@ -1,0 +1,99 @@
+"""What a principal may do: which verbs, in which space, on which names. One table, and the bounds of each call."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leasehold import checks
+from leasehold.server.auth import session_id
+from leasehold.server.problems import Problem
+
+if TYPE_CHECKING:
+    from leasehold.server.auth import Principal
+
+LOOKING = frozenset({"inspect", "list", "history", "sessions", "events"})
+OWN = frozenset({"acquire", "renew", "release", "update", "cancel", "renew_session", "end_session"})
+RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "revoke_key"})
+ROLES = {
+    "viewer": LOOKING,
+    "session": LOOKING | OWN,
+    "agent": LOOKING | OWN | {"start_session"},
+    "admin": LOOKING | OWN | {"start_session"} | RULING,
+}
+PROVEN = ("renew", "release", "update")
+EVERYWHERE = ("list", "history", "sessions", "events")
+"""Where an admin who names no space means all of them."""
+
+
+def allow(who: Principal, verb: str) -> None:
+    """Whether this role has this verb at all."""
+    if verb not in ROLES[who.role]:
+        raise Problem("not_allowed", f"{_a(who.role)} may not {verb.replace('_', '-')}; it takes another key")
+
+
+def _a(role: str) -> str:
+    return {"session": "a session", "viewer": "a viewer", "agent": "an agent"}.get(role, role)
+
+
+def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """The call as this principal may make it: its space, its names, its own name."""
+    if "space" in asked:
+        asked["space"] = _space(who, verb, asked["space"])
+    if "by" in asked and asked["by"] is None:
+        asked["by"] = who.name
+    if "holder" in asked and asked["holder"] is None and verb not in LOOKING:
+        asked["holder"] = who.name
+    if verb in ("acquire", "steal") and who.prefixes:
+        _check_names(who, asked["resources"])
+    if who.session is not None:
+        _as_session(who, verb, asked)
+    elif verb in PROVEN:
+        asked["admin"] = who.name if who.role == "admin" and not asked["token"] and not asked["session"] else None
+    elif verb in ("renew_session", "end_session"):
+        _of_session(who, asked)
+    elif verb == "start_session":
+        _start(who, asked)
+    return asked
+
+
+def _space(who: Principal, verb: str, space: str | None) -> str | None:
+    if who.role == "admin":
+        return space if space is not None or verb in EVERYWHERE else who.space
+    if space is not None and space != who.space:
+        raise Problem("not_allowed", f"this key is for the space {who.space}, not for {space[:100]}")
+    return who.space
+
+
+def _check_names(who: Principal, resources: object) -> None:
+    """Names are compared as the rules see them, or `path:docs/../secret` would begin with `path:docs`."""
+    for name in checks.resource_names(resources):
+        if not name.startswith(who.prefixes):
+            raise Problem("not_allowed", f"this key is only for names that begin with {' or '.join(who.prefixes)}")
+
+
+def _as_session(who: Principal, verb: str, asked: dict[str, Any]) -> None:
+    """A session acts in its own name, on its own leases: its secret is the proof, and no token stands in for it."""
+    if "session" in asked:
+        if asked["session"] not in (None, who.session):
+            raise Problem("not_allowed", "a session acts in its own name only")
+        asked["session"] = who.session
+    if "holder" in asked and verb not in LOOKING:
+        asked["holder"] = who.name
+    if verb in PROVEN:
+        asked["token"], asked["admin"] = None, None
+    if verb in ("renew_session", "end_session"):
+        asked["admin"] = None
+
+
+def _of_session(who: Principal, asked: dict[str, Any]) -> None:
+    if asked["session"] is None:
+        raise Problem("invalid", "session: is missing: which one? ID.SECRET, or for admins its id", field="session")
+    asked["admin"] = who.name if who.role == "admin" and "." not in asked["session"] else None
+
+
+def _start(who: Principal, asked: dict[str, Any]) -> None:
+    if asked["session"] is not None and who.role != "admin":
+        raise Problem("not_allowed", "only an admin chooses the id and the secret of a session", field="session")
+    if asked["session"] is None and who.id != "open":
+        asked["session"] = f"{session_id(who.id, os.urandom(8).hex())}.{os.urandom(16).hex()}"

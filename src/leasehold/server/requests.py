@@ -1,0 +1,202 @@
+"""What can be asked over HTTP: one type a body. They decode the requests, and OpenAPI is generated from them.
+
+Types only: ranges and spellings are checked where every surface has them checked (see ``checks``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+Seconds: TypeAlias = int | float
+DEFAULT_TTL = 1800
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """What every body has in common: a field that is not known is a mistake, and is told."""
+
+
+class Acquire(Body):
+    """Take a lease, or wait for it."""
+
+    resources: list[str] | str
+    ttl_seconds: Seconds = DEFAULT_TTL
+    wait_seconds: Seconds = 0
+    mode: str = "exclusive"
+    slots: int = 1
+    any_of: bool = False
+    holder: str | None = None
+    session: str | None = None
+    space: str | None = None
+    name: str | None = None
+    context: Any = None
+    reason: str | None = None
+    priority: int = 0
+    reentrant: bool = False
+    grace_seconds: Seconds = 0
+    on_expiry: str = "free"
+    request_id: str | None = None
+    intent: bool = False
+
+
+class Renew(Body):
+    """Set a lease's clock back to a full TTL."""
+
+    lease: str
+    token: str | None = None
+    ttl_seconds: Seconds | None = None
+    session: str | None = None
+    space: str | None = None
+
+
+class Release(Body):
+    """Give a lease back."""
+
+    lease: str
+    token: str | None = None
+    status: str = "completed"
+    error: str | None = None
+    session: str | None = None
+    space: str | None = None
+
+
+class Update(Body):
+    """Replace the context of a lease, or merge into it."""
+
+    lease: str
+    context: Any
+    token: str | None = None
+    merge: bool = False
+    session: str | None = None
+    space: str | None = None
+
+
+class Cancel(Body):
+    """Withdraw an acquire by its request_id."""
+
+    request_id: str
+    holder: str | None = None
+    session: str | None = None
+    space: str | None = None
+
+
+class StartSession(Body):
+    """Begin a session."""
+
+    ttl_seconds: Seconds = DEFAULT_TTL
+    holder: str | None = None
+    name: str | None = None
+    session: str | None = None
+    space: str | None = None
+
+
+class OfSession(Body):
+    """A session: ID.SECRET, or for admins its id."""
+
+    session: str | None = None
+    space: str | None = None
+
+
+class ForceRelease(Body):
+    """End somebody's lease, by its id or by the resource it holds."""
+
+    target: str
+    reason: str
+    by: str | None = None
+    space: str | None = None
+
+
+class Steal(Body):
+    """Take over what others hold, in one step."""
+
+    resources: list[str] | str
+    reason: str
+    ttl_seconds: Seconds = DEFAULT_TTL
+    by: str | None = None
+    holder: str | None = None
+    space: str | None = None
+    name: str | None = None
+    context: Any = None
+
+
+class Clear(Body):
+    """Open a resource that was closed after an unclean end."""
+
+    resource: str
+    reason: str
+    by: str | None = None
+    space: str | None = None
+
+
+class Collect(Body):
+    """Sweep what has expired now."""
+
+
+class CreateKey(Body):
+    """A new key."""
+
+    role: str
+    name: str
+    space: str | None = None
+    prefixes: list[str] = []
+
+
+class RevokeKey(Body):
+    """Let the owner of a key in no more."""
+
+    id: str
+
+
+# ------------------------------------------------------------------------------ what stands after the ?
+
+
+class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What every question has in common."""
+
+
+class Inspect(Query):
+    """One resource."""
+
+    resource: str
+    space: str | None = None
+
+
+class Listing(Query):
+    """Which leases."""
+
+    space: str | None = None
+    holder: str | None = None
+    resource: str | None = None
+
+
+class InSpace(Query):
+    """Of one space."""
+
+    space: str | None = None
+
+
+class History(Query):
+    """Which events."""
+
+    space: str | None = None
+    resource: str | None = None
+    holder: str | None = None
+    lease: str | None = None
+    kind: list[str] = []
+    since: int | None = None
+    before: int | None = None
+    limit: int = 100
+
+
+class Watch(Query):
+    """Which events, from now on or after `last_event_id`."""
+
+    space: str | None = None
+    resource: str | None = None
+    holder: str | None = None
+    last_event_id: int | None = None
+
+
+class Nothing(Query):
+    """No parameters."""

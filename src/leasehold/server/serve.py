@@ -1,0 +1,153 @@
+"""Start, listen, and end without losing anything that was acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import uvicorn
+import uvloop
+
+from leasehold.errors import InvalidInput, StoreError
+from leasehold.noun import Noun
+from leasehold.opening import open_served
+from leasehold.server import logs
+from leasehold.server.app import App, asgi
+from leasehold.server.limits import RATE
+from leasehold.server.protocol import Protocol
+from leasehold.server.waiting import GRACE, SLICE, Waits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from leasehold.config import Choice
+
+log = logging.getLogger("leasehold.server")
+LEAVING = 10
+"""How long requests under way may take after the signal to stop, in seconds."""
+BACKLOG = 16_384
+KEEP_ALIVE = 75
+
+
+class Terms(Noun):
+    """Where and how to serve."""
+
+    store: Choice
+    host: str = "127.0.0.1"
+    port: int = 7420
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    rate: float = RATE
+    keep_open: float = SLICE
+    """How long one waiting request is kept open, in seconds; then it gets a ticket."""
+    keep_place: float = GRACE
+    """How long a place in the queue is kept for whoever has a ticket, in seconds."""
+
+
+class Server(uvicorn.Server):
+    """Tells everybody who waits before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._app = app
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A signal ends the serving, and nothing else: what comes after it here must still run."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Who waits is told to come back, what is under way is finished."""
+        log.info("stopping: who waits is told to come back")
+        self._app.close()
+        await super().shutdown(sockets)
+
+
+def serve(terms: Terms, announce: Callable[[str], None]) -> None:
+    """Serve until a signal says to stop; `announce` is told the URL once requests are accepted."""
+    logs.begin()
+    uvloop.run(_serve(terms, announce))
+
+
+async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
+    served = await open_served(terms.store)
+    try:
+        loopback = is_loopback(terms.host)
+        if not loopback and not await asyncio.get_running_loop().run_in_executor(None, served.keys):
+            raise InvalidInput(
+                "host",
+                f"{terms.host} can be reached by others, and this store has no keys yet: create one first with "
+                "`leasehold keys create NAME --role admin`, or listen on 127.0.0.1",
+            )
+        waits = Waits(served, at_most=terms.keep_open, grace=terms.keep_place)
+        app = App(served, loopback=loopback, rate=terms.rate, waits=waits)
+        listener = _listen(terms.host, terms.port)
+        url = _url(terms, listener)
+        server = Server(_config(terms, app), app)
+        log.info("serving", extra={"url": url})
+        announce(url)
+        await server.serve([listener])
+    finally:
+        await served.close()
+        log.info("stopped")
+
+
+def _config(terms: Terms, app: App) -> uvicorn.Config:
+    return uvicorn.Config(
+        asgi(app),
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=LEAVING,
+        ssl_certfile=terms.tls_cert,
+        ssl_keyfile=terms.tls_key,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can reach it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Listening from here on: whoever connects after the URL was announced is served."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise StoreError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+    listener.setblocking(False)
+    return listener
+
+
+def _url(terms: Terms, listener: socket.socket) -> str:
+    scheme = "https" if terms.tls_cert else "http"
+    host = f"[{terms.host}]" if ":" in terms.host else terms.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}"

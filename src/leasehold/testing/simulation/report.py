@@ -1,0 +1,38 @@
+"""What a simulation has to tell: what it did, or how to see again what went wrong. It decides nothing."""
+
+from __future__ import annotations
+
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from leasehold.model import Event
+
+
+class Report(Noun):
+    """What a run that broke no promise did."""
+
+    seed: int
+    steps: int
+    kinds: Counter[str]
+    """How often each kind of event happened, and each mishap."""
+    seconds: float
+    """How much virtual time went by."""
+    digest: str
+    """Of the whole history: the same for the same seed."""
+
+
+class Failure(AssertionError):
+    """A promise was broken; says how to see it again."""
+
+    def __init__(self, seed: int, steps: int, at: int, why: object, last: list[Event]) -> None:
+        told = "\n".join(f"  {_line(event)}" for event in last)
+        again = f"python -m leasehold.testing.simulation --seed {seed} --steps {steps}"
+        super().__init__(f"{why}\nlast events:\n{told}\nseed {seed}, step {at}; again: {again}")
+
+
+def _line(event: Event) -> str:
+    about = {key: value for key, value in event.detail.items() if value not in (None, 0, False, [])}
+    return f"{event.at} {event.kind} {event.holder} {list(event.resources)} {event.lease or ''} {about}"

@@ -1,0 +1,223 @@
+"""What cannot be understood, and the help: clear, with the next command to run, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasehold.cli import main
+from leasehold.cli.examples import EXAMPLES
+from leasehold.cli.outcomes import MEANINGS
+from leasehold.cli.parsing import Line, parse
+from leasehold.cli.table import VERBS
+from tests.surfaces.shell import Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from leasehold.cli.parsing import Verb
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(tmp_path / "home") as shell:
+        yield shell
+
+
+def line(*words: str) -> Line:
+    found = parse(words, VERBS)
+    assert found is not None
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- the help
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=list(VERBS))
+def test_the_help_of_each_command_has_every_option_and_examples(shell: Shell, verb: Verb) -> None:
+    done = shell.call(*verb.name.split(), "--help")
+    assert done.code == 0
+    assert done.err == ""
+    assert "\nexamples:\n  leasehold " in done.out.replace('eval "$(', "").replace("source <(", "")
+    for option in verb.options:
+        assert option.flag in done.out
+    for word in verb.words:
+        assert word.name in done.out or word.number == "--"
+
+
+@pytest.mark.parametrize(
+    "example",
+    [part.strip() for text in EXAMPLES.values() for part in text.splitlines() if part.startswith("  ")],
+)
+def test_the_examples_can_be_understood(example: str) -> None:
+    command = example.partition("#")[0].strip()
+    if "$(" in command or "<(" in command:
+        command = command[command.index("(") + 1 :].rstrip(')"')
+    words = shlex.split(command.partition(" < ")[0].partition(" > ")[0])
+    assert words[0] == "leasehold"
+    assert parse(words[1:], VERBS) is not None
+
+
+def test_every_command_has_examples() -> None:
+    assert set(EXAMPLES) == set(VERBS)
+
+
+def test_the_first_help_names_all_commands_and_exit_codes(shell: Shell) -> None:
+    for words in ([], ["--help"], ["help"]):
+        done = shell.call(*words)
+        assert done.code == 0
+        for verb in VERBS:
+            assert verb.partition(" ")[0] in done.out
+        for code, meaning in MEANINGS.items():
+            assert f"{code} {meaning}" in done.out.replace("\n", " ")
+
+
+def test_help_can_be_asked_for_in_words(shell: Shell) -> None:
+    assert shell.call("help", "acquire").out == shell.call("acquire", "--help").out
+    assert shell.call("help", "session", "end").out == shell.call("session", "end", "-h").out
+    assert shell.call("--version").out.startswith("leasehold 0.")
+
+
+# ------------------------------------------------------------------------------------------ usage errors
+
+WRONG = [
+    ["aquire", "x"],
+    ["acquire"],
+    ["acquire", "x", "--nonsense"],
+    ["acquire", "x", "--ttl"],
+    ["acquire", "x", "--mode", "odd"],
+    ["acquire", "x", "--json=yes"],
+    ["acquire", "x", "--tt", "5m"],
+    ["list", "x"],
+    ["inspect"],
+    ["inspect", "x", "y"],
+    ["session"],
+    ["session", "begin"],
+    ["run", "x"],
+    ["run", "x", "--"],
+    ["run", "--", "true"],
+    ["run", "x", "true"],
+    ["completion"],
+]
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_a_wrong_command_line_is_explained(shell: Shell, words: list[str]) -> None:
+    done = shell.call(*words)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("usage: leasehold")
+    assert "--help" in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_a_wrong_command_line_is_explained_in_json(shell: Shell, words: list[str]) -> None:
+    place = words.index("--") if "--" in words else len(words)
+    done = shell.call(*words[:place], "--json", *words[place:])
+    assert done.code == 2
+    assert done.err == ""
+    assert done.said["error"]["code"] == "usage"
+    assert "--help" in done.said["error"]["message"]
+
+
+def test_a_misspelled_command_is_guessed(shell: Shell) -> None:
+    assert "did you mean acquire?" in shell.call("aquire").err
+    assert "did you mean force-release?" in shell.call("forcerelease").err
+    assert "there are acquire, renew" in shell.call("xyzzy").err
+
+
+VALUES = {
+    "--ttl": ["0", "-1", "nan", "abc", "1e12", "25h", "1us", ""],
+    "--wait": ["-1", "abc", "25h", "inf"],
+    "--slots": ["0", "-1", "x", "1.5", "99999"],
+    "--priority": ["x", "1.5", "9999"],
+    "--grace": ["61s", "x"],
+    "--context": ["{", "nan"],
+    "--url": ["", "nonsense", "ftp://x", "sqlite:"],
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [(option, value) for option, values in VALUES.items() for value in values]
+)
+def test_a_wrong_value_names_its_option_and_changes_nothing(shell: Shell, option: str, value: str) -> None:
+    done = shell.call("acquire", "x", f"{option}={value}")
+    assert done.code == 2, done
+    assert option[2:] in done.err
+    assert shell.call("acquire", "x", f"{option}={value}", "--json").said["ok"] is False
+    assert shell.call("list").out == "No live leases.\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["watch", "--interval", "1ms"],
+        ["watch", "--interval", "x"],
+        ["watch", "--count", "0"],
+        ["watch", "--count", "x"],
+        ["history", "--limit", "0"],
+        ["history", "--limit", "x"],
+        ["history", "--since", "x"],
+        ["history", "--lease", "x"],
+        ["run", "x", "--kill-after", "x", "--", "true"],
+        ["completion", "tcsh"],
+        ["force-release", "x"],
+        ["steal", "x"],
+        ["clear", "x"],
+        ["session", "heartbeat"],
+        ["session", "end"],
+        ["session", "end", "s1"],
+        ["session", "end", "--by", "ops"],
+        ["update", "x"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_value_of_another_command(shell: Shell, words: list[str]) -> None:
+    done = shell.call(*words)
+    assert done.code == 2
+    assert f"See leasehold {' '.join(words[: 2 if words[0] == 'session' else 1])} --help" in done.err
+    assert "Traceback" not in done.err
+
+
+# ---------------------------------------------------------------------------------------------- by hand
+
+
+def test_a_plain_line_is_read_like_argparse_would() -> None:
+    found = line("acquire", "a", "--ttl", "5m", "b", "--json", "--priority", "-5", "--name=x=y")
+    assert found.values["resources"] == ["a", "b"]
+    assert (found.values["ttl"], found.values["json"]) == ("5m", True)
+    assert (found.values["priority"], found.values["name"]) == ("-5", "x=y")
+    assert found.values["wait"] == "0"
+
+
+def test_what_follows_two_dashes_is_words_or_the_command() -> None:
+    assert line("acquire", "--", "-x", "--json").values["resources"] == ["-x", "--json"]
+    assert line("run", "x", "--", "sh", "-c", "--").values["command"] == ["sh", "-c", "--"]
+
+
+def test_an_option_may_be_repeated_where_that_means_something() -> None:
+    assert line("history", "--kind", "granted", "--kind", "expired").values["kind"] == ["granted", "expired"]
+    assert line("acquire", "x", "--ttl", "1m", "--ttl", "2m").values["ttl"] == "2m"
+
+
+def test_nonsense_never_makes_a_traceback(shell: Shell) -> None:
+    chance = random.Random(42)
+    flags = sorted({option.flag for verb in VERBS.values() for option in verb.options})
+    pool = [*VERBS, *flags, "x", "path:a", "-", "--", "", "-1", "30s", "{}", "=", "\ud800", "é", "--x=y", "-h"]
+    quiet = {"watch", "run"}  # one may go on for ever, the other runs what it is given
+    for _ in range(2_000 if os.environ.get("LEASEHOLD_PROVE") else 150):
+        words = [part for word in chance.choices(pool, k=chance.randint(1, 6)) for part in word.split(" ")]
+        if words[0] not in quiet:
+            done = shell.call(*words)
+            assert done.code in MEANINGS, (words, done)
+            assert "Traceback" not in done.err, (words, done)
+
+
+def test_main_answers_with_the_exit_code(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    assert "complete -F _leasehold leasehold" in capsys.readouterr().out
