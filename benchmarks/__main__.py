@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import core
+from benchmarks import core, startup
 from benchmarks.report import Figure, show
 
 
@@ -17,7 +17,11 @@ def _many(*, smoke: bool) -> list[Figure]:
     return core.many_leases(5_000, 0.5) if smoke else core.many_leases()
 
 
-BENCHMARKS = {"core": _core, "many": _many}
+def _startup(*, smoke: bool) -> list[Figure]:
+    return startup.one_shot(3 if smoke else 30)
+
+
+BENCHMARKS = {"core": _core, "many": _many, "startup": _startup}
 
 
 def main() -> int:

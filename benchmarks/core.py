@@ -104,7 +104,9 @@ def release_with_waiters(waiters: int = 1_000) -> Figure:
         store.rows.clear()
         outcome = holding.result()
         assert isinstance(outcome, Granted)
-        back = load.ordered("release", engine, lease=outcome.lease.id, token=holding.token, status="completed", error=None)
+        back = load.ordered(
+            "release", engine, lease=outcome.lease.id, token=holding.token, status="completed", error=None
+        )
         engine.submit(back.command)
         engine.turn()
         assert engine.waiting == waiters - 1

@@ -128,6 +128,12 @@ class End(Noun):
     reason: str
     at: int
     until: int
+    space: str = ""
+    resources: tuple[str, ...] = ()
+    holder: str = ""
+    session: str | None = None
+    told: bool = False
+    """Whether its old holder has learned it."""
 
 
 class Ref(Noun):

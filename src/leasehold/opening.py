@@ -13,9 +13,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.async_locks import AsyncLocks
+    from leasehold.async_locks import AsyncAnswers, AsyncLocks
     from leasehold.checks import Settings
     from leasehold.config import Choice
+    from leasehold.locks import Answers
     from leasehold.served import Served
     from leasehold.stores import Store
 
@@ -27,10 +28,11 @@ def connect(
     space: str | None = None,
     settings: Settings | None = None,
     accept_restore: bool = False,
+    api_key: str | None = None,
     threaded: bool = True,
     progress: Callable[[], None] | None = None,
 ) -> Locks:
-    """Open the locks that live at this URL, such as `sqlite:///var/lib/leasehold.db`.
+    """Open the locks that live at this URL: `sqlite:///var/lib/leasehold.db`, `http://locks.example:7420`.
 
     What is not given comes from the environment (`LEASEHOLD_URL`, ...), the configuration files, or the defaults:
     see docs/configuration.md.
@@ -41,13 +43,20 @@ def connect(
         space: the tenant that names live in.
         settings: what an installation may decide; see `checks.Settings`.
         accept_restore: go on with a database that was restored from a backup, with fences above all given out.
+        api_key: what a server knows us by: a key or a session's ID.SECRET; `LEASEHOLD_API_KEY` by default.
         threaded: False: the caller drives the engine itself; for one caller at a time, as in a command line.
         progress: called again and again while an unthreaded caller waits in a queue.
     """
     choice = _chosen(url)
-    engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
-    driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
-    answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
+    answers: Answers
+    if is_served(choice.url):
+        from leasehold.client.plain import http_answers  # noqa: PLC0415 (only for those who have a server)
+
+        answers = http_answers(choice.url, api_key)
+    else:
+        engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
+        driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
+        answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
     return Locks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
 
 
@@ -58,6 +67,7 @@ async def aconnect(
     space: str | None = None,
     settings: Settings | None = None,
     accept_restore: bool = False,
+    api_key: str | None = None,
 ) -> AsyncLocks:
     """Open the locks that live at this URL for coroutines; see `connect`."""
     import asyncio  # noqa: PLC0415 (not for those who do without)
@@ -66,9 +76,15 @@ async def aconnect(
     from leasehold.embedded import AsyncEngineAnswers  # noqa: PLC0415
 
     choice = _chosen(url)
-    engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
-    rules = choice.rules() if settings is None else settings
-    answers = AsyncEngineAnswers(engine, ThreadDriver(engine), rules, asyncio.get_running_loop())
+    answers: AsyncAnswers
+    if is_served(choice.url):
+        from leasehold.client.aio import async_http_answers  # noqa: PLC0415 (only for those who have a server)
+
+        answers = async_http_answers(choice.url, api_key)
+    else:
+        engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
+        rules = choice.rules() if settings is None else settings
+        answers = AsyncEngineAnswers(engine, ThreadDriver(engine), rules, asyncio.get_running_loop())
     return AsyncLocks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
 
 
@@ -86,6 +102,11 @@ async def open_served(
     return Served(store, rules, asyncio.get_running_loop(), space=choice.space)
 
 
+def is_served(url: str) -> bool:
+    """Whether a server answers there."""
+    return url.startswith(("http://", "https://"))
+
+
 def _chosen(url: str | Choice | None) -> Choice:
     return url if isinstance(url, config.Choice) else config.find(url)
 
@@ -98,7 +119,7 @@ def open_store(url: str, *, accept_restore: bool = False, why: str = "") -> Stor
     """The store behind a URL; `why` says where the URL comes from, in case that it is wrong."""
     scheme, colon, rest = url.partition(":")
     if not colon or scheme not in _STORES:
-        known = ", ".join(f"{name}:" for name in _STORES)
+        known = ", ".join(f"{name}:" for name in (*_STORES, "http", "https"))
         source = f" (from {why})" if why else ""
         raise InvalidInput(
             "url",

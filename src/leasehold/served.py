@@ -130,7 +130,7 @@ class Served:
 
     def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str) -> None:
         self._store = store
-        self._loop = loop
+        self._settings = settings
         self._engine = Engine(store, housekeeping=True)
         self._engine.observe = self._observe
         self._driver = MeasuredDriver(self._engine, loop)
@@ -151,6 +151,15 @@ class Served:
     def begin(self, verb: str, asked: dict[str, Any]) -> Asking | Refused:
         """Ask without waiting for the answer; the verbs of `locks` say what there is to ask."""
         return self._answers.begin(calls.Call(verb, asked))
+
+    def submit(self, verb: str, asked: dict[str, Any], done: Callable[[Pending], None]) -> Pending | Refused:
+        """Ask; `done` is called right after the commit, and must never raise."""
+        order = calls.order(calls.Call(verb, asked), self._settings, self._engine.key)
+        return order if isinstance(order, Refused) else self._engine.submit(order.command, order.secret, done)
+
+    def abandon(self, pending: Pending) -> None:
+        """Whoever asked is gone: what it was granted is given back."""
+        self._engine.abandon(pending)
 
     @property
     def waiting(self) -> int:

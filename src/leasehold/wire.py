@@ -139,7 +139,7 @@ def event(it: m.Event) -> Json:
         "session": it.session,
         "lease": it.lease,
         "fence": it.fence or None,
-        "detail": {_told_as(key): _told(key, value) for key, value in it.detail.items() if value is not None},
+        "detail": {_told_as(key): _told(key, value) for key, value in it.detail.items()},
     }
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SPACE = "default"
 SETTINGS = checks.Settings()
+LIFE = 3600 * model.SECOND
+"""Both engines live longer than any test takes."""
 MODES = {"X": "exclusive", "S": "shared", "N": "slots"}
 
 
@@ -28,7 +30,10 @@ class Duel:
     def __init__(self) -> None:
         self.world = World()
         self.oracle = Oracle(self.world.now)
-        self.oracle.hinted = self._picked_up
+        self.oracle.hinted = self._hints
+        self.engines = {name: keys.engine(name) for name in ("near", "far")}
+        for engine in self.engines.values():
+            self.world.do(c.Beat(engine, LIFE))
         self.ids: dict[Lease, str] = {}
         self.places: dict[Waiter, str] = {}
         self.asks: dict[Waiter, model.Ask] = {}
@@ -46,17 +51,25 @@ class Duel:
     def catch_up(self) -> None:
         """Everybody notices what is due."""
         self.agree = False
-        self.world.sweep()
+        self.world.sweep(self.engine)
         self.oracle.settle(self.world.now)
         self.compare()
 
+    @property
+    def engine(self) -> str:
+        """Key of the engine that asks."""
+        return self.engines[self.oracle.engine]
+
+    def switch(self) -> None:
+        """From now on the other engine asks."""
+        self.oracle.engine = "far" if self.oracle.engine == "near" else "near"
+
     def _both(self, command: c.Command, ask_oracle: Callable[[Outcome], Answer]) -> Answer:
         """The command to the rules as things are, to the oracle with everything that is due done before."""
-        if any(len(waiter.want.options) > 1 for waiter in self.oracle.queue()):
-            self._notice()  # what is left for a choice depends on what was free first
+        self._notice_choices()
         self.agree = False
-        outcome = self.world.do(command)
-        self.world.sweep()
+        outcome = self.world.do(command, self.engine)
+        self.world.sweep(self.engine)
         self.oracle.settle(self.world.now)
         answer = ask_oracle(outcome)
         self._compare_answer(outcome, answer)
@@ -73,10 +86,19 @@ class Duel:
             if wish.who.actor in served and not any(map(_is_wish, self.world.entries(key))):
                 self.oracle.wishes.remove(wish)
 
-    def _picked_up(self) -> list[Waiter]:
-        """Whom the rules have served since both were last compared, in order."""
+    def _notice_choices(self) -> None:
+        """What is left for a choice depends on what was free first."""
+        if any(len(waiter.want.options) > 1 for waiter in self.oracle.queue()):
+            self._notice()
+
+    def _granted(self) -> dict[str, str]:
+        """Whom the rules have served since both were last compared, in order, and with which lease."""
+        granted = (event for event in self.world.events if event.kind == "granted")
+        return {str(event.detail["waiter"]): event.lease or "" for event in granted if "waiter" in event.detail}
+
+    def _hints(self) -> list[Waiter]:
         known = {id_: waiter for waiter, id_ in self.places.items()}
-        return [known[id_] for id_, _ in self.world.picked_up if id_ in known]
+        return [known[id_] for id_ in self._granted() if id_ in known]
 
     # --------------------------------------------------------------------------------------------- the commands
 
@@ -111,7 +133,7 @@ class Duel:
             request_id=request,
             intent=intent,
         )
-        return token, checks.acquire(asking, SETTINGS, token, self.world.engine)
+        return token, checks.acquire(asking, SETTINGS, token, self.engine)
 
     def acquire(
         self,
@@ -124,13 +146,15 @@ class Duel:
         intent: bool = False,
         request: str | None = None,
     ) -> Answer:
-        if request is not None or any(waiter.priority < priority for waiter in self.oracle.queue()):
+        if request is not None or any(self._matters(waiter, who, want, priority) for waiter in self.oracle.queue()):
             self._notice()
         token, command = self._command(
             who, want, wait=wait, priority=priority, reentrant=reentrant, intent=intent, request=request
         )
         assert command.wait == wait
         assert command.ask.ttl == want.ttl
+
+        engines = {waiter: waiter.engine for waiter in self.asks}
 
         def ask_oracle(outcome: Outcome) -> Answer:
             answer = self.oracle.acquire(
@@ -144,11 +168,17 @@ class Duel:
                 request=request,
                 again=self._lease(outcome.lease.id) if isinstance(outcome, model.Granted) else None,
             )
-            if answer.waiter is not None:
-                self.asks.setdefault(answer.waiter, command.ask)
+            if answer.waiter is not None and engines.get(answer.waiter) != answer.waiter.engine:
+                self.asks[answer.waiter] = command.ask
             return answer
 
         return self._both(command, ask_oracle)
+
+    @staticmethod
+    def _matters(waiter: Waiter, who: Who, want: Want, priority: int) -> bool:
+        """Whether it matters to this request if the waiter was served before it, or right after."""
+        is_own = waiter.who.actor == who.actor
+        return is_own or waiter.priority < priority or waiter.want.slots != want.slots
 
     def _lease(self, id_: str) -> Lease | None:
         return next((lease for lease, known in self.ids.items() if known == id_), None)
@@ -206,17 +236,14 @@ class Duel:
         return self._both(c.Cancel(waiter=self.places[waiter]), lambda _: self.oracle.cancel_waiter(waiter))
 
     def check(self, waiter: Waiter) -> None:
-        """An engine asks how a wait stands."""
-        self._both(c.Check(self.places[waiter], self.asks[waiter]), lambda _: self._standing(waiter))
-
-    def _standing(self, waiter: Waiter) -> Answer:
-        if waiter in self.oracle.served:
-            return Answer("Granted", True, waiter.lease)
-        if waiter.state == "waiting":
-            return Answer("Queued", waiter=waiter)
-        if Told("timeout", waiter.who.holder, waiter.who.session) in self.oracle.told:
-            return Answer("TimedOut")
-        return Answer("Done")
+        """The engine that waits asks how the wait stands."""
+        before = self.oracle.engine
+        self.oracle.engine = waiter.engine
+        self._notice_choices()
+        was = waiter.state
+        command = c.Check(self.places[waiter], self.asks[waiter])
+        self._both(command, lambda _: self.oracle.check(waiter, is_news=was == "waiting"))
+        self.oracle.engine = before
 
     def start_session(self, who: Who, ttl: int) -> Answer:
         assert who.session is not None
@@ -313,10 +340,15 @@ class Duel:
         self.agree = True
 
     def _compare_served(self) -> None:
-        picked_up = dict(self.world.picked_up)
-        assert len(picked_up) == len(self.world.picked_up)
-        assert picked_up.keys() == {self.places[waiter] for waiter in self.oracle.served}
+        granted = self._granted()
+        assert granted.keys() == {self.places[waiter] for waiter in self.oracle.served}
         for waiter in self.oracle.served:
+            assert waiter.lease is not None
+            assert self.ids.setdefault(waiter.lease, granted[self.places[waiter]]) == granted[self.places[waiter]]
+        ours = [waiter for waiter in self.oracle.served if waiter.engine == self.oracle.engine]
+        picked_up = dict(self.world.picked_up)
+        assert picked_up.keys() == {self.places[waiter] for waiter in ours}
+        for waiter in ours:
             assert waiter.lease is not None
             self._same_lease(waiter.lease, picked_up[self.places[waiter]])
         self.world.picked_up.clear()
@@ -346,13 +378,19 @@ class Duel:
         return {hold.id: hold for record in records for hold in record.holds.values() if hold.ask is not None}
 
     def _compare_leases(self) -> None:
-        ours = {self.ids[lease]: _seen(lease) for lease in (*self.oracle.live(), *self.oracle.closed())}
+        ours = {
+            self.ids[lease]: (*_seen(lease), self._ticket(lease))
+            for lease in (*self.oracle.live(), *self.oracle.closed())
+        }
         theirs = {id_: _held(hold) for id_, hold in self.homes().items()}
         assert theirs == ours
         for hold in self.homes().values():
             self._is_whole(hold)
         claims = sum(len(hold.ask.options[0].claims) for hold in self.homes().values() if hold.ask)
         assert claims == sum(len(record.holds) for record in self.world.records.values())
+
+    def _ticket(self, lease: Lease) -> str | None:
+        return self.places[lease.ticket] if lease.state == "live" and lease.ticket is not None else None
 
     def _is_whole(self, home: Hold) -> None:
         """A lease tells the same on every node that it covers."""
@@ -429,6 +467,8 @@ class Duel:
         for lease in self.oracle.closed():
             self.world.do(c.Clear("ops", "over", SPACE, lease.resources[0], own_node(lease.resources[0])))
         kept = model.End | model.Request | model.Wish
+        for engine in self.engines.values():
+            self.world.do(c.Beat(engine, None))
         for key in self.world.records:
             assert all(isinstance(entry, kept) for entry in self.world.entries(key))
         self.world.advance(48 * 3600 * model.SECOND)
@@ -487,7 +527,8 @@ def _held(hold: Hold) -> tuple[object, ...]:
     assert hold.ask is not None
     state = "closed" if hold.closed else "live"
     resources, mode = hold.ask.options[0].resources, MODES[hold.ask.mode]
-    return (hold.actor, resources, mode, hold.ask.slots, hold.acquired_at, hold.expires_at, state)
+    grip = (hold.actor, resources, mode, hold.ask.slots, hold.acquired_at, hold.expires_at, state)
+    return (*grip, hold.ticket if state == "live" else None)
 
 
 def _grip(hold: Hold) -> tuple[tuple[str, ...], Want]:

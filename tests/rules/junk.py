@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Never
 
 from hypothesis import strategies as st
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 class Evil:
     """An object that explodes whatever is asked of it."""
 
-    def _explode(self, *_: object) -> Any:
+    def _explode(self, *_: object) -> Never:
         raise ZeroDivisionError("evil")
 
     __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = _explode
@@ -23,7 +23,7 @@ class EvilText(str):
 
     __slots__ = ()
 
-    def _explode(self, *_: object, **__: object) -> Any:
+    def _explode(self, *_: object, **__: object) -> Never:
         raise ZeroDivisionError("evil")
 
     __eq__ = __ne__ = __lt__ = __gt__ = _explode
@@ -36,7 +36,7 @@ class EvilNumber(int):
 
     __slots__ = ()
 
-    def _explode(self, *_: object) -> Any:
+    def _explode(self, *_: object) -> Never:
         raise ZeroDivisionError("evil")
 
     __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = _explode
@@ -46,7 +46,7 @@ class EvilNumber(int):
 class EvilMapping(dict[str, object]):
     """A mapping that explodes when it is looked at."""
 
-    def _explode(self, *_: object) -> Any:
+    def _explode(self, *_: object) -> Never:
         raise ZeroDivisionError("evil")
 
     __iter__ = __len__ = __getitem__ = items = keys = values = __repr__ = _explode

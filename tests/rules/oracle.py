@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WISH_LIFE = 60_000_000
+PICK_UP = 2_000_000
 NEVER = 2**53 - 1
 EITHER = "timeout or cancelled"
 """The end of a wait whose own time and whose session's were both over: whichever is noticed first."""
@@ -43,6 +44,8 @@ class Oracle:
 
     def __init__(self, now: int) -> None:
         self.now = now
+        self.engine = "near"
+        """Which engine asks: it knows at once what its own waiters get, the others have to come for it."""
         self.count = 0
         self.leases: list[Lease] = []
         self.waiters: list[Waiter] = []
@@ -99,11 +102,20 @@ class Oracle:
                 self._tell("timeout", waiter.who)
         for lease in self.live():
             if lease.expires_at <= now:
-                self._tell("expired", lease.who, lease)
-                self._unclean(lease, "expired", lease.expires_at)
+                self._lapse(lease)
         self._open_what_was_closed()
         self.wishes = [wish for wish in self.wishes if wish.deadline > now]
         self._serve()
+
+    def _lapse(self, lease: Lease) -> None:
+        if lease.ticket is not None:
+            # Nobody ever knew of it: nothing can have been left half done, and whoever asks again asks anew.
+            lease.state, lease.reason = "gone", "released"
+            self.requests = {key: each for key, each in self.requests.items() if each.became is not lease}
+            self._tell("cancelled", lease.who, lease)
+        else:
+            self._tell("expired", lease.who, lease)
+            self._unclean(lease, "expired", lease.expires_at)
 
     def _unclean(self, lease: Lease, reason: str, at: int) -> None:
         lease.reason = reason
@@ -147,6 +159,9 @@ class Oracle:
             return False
         waiter.state = "granted"
         waiter.lease = self._grant(waiter.who, waiter.want, option, waiter.tokens)
+        if waiter.engine != self.engine:
+            waiter.lease.ticket = waiter
+            waiter.lease.expires_at = min(waiter.lease.expires_at, self.now + PICK_UP)
         for request in self.requests.values():
             if request.became is waiter:
                 request.became = waiter.lease
@@ -197,7 +212,8 @@ class Oracle:
         again_answer = self._answer_again(known, want, token, wait) if known is not None else None
         if again_answer is not None:
             return again_answer
-        answer = self._acquire(Waiter(0, who, want, priority, self.now + wait, {token}), wait, reentrant, intent, again)
+        asked = Waiter(0, who, want, priority, self.now + wait, {token}, self.engine)
+        answer = self._acquire(asked, wait, reentrant, intent, again)
         if request is not None and (answer.lease or answer.waiter):
             came_again = answer.lease is not None and answer.detail is False
             self.requests[who.actor, request] = Request(want, answer.lease or answer.waiter, not came_again)
@@ -211,10 +227,16 @@ class Oracle:
             return Answer("Refused", "conflict")
         if isinstance(known.became, Lease) and known.became.state == "live":
             known.became.tokens.add(token)
+            if known.became.ticket is not None:
+                self._pick_up(known.became)
+                self._drop_wish(known.became.who)
             return Answer("Granted", False, known.became)
         if isinstance(known.became, Waiter) and known.became.state == "waiting":
+            if known.became.engine != self.engine:
+                known.became.tokens.clear()  # whoever waited elsewhere has to ask again
             known.became.tokens.add(token)
             known.became.deadline = self.now + wait
+            known.became.engine = self.engine
             self._tell("queued", known.became.who)
             return Answer("Queued", waiter=known.became)
         dropped = isinstance(known.became, Waiter) and known.became.state == "left"
@@ -246,9 +268,27 @@ class Oracle:
         lease.want = dataclasses.replace(lease.want, ttl=asked.want.ttl)
         lease.expires_at = self._expiry(lease.who, asked.want.ttl)
         lease.tokens |= asked.tokens
+        lease.ticket = None
         self._drop_wish(asked.who)
         self._tell("renewed", lease.who, lease)
         return Answer("Granted", False, lease)
+
+    def _pick_up(self, lease: Lease) -> None:
+        lease.ticket = None
+        lease.expires_at = self._expiry(lease.who, lease.want.ttl)
+        self._tell("renewed", lease.who, lease)
+
+    def check(self, waiter: Waiter, is_news: bool) -> Answer:
+        """How a wait stands, asked by the engine that waits. `is_news`: what became of it, it became just now."""
+        lease = waiter.lease
+        if lease is not None and lease.state == "live" and lease.ticket is waiter:
+            self._pick_up(lease)
+            return Answer("Granted", True, lease)
+        if is_news and waiter.state == "granted":
+            return Answer("Granted", True, waiter.lease)
+        if is_news and waiter.state == "timeout":
+            return Answer("TimedOut")
+        return Answer("Queued", waiter=waiter) if waiter.state == "waiting" else Answer("Done")
 
     def _other_slots(self, want: Want) -> bool:
         """Whether something of it is held with another number of slots."""
@@ -296,7 +336,7 @@ class Oracle:
 
     def renew(self, lease: Lease, token: str | None, secret_of: str | None, admin: bool, ttl: int | None) -> Answer:
         if lease.state != "live":
-            return Answer("Lost", lease.reason)
+            return self._lost(lease)
         if not self._entitled(lease, token, secret_of, admin):
             return Answer("Refused", "not_allowed")
         if ttl is not None:
@@ -304,6 +344,12 @@ class Oracle:
         lease.expires_at = self._expiry(lease.who, lease.want.ttl)
         self._tell("renewed", lease.who, lease)
         return Answer("Renewed", lease=lease)
+
+    def _lost(self, lease: Lease) -> Answer:
+        if lease.reason != "released" and not lease.told:
+            lease.told = True
+            self._tell("lost", lease.who, lease)
+        return Answer("Lost", lease.reason)
 
     def release(self, lease: Lease, token: str | None, secret_of: str | None, admin: bool) -> Answer:
         if lease.state != "live":
@@ -321,7 +367,7 @@ class Oracle:
 
     def update(self, lease: Lease, token: str | None, context: dict[str, int], merge: bool) -> Answer:
         if lease.state != "live":
-            return Answer("Lost", lease.reason)
+            return self._lost(lease)
         if not self._entitled(lease, token, None, False):
             return Answer("Refused", "not_allowed")
         before = json.loads(lease.context) if merge and lease.context else {}
@@ -374,7 +420,7 @@ class Oracle:
         session = self.sessions[name]
         session.expires_at = self.now + session.ttl
         for lease in self.live():
-            if lease.who.session == name:
+            if lease.who.session == name and lease.ticket is None:
                 lease.expires_at = self._expiry(lease.who, lease.want.ttl)
         self._tell("renewed", session.who)
         return Answer("SessionRenewed")

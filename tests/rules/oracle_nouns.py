@@ -46,6 +46,10 @@ class Lease:
     closed_until: int = 0
     reason: str = ""
     """Why it is over."""
+    ticket: Waiter | None = None
+    """Whose it will be once that waiter's engine has come for it."""
+    told: bool = False
+    """Whether its holder has learned that it was lost."""
 
 
 @dataclass(eq=False)
@@ -56,6 +60,7 @@ class Waiter:
     priority: int
     deadline: int
     tokens: set[str]
+    engine: str
     behind_all: bool = False
     """A wish: it stands behind everybody, and nobody behind it."""
     state: str = "waiting"

@@ -169,9 +169,7 @@ REFUSED: dict[tuple[str, str], tuple[object, ...]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("verb", "field", "junk"), [(*where, junk) for where, all_ in REFUSED.items() for junk in all_]
-)
+@pytest.mark.parametrize(("verb", "field", "junk"), [(*where, junk) for where, bad in REFUSED.items() for junk in bad])
 def test_this_is_refused_for_certain(verb: str, field: str, junk: object) -> None:
     scene, memory = in_memory()
     before = (dict(memory.records), list(memory.events), memory.fence)

@@ -42,6 +42,21 @@ def test_nothing_happens_to_a_lease_that_was_never_granted(kind: str) -> None:
     assert {each.kind for each in check(story.events[1:])} == {"life"}
 
 
+def test_nobody_is_told_of_a_loss_that_never_was() -> None:
+    story = Story()
+    ann = story.grant(0, "ann", "a")
+    story.then("lost", 50, ann, reason="expired")
+    assert story.kinds() == {"life"}
+
+
+def test_whoever_lost_a_lease_may_be_told() -> None:
+    story = Story()
+    ann = story.grant(0, "ann", "a")
+    story.then("expired", 100, ann, expired_at=100)
+    story.then("lost", 150, ann, reason="expired")
+    assert story.kinds() == set()
+
+
 def test_a_lease_is_granted_once() -> None:
     story = Story()
     story.grant(0, "ann", "a")

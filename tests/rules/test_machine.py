@@ -75,6 +75,12 @@ class Machine(RuleBasedStateMachine):
         queue = self.duel.oracle.queue()
         return queue[pick % len(queue)]
 
+    def _wait(self, pick: int) -> Waiter:
+        """Somebody who waits, or has something waiting for it."""
+        promised = [lease.ticket for lease in self.duel.oracle.live() if lease.ticket is not None]
+        some = [*self.duel.oracle.queue(), *promised]
+        return some[pick % len(some)]
+
     def _has_lease(self) -> bool:
         return bool(self.duel.oracle.leases)
 
@@ -148,6 +154,8 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=picks, what=st.sampled_from(("renew", "renew", "update", "merge")), ttl=st.one_of(st.none(), ttls))
     def renew_or_update(self, pick: int, what: str, ttl: int | None) -> None:
         lease = self._lease(pick)
+        if lease.ticket is not None:
+            return
         if what == "renew":
             self.duel.renew(lease, max(lease.tokens), ttl=ttl)
         else:
@@ -158,6 +166,8 @@ class Machine(RuleBasedStateMachine):
     def show_other_proof(self, pick: int, what: str, proof: str) -> None:
         """An admin and the lease's session may, others may not."""
         lease = self._lease(pick)
+        if lease.ticket is not None:
+            return
         token = "made up" if proof == "wrong" else None
         secret_of = {"session": lease.who.session, "other session": "s0"}.get(proof)
         if what == "renew":
@@ -183,7 +193,17 @@ class Machine(RuleBasedStateMachine):
         if give_up:
             self.duel.cancel_waiter(self._waiter(pick))
         else:
-            self.duel.check(self._waiter(pick))
+            self.duel.check(self._wait(pick))
+
+    @rule()
+    def switch_engine(self) -> None:
+        self.duel.switch()
+
+    @precondition(lambda self: any(lease.ticket for lease in self.duel.oracle.live()))
+    @rule(pick=picks)
+    def pick_up(self, pick: int) -> None:
+        promised = [lease.ticket for lease in self.duel.oracle.live() if lease.ticket is not None]
+        self.duel.check(promised[pick % len(promised)])
 
     # -------------------------------------------------------------------------------------------------- sessions
 

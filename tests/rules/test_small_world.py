@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROVE = os.environ.get("LEASEHOLD_PROVE") == "1"
-TTL = 10 * SECOND
+TTLS = {"alpha": 10 * SECOND, "beta": 12 * SECOND, "path:src": 10 * SECOND, "path:src/a": 12 * SECOND}
+"""Not everything expires at once."""
 WAIT = 15 * SECOND
 """Longer than a lease, shorter than two: some waits are served by an expiry, some end."""
 ANN, BOB = Who("ann"), Who("bob")
@@ -73,6 +74,16 @@ class Game:
     def cancel(self, who: Who) -> bool:
         return bool(self.duel.cancel(who, REQUEST))
 
+    def look(self, who: Who) -> bool:
+        """Its engine asks how its wait stands, and picks up what there is."""
+        if who in self.waiters:
+            self.duel.check(self.waiters[who])
+        return who in self.waiters
+
+    def switch(self) -> bool:
+        self.duel.switch()
+        return True
+
     def clear(self, resource: str) -> bool:
         return bool(self.duel.clear(resource))
 
@@ -103,7 +114,7 @@ class Game:
         names |= {id_: f"number {place}" for place, id_ in enumerate(sorted(ids, key=keys.number))}
         records = {names.get(key, key): self._seen(key, names) for key in self.duel.world.records}
         seen = ((key, *sorted(map(repr, entries))) for key, entries in sorted(records.items()))
-        return (*((names[id_], state) for id_, state in hands), *seen)
+        return (self.duel.engine, *((names[id_], state) for id_, state in hands), *seen)
 
     def _all(self) -> Iterator[model.Entry]:
         for key in self.duel.world.records:
@@ -111,17 +122,21 @@ class Game:
 
     def _hand(self, who: Who, first: Who) -> list[tuple[str, str]]:
         lease, waiter = self._lease(who), self.waiters.get(who)
-        hand = [] if lease is None else [(self.duel.ids[lease], f"{who is first} {lease.state} {lease.reason}")]
-        return hand if waiter is None else [*hand, (self.duel.places[waiter], f"{who is first} {waiter.state}")]
+        hand = []
+        if lease is not None:
+            hand.append((self.duel.ids[lease], f"{who is first} {lease.state} {lease.reason} {lease.told}"))
+        if waiter is not None:
+            hand.append((self.duel.places[waiter], f"{who is first} {waiter.state}"))
+        return hand
 
     def _seen(self, key: str, names: dict[str, str]) -> Iterator[tuple[object, ...]]:
         now = self.duel.world.now
         for entry in self.duel.world.entries(key):
             if isinstance(entry, model.Hold):
                 grip = (entry.mode, entry.slots, names[entry.actor], entry.after, entry.closed)
-                yield (names[entry.id], *grip, entry.expires_at - now, _asked(entry.ask))
+                yield (names[entry.id], *grip, entry.expires_at - now, _asked(entry.ask), names.get(entry.ticket or ""))
             elif isinstance(entry, model.Waiter):
-                place = (entry.mode, entry.slots, names[entry.actor], entry.order[0])
+                place = (entry.mode, entry.slots, names[entry.actor], entry.order[0], entry.engine)
                 yield (names[entry.id], *place, entry.deadline - now, _asked(entry.ask))
             elif isinstance(entry, model.Request):
                 became = None if entry.became is None else names.get(entry.became, "over")
@@ -171,7 +186,7 @@ def take(
     **how: object,
 ) -> Callable[[Game, Who], bool]:
     """An acquire that does not wait: one option, or a choice."""
-    want = Want(options, mode, slots, TTL, grace, quarantine)
+    want = Want(options, mode, slots, TTLS[options[0][0]], grace, quarantine)
     return lambda game, who: game.acquire(who, want, how)
 
 
@@ -217,6 +232,12 @@ ALPHABETS: dict[str, list[Letter]] = {
     "polling": [
         *both(take(A, intent=True), take(B, intent=True, reentrant=True), wait(A), wait(B)),
         *both(Game.release, Game.leave),
+        *CLOCK,
+    ],
+    "engines": [
+        *both(take(A), wait(A), wait(A + B), wait(B, A)),
+        *both(Game.release, Game.leave, Game.look),
+        Game.switch,
         *CLOCK,
     ],
     "accidents": [

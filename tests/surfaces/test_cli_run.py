@@ -119,9 +119,9 @@ def test_json_lines_end_in_the_answer_and_the_output_of_the_command_is_elsewhere
 
 
 def test_the_lease_is_renewed_meanwhile(shell: Shell) -> None:
-    process, _ = started(shell, f"{READY} until [ -e stop ]; do sleep 0.02; done", "--ttl", "300ms")
+    process, _ = started(shell, f"{READY} until [ -e stop ]; do sleep 0.02; done", "--ttl", "3s")
     with shell.locks() as locks:
-        until(lambda: len(locks.history(kinds=["renewed"])) >= 4)
+        until(lambda: len(locks.history(kinds=["renewed"])) >= 2)
     (shell.home / "stop").touch()
     assert ended(process).code == 0
 
@@ -181,7 +181,7 @@ def test_a_stopped_command_is_woken_to_hear_of_its_end(shell: Shell) -> None:
 
 
 def test_a_lease_taken_by_force_ends_the_command(shell: Shell) -> None:
-    process, pid = started(shell, FOR_EVER, "--ttl", "600ms")
+    process, pid = started(shell, FOR_EVER, "--ttl", "3s")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     done = ended(process)
     assert done.code == 7
@@ -190,7 +190,7 @@ def test_a_lease_taken_by_force_ends_the_command(shell: Shell) -> None:
 
 
 def test_a_command_that_will_not_end_is_killed(shell: Shell) -> None:
-    process, pid = started(shell, STUBBORN, "--ttl", "600ms", "--kill-after", "50ms")
+    process, pid = started(shell, STUBBORN, "--ttl", "3s", "--kill-after", "50ms")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     assert ended(process).code == 7
     assert not is_there(pid)
@@ -200,7 +200,7 @@ def test_the_command_may_tidy_up_unless_it_is_killed_at_once(shell: Shell) -> No
     tidy = f"trap 'touch tidied; exit 0' TERM; {FOR_EVER}"
     for how, is_tidied in (("term", True), ("kill", False)):
         (shell.home / "tidied").unlink(missing_ok=True)
-        process, _ = started(shell, tidy, "--ttl", "600ms", "--on-lost", how)
+        process, _ = started(shell, tidy, "--ttl", "3s", "--on-lost", how)
         shell.run("force-release", "x", "--reason", "stop it", holder="ops")
         assert ended(process).code == 7
         assert (shell.home / "tidied").exists() is is_tidied
@@ -208,7 +208,7 @@ def test_the_command_may_tidy_up_unless_it_is_killed_at_once(shell: Shell) -> No
 
 def test_with_warn_the_command_goes_on_and_its_exit_code_counts(shell: Shell) -> None:
     script = f"{READY} until [ -e stop ]; do sleep 0.02; done; exit 5"
-    process, pid = started(shell, script, "--ttl", "300ms", "--on-lost", "warn")
+    process, pid = started(shell, script, "--ttl", "3s", "--on-lost", "warn")
     shell.run("steal", "x", "--reason", "mine now", holder="ops")
     assert process.stderr is not None
     assert "the lease is lost" in process.stderr.readline()
@@ -219,7 +219,7 @@ def test_with_warn_the_command_goes_on_and_its_exit_code_counts(shell: Shell) ->
 
 
 def test_lost_is_told_in_json(shell: Shell) -> None:
-    process, _ = started(shell, FOR_EVER, "--ttl", "600ms", "--json")
+    process, _ = started(shell, FOR_EVER, "--ttl", "3s", "--json")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     lines = ended(process).lines
     assert [line.get("event") for line in lines] == ["acquired", "lost", None]
@@ -228,14 +228,14 @@ def test_lost_is_told_in_json(shell: Shell) -> None:
 
 
 def test_a_lease_in_a_session_lives_no_longer_than_the_session(shell: Shell) -> None:
-    shell.run("session", "start", "--ttl", "1s", "--session-file", "s")
+    shell.run("session", "start", "--ttl", "4s", "--session-file", "s")
     process, pid = started(shell, FOR_EVER, "--ttl", "10m", "--session-file", "s")
     assert ended(process).code == 7
     assert not is_there(pid)
 
 
 def test_a_watchdog_that_was_killed_is_replaced(shell: Shell) -> None:
-    process, pid = started(shell, FOR_EVER, "--ttl", "1s")
+    process, pid = started(shell, FOR_EVER, "--ttl", "30s")
     for _ in range(2):
         before = children(process.pid)
         (watchdog,) = before - {pid}

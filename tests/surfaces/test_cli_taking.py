@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surfaces.shell import Shell
+from tests.surfaces.shell import Shell, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +117,7 @@ def test_renew_gives_a_full_ttl_again(shell: Shell) -> None:
 
 def test_what_expired_is_lost_and_is_not_found_afterwards(shell: Shell) -> None:
     shell.run("acquire", "issue:42", "--ttl", "10ms")
+    until(lambda: not shell.holders("issue:42"))
     done = shell.run("renew", "issue:42")
     assert done.code == 7
     assert "Lost: the lease is gone (expired)" in done.err
@@ -135,6 +136,7 @@ def test_what_was_taken_by_force_is_lost_and_says_by_whom(shell: Shell) -> None:
 
 def test_a_release_after_the_end_is_no_failure_and_spares_the_successor(shell: Shell) -> None:
     shell.run("acquire", "issue:42", "--ttl", "10ms")
+    until(lambda: not shell.holders("issue:42"))
     shell.run("acquire", "issue:42", holder="bob")
     done = shell.run("release", "issue:42")
     assert done.code == 0

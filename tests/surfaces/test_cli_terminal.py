@@ -123,7 +123,7 @@ def test_watch_shows_who_waits(shell: Shell) -> None:
     until(lambda: shell.waiting("x") == ["bob"])
     for words in (["watch", "--count", "1"], ["watch", "x", "--count", "1"]):
         seen = shell.call(*words)
-        assert "1 leases, 1 waiting" in seen.out
+        assert "1 lease, 1 waiting" in seen.out
         assert "waiting 1. bob for x" in seen.out
     assert shell.call("watch", "x", "--count", "1", "--json").said["data"]["waiting"][0]["holder"] == "bob"
     process.kill()

@@ -22,20 +22,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-def take(server: Running, name: str, **more: object) -> Any:
-    reply = server.post("acquire", {"resources": name, "holder": "ann", **more})
+def take(server: Running, resource: str, **more: object) -> Any:  # noqa: ANN401 (JSON)
+    reply = server.post("acquire", {"resources": resource, "holder": "ann", **more})
     assert reply.status == 200, reply
     return reply.json
 
 
-def fits(reply: Reply, kind: type, status: int = 200) -> Any:
+def fits(reply: Reply, kind: type, status: int = 200) -> Any:  # noqa: ANN401 (JSON)
     assert reply.status == status, reply
     assert reply.headers["content-type"] == "application/json"
     msgspec.convert(reply.json, kind, strict=True)
     return reply.json
 
 
-def refused(reply: Reply, status: int, code: str) -> Any:
+def refused(reply: Reply, status: int, code: str) -> Any:  # noqa: ANN401 (JSON)
     assert (reply.status, reply.code) == (status, code), reply
     msgspec.convert(reply.json, answers.Problem, strict=True)
     return reply.json
@@ -166,9 +166,16 @@ def test_a_wrong_field_is_named(server: Running, path: str, body: object, field:
     assert refused(server.post(path, body), 400, "invalid")["field"] == field
 
 
-@pytest.mark.parametrize("query", ["inspect", "inspect?resource=", "history?limit=x", "history?limit=0", "leases?a=b"])
+@pytest.mark.parametrize(
+    "query", ["inspect", "inspect?resource=", "history?limit=x", "history?limit=0", "history?since=null", "leases?a=b"]
+)
 def test_a_wrong_question_is_refused(server: Running, query: str) -> None:
     refused(server.get(query), 400, "invalid")
+
+
+def test_a_name_may_be_null(server: Running) -> None:
+    take(server, "something", holder="null")
+    assert len(server.get("leases?holder=null").json["leases"]) == 1
 
 
 def test_unknown_routes_and_methods(server: Running) -> None:
@@ -208,12 +215,12 @@ def test_openapi_describes_what_there_is(server: Running) -> None:
     _resolve_all(told, told)
 
 
-def _resolve_all(node: Any, root: Any) -> None:
+def _resolve_all(node: object, root: dict[str, Any]) -> None:
     """Every reference leads somewhere."""
     if isinstance(node, dict):
         if "$ref" in node:
-            found = root
-            for step in node["$ref"].removeprefix("#/").split("/"):
+            found: Any = root
+            for step in str(node["$ref"]).removeprefix("#/").split("/"):
                 found = found[step]
         for each in node.values():
             _resolve_all(each, root)

@@ -19,6 +19,8 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signa
 LOOK_EVERY = 0.5
 """The longest sleep: timers stand still while a machine sleeps, and then the lease may be gone when it wakes."""
 SWEEP_EVERY = 0.02
+KILLED_AFTER = 5.0
+"""So long we wait for what was killed to be gone; only what hangs in the kernel takes longer, and it does nothing."""
 TOO_LATE = "it could not be renewed in time"
 
 
@@ -122,7 +124,7 @@ class Attendance:
             for number in self._bell.wait(min(LOOK_EVERY, self._next() - now())):
                 if number != signal.SIGCHLD:
                     end(self._group, number)
-        if now() >= self._tenure.times.term_at:
+        if returncode in (-signal.SIGTERM, -signal.SIGKILL) and now() >= self._tenure.times.term_at:
             self._tenure.lose(TOO_LATE)  # it was the watchdog who ended it
         return returncode
 
@@ -180,5 +182,6 @@ class Attendance:
         while is_alive(self._group) and now() < last:
             self._bell.wait(SWEEP_EVERY)
         end(self._group, signal.SIGKILL)
-        while is_alive(self._group) and now() < tenure.times.gone_at:
+        last = min(tenure.times.gone_at, now() + KILLED_AFTER)
+        while is_alive(self._group) and now() < last:
             self._bell.wait(SWEEP_EVERY)

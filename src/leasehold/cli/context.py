@@ -225,6 +225,8 @@ def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
         return _broke(context, error.code, str(error), outcomes.exit_code_of_error(error))
     except KeyboardInterrupt as error:
         code: int = getattr(error, "exit_code", outcomes.INTERRUPTED)
+        if "leasehold.cli.interrupts" in sys.modules:
+            sys.modules["leasehold.cli.interrupts"].disarm()
         return _broke(context, "interrupted", "it was interrupted before it was done", code)
     except Exception as error:  # noqa: BLE001 (the last resort: a bug is told, with its traceback)
         from traceback import format_exc  # noqa: PLC0415

@@ -25,6 +25,11 @@ class Terminated(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
+def disarm() -> None:
+    """We have come to the end: nothing has to be hurried up any more."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 class Interrupts:
     """While this is in force, a signal that would end us is noted; `check` obeys it."""
 

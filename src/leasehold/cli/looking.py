@@ -104,7 +104,7 @@ def _since(context: Context) -> int | None:
 def _event_table(events: tuple[Event, ...]) -> str:
     rows: list[tuple[str, ...]] = [
         (
-            (wire.rfc3339(event.at) or "").replace("T", " ").replace("Z", ""),
+            (wire.rfc3339(event.at) or "")[:23].replace("T", " "),
             event.kind,
             " ".join(event.resources),
             event.holder,

@@ -248,7 +248,8 @@ def schema(verb: str) -> Schema:
     error = {"oneOf": [one(name) for name in (*NOES.get(verb, ()), "failure")]}
     choices = envelope(DATA[verb], error)
     if verb in ("renew", "release"):
-        choices += _of_several(DATA[verb], error)
+        alone = {**error, "not": {"required": ["results"]}}
+        choices = [*envelope(DATA[verb], alone), *_of_several(DATA[verb], error)]
     if verb == "run":
         choices += [_event(name) for name in EVENTS]
     body = {"oneOf": choices}

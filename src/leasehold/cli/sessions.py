@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold import wire
 from leasehold.cli.output import clock, moment
-from leasehold.cli.tables import table, width_of_terminal
+from leasehold.cli.tables import counted, table, width_of_terminal
 from leasehold.cli.taking import write_secret
 from leasehold.errors import InvalidInput
 from leasehold.model import Refused, SessionEnded, SessionRenewed, SessionStarted
@@ -46,7 +46,8 @@ def heartbeat(context: Context) -> int:
     text = ""
     if isinstance(outcome, SessionRenewed):
         until = clock(outcome.session.expires_at, outcome.session.expires_at - outcome.session.ttl)
-        text = f"Session {shown(outcome.session.session)} lives until {until}, with {len(outcome.leases)} leases"
+        leases = counted(len(outcome.leases), "lease")
+        text = f"Session {shown(outcome.session.session)} lives until {until}, with {leases}"
     return context.end(outcome, text)
 
 

@@ -36,6 +36,11 @@ def cut(text: str, width: int | None) -> str:
     return text[:end] + "…"
 
 
+def counted(number: int, thing: str) -> str:
+    """`1 lease`, `2 leases`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def padded(text: str, width: int) -> str:
     """The text with blanks up to this width."""
     return text + " " * (width - columns(text))

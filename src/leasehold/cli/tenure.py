@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-LEAST_MARGIN, MOST_MARGIN = 0.02, 1.0
+LEAST_MARGIN, MOST_MARGIN = 0.05, 2.0
+"""So long before the lease can expire all must be over: whoever ends the command may have to wait for a processor."""
 MOST_RETRY = 1.0
 
 
@@ -36,8 +37,8 @@ class Times(NamedTuple):
 
 def times(asked_at: float, life: float, kill_after: float) -> Times:
     """Renew after a third of the life; end the command so early that even its last moment lies within the lease."""
-    kill_at = asked_at + life - max(LEAST_MARGIN, min(MOST_MARGIN, life / 20))
-    return Times(asked_at + life / 3, kill_at - min(kill_after, life / 3), kill_at, asked_at + life)
+    kill_at = asked_at + life - max(LEAST_MARGIN, min(MOST_MARGIN, life / 10))
+    return Times(asked_at + life / 3, kill_at - min(kill_after, life / 4), kill_at, asked_at + life)
 
 
 class Tenure:

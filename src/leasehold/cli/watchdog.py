@@ -123,11 +123,23 @@ def end(group: int, how: signal.Signals) -> bool:
 
 
 def is_alive(group: int) -> bool:
-    """Whether anything of this group is left."""
+    """Whether anything of this group is left that could still do something: the dead who wait for a burial cannot."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        return any(_is_living_member(int(name), group) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+    except OSError:
+        return True  # outside of Linux nobody tells
+
+
+def _is_living_member(pid: int, group: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            state, _, its_group = file.read().rpartition(b")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False  # it has ended meanwhile
+    return int(its_group) == group and state not in b"ZX"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from leasehold import durations, wire
 from leasehold.cli import settle_down
 from leasehold.cli.looking import lease_table
-from leasehold.cli.tables import cut
+from leasehold.cli.tables import counted, cut
 from leasehold.errors import InvalidInput
 from leasehold.model import SECOND, Inspection, Refused
 from leasehold.names import shown
@@ -97,7 +97,7 @@ def _show(context: Context, seen: Look) -> None:
         return
     is_live = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     size = shutil.get_terminal_size() if is_live else None
-    head = time.strftime("%H:%M:%S  ") + f"{len(seen.leases)} leases, {len(seen.waiting)} waiting"
+    head = time.strftime("%H:%M:%S  ") + f"{counted(len(seen.leases), 'lease')}, {len(seen.waiting)} waiting"
     lines = [head, *_lines(seen)]
     if size is not None:
         lines = [cut(line, size.columns) for line in _within(lines, size.lines)]

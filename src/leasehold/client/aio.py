@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client.deciding import Again, Errand
-from leasehold.client.messages import END, HEAD_MOST, Base, Head, body_of, parse_head, render
+from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
 from leasehold.errors import Closed, Unreachable
 
 if TYPE_CHECKING:
@@ -151,3 +151,8 @@ class AsyncHttpAnswers:
         for connection in self._idle:
             connection.hang_up()
         self._idle.clear()
+
+
+def async_http_answers(url: str, api_key: str | None) -> AsyncHttpAnswers:
+    """A client of the servers at this URL."""
+    return AsyncHttpAnswers(bases(url), token(api_key))

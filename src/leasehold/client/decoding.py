@@ -103,6 +103,11 @@ def _session(it: Json) -> m.Session:
     )
 
 
+def _key(it: Json) -> m.Key:
+    prefixes = tuple(it["prefixes"])
+    return m.Key(it["id"], it["role"], it["space"], it["name"], prefixes, "", when(it["created_at"]))
+
+
 _DURATIONS = {"ttl_seconds": "ttl", "waited_seconds": "waited", "grace_seconds": "grace"}
 _TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
 
@@ -158,6 +163,9 @@ _ANSWERS: dict[str, Callable[[Json], Any]] = {
     "end_session": lambda it: m.SessionEnded(it["session"], it["ended"], tuple(it["released"])),
     "clear": lambda it: m.Cleared(tuple(it["resources"]), it["cleared"]),
     "gc": lambda it: m.Collected(it["swept"], it["forgotten"]),
+    "create_key": lambda it: m.KeyCreated(_key(it["key"]), it["credential"]),
+    "revoke_key": lambda it: m.KeyRevoked(it["key"], it["revoked"]),
+    "keys": lambda it: tuple(map(_key, it["keys"])),
     "inspect": _inspection,
     "list": lambda it: tuple(map(lease, it["leases"])),
     "sessions": lambda it: tuple(map(_session, it["sessions"])),
@@ -184,7 +192,7 @@ def refusal(problem: Json) -> Any:  # noqa: ANN401 (one of the refusals)
         return m.Lost(problem.get("lease", ""), problem.get("reason", ""))
     if code in _BREAKAGES:
         raise BY_CODE[code](problem.get("detail", code))
-    field = problem.get("field") or ""
+    field = (problem.get("field") or "").removesuffix("_seconds")
     told: str = problem.get("detail") or problem.get("title") or code
     return m.Refused(code, field, told.removeprefix(f"{field}: ") if field else told)
 

@@ -1,4 +1,4 @@
-"""From a call of a verb to a request of the server. It checks only what it has to translate; the server checks all."""
+"""From a call of a verb to a request of the server. A call that no server would take is not sent."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from leasehold import durations
+from leasehold import calls, checks, durations
 from leasehold.errors import InvalidInput
-from leasehold.model import SECOND
+from leasehold.model import SECOND, Refused
+from leasehold.reading import history_query
 
 if TYPE_CHECKING:
     from leasehold.calls import Call
@@ -26,14 +27,18 @@ _POSTS = {
     "steal": "/v1/steal",
     "clear": "/v1/clear",
     "gc": "/v1/gc",
+    "create_key": "/v1/keys",
+    "revoke_key": "/v1/keys/revoke",
 }
 _GETS = {
     "inspect": "/v1/inspect",
     "list": "/v1/leases",
     "sessions": "/v1/sessions",
     "history": "/v1/history",
+    "keys": "/v1/keys",
 }
 _DURATIONS = ("ttl", "wait", "grace")
+_ANYTHING = checks.Settings(ttl_most=durations.LONGEST)
 _SERVER_KNOWS = ("admin",)
 """Who is an admin is decided by the key, not by the caller."""
 
@@ -48,6 +53,7 @@ class Request(NamedTuple):
 
 def request(call: Call) -> Request:
     """The request behind a call; an acquire always has a request_id, so that it can be sent again safely."""
+    _check(call)
     if call.verb in _GETS:
         given = {_query_name(key): value for key, value in call.arguments.items() if value not in (None, ())}
         return Request("GET", f"{_GETS[call.verb]}?{urlencode(given, doseq=True)}", None)
@@ -57,16 +63,39 @@ def request(call: Call) -> Request:
     return Request("POST", _POSTS[call.verb], body)
 
 
+def _check(call: Call) -> None:
+    """What every engine refuses is refused here already, in the same words; what is allowed there the server says."""
+    if call.verb in _GETS:
+        _check_look(call.verb, dict(call.arguments))
+        return
+    if call.verb == "gc":
+        return
+    order = calls.order(call, _ANYTHING, "")
+    if isinstance(order, Refused):
+        raise InvalidInput(order.field, order.message)
+
+
+def _check_look(verb: str, given: dict[str, Any]) -> None:
+    if verb == "history":
+        history_query(given)
+        return
+    if given.get("space") is not None:
+        checks.space(given["space"])
+    if given.get("resource") is not None or verb == "inspect":
+        checks.resource(given["resource"])
+    if given.get("holder") is not None:
+        checks.text(given["holder"], "holder", 256)
+
+
 def _query_name(key: str) -> str:
     return "kind" if key == "kinds" else key
 
 
 def _translated(key: str, value: object) -> tuple[str, object]:
+    if key == "error":
+        return key, checks.error_text(value)
     if key not in _DURATIONS:
         return key, value
     if value is None:
         return f"{key}_seconds", None
-    try:
-        return f"{key}_seconds", durations.parse(value) / SECOND
-    except durations.BadDuration as error:
-        raise InvalidInput(key, str(error)) from None
+    return f"{key}_seconds", durations.parse(value) / SECOND

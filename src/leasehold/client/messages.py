@@ -7,6 +7,7 @@ A general client costs several times as much per request as all the rest (httpx 
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -33,6 +34,14 @@ class Base(NamedTuple):
         """For messages and the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def token(api_key: str | None) -> str | None:
+    """What the server knows us by."""
+    given = api_key or os.environ.get("LEASEHOLD_API_KEY") or None
+    if given is not None and not (given.isascii() and given.isprintable() and " " not in given):
+        raise InvalidInput("api_key", "must be a key as `leasehold keys create` gave it, or a session's ID.SECRET")
+    return given
 
 
 def bases(url: str) -> tuple[Base, ...]:

@@ -1,14 +1,15 @@
-"""Answers from a server, for plain code: one connection a thread, kept alive, with fail-over between servers."""
+"""Answers from a server, for plain code: connections that are kept alive, with fail-over between servers."""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client.deciding import Again, Errand
-from leasehold.client.messages import END, HEAD_MOST, Base, Head, body_of, parse_head, render
+from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
 from leasehold.errors import Closed, Unreachable
 
 if TYPE_CHECKING:
@@ -16,6 +17,48 @@ if TYPE_CHECKING:
     from leasehold.client.encoding import Request
 
 CONNECT_WITHIN = 5.0
+CLOSED = "these locks are closed; connect again"
+
+
+class Connection:
+    """One connection to one server: one request at a time."""
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self.keeps = True
+        """Whether it can be used again."""
+        self._socket = _connect(base)
+
+    def exchange(self, data: bytes, time_out: float) -> tuple[Head, bytes]:
+        """Send a request and read its answer."""
+        self._socket.settimeout(time_out)
+        self._socket.sendall(data)
+        received = b""
+        while (end := received.find(END)) < 0:
+            received += self._receive()
+            if len(received) > HEAD_MOST:
+                raise Unreachable("what answers there is not a Leasehold server: its answer does not begin")
+        head = parse_head(received[:end])
+        body = received[end + len(END) :]
+        while len(body) < head.length:
+            body += self._receive()
+        self.keeps = head.keeps
+        return head, body
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(65_536)
+        if not data:
+            raise ConnectionResetError("the server closed the connection")
+        return data
+
+    def interrupt(self) -> None:
+        """From another thread: whoever reads from it stops now."""
+        with suppress(OSError):  # it has just been closed by the other side
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def hang_up(self) -> None:
+        """Close it."""
+        self._socket.close()
 
 
 class HttpAnswers:
@@ -24,15 +67,15 @@ class HttpAnswers:
     def __init__(self, bases: tuple[Base, ...], token: str | None) -> None:
         self._bases = bases
         self._token = token
-        self._mine = threading.local()
+        self._changing = threading.Lock()
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
         self._closed = False
         self._first = 0
         """The server that answered last: the next call begins there."""
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
-        if self._closed:
-            raise Closed("these locks are closed; connect again")
         errand = Errand(call, time.monotonic())
         refused = errand.refused()
         if refused is not None:
@@ -43,13 +86,9 @@ class HttpAnswers:
             try:
                 head, data = self._exchange(todo.request, errand.time_out())
             except (OSError, Unreachable) as error:
-                self._hang_up()
                 self._first += 1
                 todo = errand.failed(error, time.monotonic())
                 continue
-            except BaseException:  # an interrupt: the server sees the connection close, and we leave the queue
-                self._hang_up()
-                raise
             outcome = errand.answered(head.status, body_of(data), head.retry_after, time.monotonic())
             if not isinstance(outcome, Again):
                 return outcome
@@ -57,46 +96,53 @@ class HttpAnswers:
 
     def _exchange(self, request: Request, time_out: float) -> tuple[Head, bytes]:
         base = self._bases[self._first % len(self._bases)]
-        connection = self._connection(base)
-        connection.settimeout(time_out)
-        connection.sendall(render(request, base, self._token))
-        received = b""
-        while (end := received.find(END)) < 0:
-            received += self._receive(connection)
-            if len(received) > HEAD_MOST:
-                raise Unreachable("what answers there is not a Leasehold server: its answer does not begin")
-        head = parse_head(received[:end])
-        data = received[end + len(END) :]
-        while len(data) < head.length:
-            data += self._receive(connection)
-        if not head.keeps:
-            self._hang_up()
-        return head, data
+        connection = self._take(base)
+        try:
+            answer = connection.exchange(render(request, base, self._token), time_out)
+        except BaseException:  # also an interrupt: the server sees the connection close, and we leave the queue
+            self._give_back(connection, keep=False)
+            if self._closed:
+                raise Closed(CLOSED) from None
+            raise
+        self._give_back(connection, keep=connection.keeps)
+        return answer
 
-    @staticmethod
-    def _receive(connection: socket.socket) -> bytes:
-        data = connection.recv(65_536)
-        if not data:
-            raise ConnectionResetError("the server closed the connection")
-        return data
+    def _take(self, base: Base) -> Connection:
+        with self._changing:
+            if self._closed:
+                raise Closed(CLOSED)
+            found = next((each for each in reversed(self._idle) if each.base == base), None)
+            if found is not None:
+                self._idle.remove(found)
+                self._busy.add(found)
+                return found
+        made = Connection(base)
+        with self._changing:
+            self._busy.add(made)
+        return made
 
-    def _connection(self, base: Base) -> socket.socket:
-        if getattr(self._mine, "base", None) != base:
-            self._hang_up()
-            self._mine.socket = _connect(base)
-            self._mine.base = base
-        connection: socket.socket = self._mine.socket
-        return connection
-
-    def _hang_up(self) -> None:
-        if getattr(self._mine, "base", None) is not None:
-            self._mine.socket.close()
-            self._mine.base = None
+    def _give_back(self, connection: Connection, *, keep: bool) -> None:
+        with self._changing:
+            self._busy.discard(connection)
+            if keep and not self._closed:
+                self._idle.append(connection)
+                return
+        connection.hang_up()
 
     def close(self) -> None:
-        """Hang up (this thread's connection; those of other threads close with them)."""
-        self._closed = True
-        self._hang_up()
+        """Hang up; whoever still waits is told so, and leaves the queue."""
+        with self._changing:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            for connection in self._busy:
+                connection.interrupt()
+        for connection in idle:
+            connection.hang_up()
+
+
+def http_answers(url: str, api_key: str | None) -> HttpAnswers:
+    """A client of the servers at this URL."""
+    return HttpAnswers(bases(url), token(api_key))
 
 
 def _connect(base: Base) -> socket.socket:

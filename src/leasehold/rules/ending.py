@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from leasehold.model import Ask, Hold
     from leasehold.rules.draft import Draft
 
+REQUEST = "request"
+"""Id of the one entry in the record of a request."""
 END_MEMORY = 24 * 3600 * SECOND
 """How long the reason of an unclean end is kept for the old holder to learn."""
 ENDS_KEPT = 32
@@ -55,6 +57,8 @@ def _expire(draft: Draft, home: Hold, ask: Ask) -> None:
     if home.ticket is not None:
         # Promised to a waiter whose engine never came for it: nobody ever worked under this lease.
         finish(draft, home, ask)
+        if ask.request is not None:
+            draft.drop(ask.request, REQUEST)  # nor was anybody told: whoever asks again with this request_id asks anew
         draft.tell("cancelled", ask, home, reason="the waiter did not pick it up")
         return
     draft.tell("expired", ask, home, expired_at=home.expires_at, **told_at_end(home, ask))
@@ -68,7 +72,10 @@ def end_uncleanly(draft: Draft, home: Hold, ask: Ask, reason: str, at: int) -> N
         _close(draft, home, ask, opens_at)
     else:
         finish(draft, home, ask)
-    _remember(draft, keys.home(home.id), End(f"end-{home.id}", reason, at, draft.now + END_MEMORY))
+    until = draft.now + END_MEMORY
+    resources = ask.options[0].resources
+    end = End(f"end-{home.id}", reason, at, until, ask.space, resources, ask.holder, ask.session)
+    _remember(draft, keys.home(home.id), end)
 
 
 def _close(draft: Draft, home: Hold, ask: Ask, opens_at: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leasehold import keys
 from leasehold.model import FOREVER, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
 from leasehold.rules.conflicts import in_the_way, is_alive, nodes_of
-from leasehold.rules.ending import lapse
+from leasehold.rules.ending import REQUEST, lapse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ PICK_UP = 2 * SECOND
 """How long a lease that another engine granted waits for its waiter's engine to come for it."""
 SESSION = "session"
 WISH = "wish"
-REQUEST = "request"
 """Ids of the entries of which a record has at most one."""
 REQUEST_MEMORY = 600 * SECOND
 """How long a request_id is remembered beyond the TTL of what it asked for."""

@@ -53,7 +53,7 @@ class App:
         self.waits.close()
         self.streams.close()
 
-    def tell(self, error: Exception) -> Response:
+    def tell(self, error: BaseException) -> Response:
         """Whatever ended a request, as problem+json."""
         problem = problem_of(error)
         self.metrics.refused(problem.code)
@@ -148,7 +148,7 @@ async def _described(_app: App) -> Response:
 OPEN_LOOKS = {"/healthz": _healthy, "/readyz": _ready, "/metrics": _metrics, "/openapi.json": _described}
 
 
-def problem_of(error: Exception) -> Problem:
+def problem_of(error: BaseException) -> Problem:
     """Whatever ended a request, as a problem."""
     if isinstance(error, Problem):
         return error

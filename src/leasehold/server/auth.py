@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FRESH = 1.0
 """How long what the store said of keys and sessions counts, in seconds."""
+LOOKS_MOST = 5
 REMEMBERED = 10_000
 NO_SECRET = keys.secret_hash("")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -53,6 +54,8 @@ class Door:
         self._served = served
         self._by_id: dict[str, Key] = {}
         self._fresh_until = 0.0
+        self._changes = 0
+        """How often this process itself has changed keys: a look from before that does not count."""
         self._refreshing: asyncio.Task[None] | None = None
         self._known: dict[str, Principal] = {}
         """Tokens of keys that were verified since the last look."""
@@ -64,31 +67,44 @@ class Door:
     def _observe(self, events: Sequence[Event]) -> None:
         if any(event.kind in ("key_created", "key_revoked", "session_ended") for event in events):
             self._fresh_until = 0.0
+            self._changes += 1
             self._sessions.clear()
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is known of the keys still counts."""
-        return time.monotonic() < self._fresh_until
+        """Whether what is known of the keys still counts. Under load it is asked for anew before it no longer does."""
+        left = self._fresh_until - time.monotonic()
+        if 0 < left < FRESH / 2:
+            _ = self._refresh()
+        return left > 0
 
     async def refresh(self) -> None:
         """Ask the store for the keys, once for everybody who wants to know right now."""
+        await asyncio.shield(self._refresh())
+
+    def _refresh(self) -> asyncio.Task[None]:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._look())
-        await asyncio.shield(self._refreshing)
+            self._refreshing.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # whoever waits is told
+        return self._refreshing
 
     async def _look(self) -> None:
-        asked_at = time.monotonic()
+        asked_at, changes = time.monotonic(), self._changes
         found = await asyncio.get_running_loop().run_in_executor(None, self._served.keys)
         self._by_id = {key.id: key for key in found}
         self._known.clear()
         if found:
             self.is_open = False
-        self._fresh_until = asked_at + FRESH
+        if changes == self._changes:
+            self._fresh_until = asked_at + FRESH
 
     async def admit(self, header: str | None, space: str | None) -> Principal:
         """Whoever shows this `Authorization`. `space` is where a session says that it lives."""
-        if not self.is_fresh:
+        for _ in range(LOOKS_MOST):
+            if self.is_fresh:
+                break
             await self.refresh()
         if self.is_open and header is None:
             return OPEN

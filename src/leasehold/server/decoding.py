@@ -16,6 +16,7 @@ B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)
 
 _DURATIONS = {"ttl_seconds": "ttl", "wait_seconds": "wait", "grace_seconds": "grace"}
+_NUMBERS = ("since", "before", "limit", "last_event_id")
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
@@ -44,11 +45,16 @@ def decode_query(kind: type[Q], pairs: Iterable[tuple[str, str]]) -> Q:
         elif name in given:
             raise Problem("invalid", f"{name[:100]}: is given twice", field=name[:100])
         else:
-            given[name] = value
+            given[name] = int(value) if name in _NUMBERS and _is_number(value) else value
     try:
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         raise invalid(error) from None
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 20
 
 
 def invalid(error: msgspec.ValidationError) -> Problem:

@@ -34,4 +34,4 @@ def begin() -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # its own chatter; ours says when it listens
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # whoever sends nonsense must not fill the disk

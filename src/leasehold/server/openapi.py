@@ -83,7 +83,8 @@ def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
     if issubclass(route.takes, Query):
         told["parameters"] = _parameters(components[route.takes.__name__])
     else:
-        told["requestBody"] = {"required": True, "content": _content(route.takes)}
+        needed = bool(components[route.takes.__name__].get("required"))  # no body is an empty object
+        told["requestBody"] = {"required": needed, "content": _content(route.takes)}
     return told
 
 

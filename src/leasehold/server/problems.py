@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -117,6 +118,13 @@ def respond(problem: Problem) -> Response:
     told = headers(problem)
     content = encode(body(problem))
     return Response(content, STATUS.get(problem.code, 400), told, media_type="application/problem+json")
+
+
+def as_bytes(response: Response) -> bytes:
+    """A whole answer as it goes over the wire."""
+    phrase = HTTPStatus(response.status_code).phrase.encode()
+    head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
+    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (response.status_code, phrase, head, bytes(response.body))
 
 
 def ok(content: Mapping[str, Any], status: int = 200) -> Response:

@@ -1,13 +1,25 @@
-"""Bytes to requests: uvicorn's own protocol, with a limit on how long a request's head may take to arrive."""
+"""Bytes to requests: uvicorn's own protocol, with a way around ASGI for hot requests, and with limits of its own.
+
+A request's head has so long to arrive, and may be so large; and every request of a connection is told when its client
+is gone, not only the last one of a pipeline.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from leasehold.server.hot import HOT, Hot
+from leasehold.server.limits import BODY_BYTES
+
 if TYPE_CHECKING:
     import asyncio
+
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+    from leasehold.server.app import App
+    from leasehold.server.hot import Cycle
 
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 64 * 1024
@@ -16,16 +28,23 @@ HEAD_BYTES = 64 * 1024
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
+    hot: ClassVar[Hot]
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._in_head = False
+        self._body: bytearray | None = None
+        """Of a request that may be a hot one; None: uvicorn has it."""
+        self._active: RequestResponseCycle | None = None
+
+    # ------------------------------------------------------------------------------------ the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Whoever connects has to ask something, soon."""
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
         """Some bytes: of a head, unless one is complete."""
@@ -36,30 +55,103 @@ class Protocol(HttpToolsProtocol):
                 return
         super().data_received(data)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is there: every request under way is told."""
+        self._stop_timer()
+        super().connection_lost(exc)
+        for cycle in (self._active, *(each for each, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401 (uvicorn's)
+        self._active = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    # --------------------------------------------------------------------------------------- one request
+
     def on_message_begin(self) -> None:
         """The head of a request begins."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
     def on_headers_complete(self) -> None:
-        """The head is here."""
+        """The head is here: of a request that may be a hot one, or of one for uvicorn."""
         self._in_head = False
+        if self.url in HOT and self._is_plain():
+            self._body = bytearray()
+            return
         self._stop_timer()
         super().on_headers_complete()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there."""
+    def _is_plain(self) -> bool:
+        return (
+            not self._is_busy()
+            and not self.flow.write_paused  # a client that does not read what it is sent has to wait
+            and not self.expect_100_continue
+            and self.parser.get_method() == b"POST"
+            and self.parser.get_http_version() == "1.1"
+            and not self.parser.should_upgrade()
+        )
+
+    def _is_busy(self) -> bool:
+        """Whether another request of this connection comes first."""
+        before: RequestResponseCycle | None = self.cycle
+        return before is not None and not before.response_complete
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if self._body is None:
+            super().on_body(body)
+            return
+        self._body += body
+        if len(self._body) > BODY_BYTES:
+            self._go_the_ordinary_way()
+
+    def on_message_complete(self) -> None:
+        """The whole request is here."""
+        if self._body is not None:
+            self._stop_timer()
+            if self.hot.take(self, bytes(self._body)):
+                self._body = None
+                return
+            self._go_the_ordinary_way()
+        super().on_message_complete()
+
+    def _go_the_ordinary_way(self) -> None:
+        body, self._body = self._body, None
         self._stop_timer()
-        super().connection_lost(exc)
+        super().on_headers_complete()
+        if body:
+            super().on_body(bytes(body))
 
-    def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    # ------------------------------------------------------------------------------------- hot requests
 
-    def _too_slow(self) -> None:
-        self._head_timer = None
-        if not self.transport.is_closing():
+    def begin_hot(self, cycle: Cycle) -> None:
+        """A hot request is under way: what comes after it on this connection has to wait."""
+        self.cycle = self._active = cycle  # type: ignore[assignment] # it has all that uvicorn asks of one
+
+    def end_hot(self, cycle: Cycle, answer: bytes) -> None:
+        """Its answer."""
+        cycle.response_complete = True
+        self.transport.write(answer)
+        if not cycle.keep_alive:
             self.transport.close()
+        self.on_response_complete()
+
+
+def protocol_for(app: App) -> type[Protocol]:
+    """The connections of this application."""
+    return type("BoundProtocol", (Protocol,), {"hot": Hot(app)})

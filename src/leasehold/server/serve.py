@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import uvicorn
 import uvloop
 
-from leasehold.errors import InvalidInput, StoreError
+from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.noun import Noun
 from leasehold.opening import open_served
 from leasehold.server import logs
 from leasehold.server.app import App, asgi
 from leasehold.server.limits import RATE
-from leasehold.server.protocol import Protocol
+from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import GRACE, SLICE, Waits
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
             )
         waits = Waits(served, at_most=terms.keep_open, grace=terms.keep_place)
         app = App(served, loopback=loopback, rate=terms.rate, waits=waits)
+        server = Server(_config(terms, app), app)
         listener = _listen(terms.host, terms.port)
         url = _url(terms, listener)
-        server = Server(_config(terms, app), app)
         log.info("serving", extra={"url": url})
         announce(url)
         await server.serve([listener])
@@ -103,9 +103,9 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
 
 
 def _config(terms: Terms, app: App) -> uvicorn.Config:
-    return uvicorn.Config(
+    config = uvicorn.Config(
         asgi(app),
-        http=Protocol,
+        http=protocol_for(app),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -119,6 +119,11 @@ def _config(terms: Terms, app: App) -> uvicorn.Config:
         ssl_certfile=terms.tls_cert,
         ssl_keyfile=terms.tls_key,
     )
+    try:
+        config.load()
+    except OSError as error:  # an SSLError is one, too
+        raise InvalidInput("tls_cert", f"{terms.tls_cert} and {terms.tls_key} cannot be used: {error}") from None
+    return config
 
 
 def is_loopback(host: str) -> bool:
@@ -142,7 +147,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
-        raise StoreError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+        raise LeaseholdError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
     listener.setblocking(False)
     return listener
 

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leasehold import wire
+from leasehold.errors import LeaseholdError
 from leasehold.model import Blocker, Granted, Queue, Refused
 from leasehold.server import problems
 from leasehold.server.problems import Problem, ok
@@ -24,12 +25,57 @@ if TYPE_CHECKING:
     from leasehold.served import Asking, Served
 
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+    Tell = Callable[[Response | BaseException], None]
 
 SLICE = 50.0
 """How long one request is kept open, in seconds."""
 GRACE = 10.0
 """How long a place in the queue is kept for a client between two requests, in seconds."""
+LONGEST = 24 * 3600
+"""Longer waits are refused by the checks that every surface has."""
 HOLDERS_TOLD = 8
+
+
+class Wait:
+    """One acquire that waits. It has no task of its own, as there may be ten thousand of them."""
+
+    __slots__ = ("_asked", "_asking", "_tell", "_timer", "_waits")
+
+    def __init__(self, waits: Waits, asked: dict[str, Any], asking: Asking, tell: Tell) -> None:
+        self._waits = waits
+        self._asked = asked
+        self._asking = asking
+        self._tell = tell
+        """Called once, with the answer; not if its client leaves before."""
+        self._timer = asyncio.get_running_loop().call_later(waits.at_most, self._time_up)
+        waits.open.add(self)
+        asking.answer.add_done_callback(self._answered)
+
+    def _end(self) -> bool:
+        """Whether it was still open: only whoever ends it answers."""
+        was_open = self in self._waits.open
+        self._waits.open.discard(self)
+        self._timer.cancel()
+        return was_open
+
+    def leave(self) -> None:
+        """The client is gone: out of the queue, and what it was given is given back."""
+        self._end()
+        self._asking.abandon()
+
+    def close(self) -> None:
+        """The server goes away."""
+        if self._end():
+            self._asking.abandon()
+            self._tell(closed())
+
+    def _answered(self, answer: asyncio.Future[Outcome]) -> None:
+        if self._end() and not answer.cancelled():
+            self._tell(answer.exception() or answered(answer.result()))
+
+    def _time_up(self) -> None:
+        if self._end():
+            self._waits.send_away(self._asked, self._asking, self._tell)
 
 
 class Waits:
@@ -37,69 +83,60 @@ class Waits:
 
     def __init__(self, served: Served, *, at_most: float = SLICE, grace: float = GRACE) -> None:
         self._served = served
-        self._slice = at_most
+        self.at_most = at_most
         self._grace = grace
         self._parked: dict[tuple[str, ...], tuple[Asking, asyncio.TimerHandle]] = {}
         """Requests whose client has been sent away with a ticket and is expected back."""
-        self._open: set[asyncio.Future[None]] = set()
+        self.open: set[Wait] = set()
+        self._sending: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
     def close(self) -> None:
         """The server goes away: everybody who waits is told so, now."""
         self._is_closing = True
-        for over in self._open:
-            _finish(over)
+        for wait in tuple(self.open):
+            wait.close()
         for asking, timer in self._parked.values():
             timer.cancel()
             asking.abandon()
         self._parked.clear()
 
-    async def acquire(self, asked: dict[str, Any], receive: Receive) -> Response | None:
-        """The answer; None if nobody is there any more to hear it."""
-        is_long = self._slice < asked["wait"] <= 24 * 3600
+    def begin(self, asked: dict[str, Any], tell: Tell) -> Wait | Problem:
+        """Ask, and have the answer told; a request that waits too long for one connection gets a ticket."""
+        if self._is_closing:
+            return closed()
+        is_long = self.at_most < asked["wait"] <= LONGEST
         if is_long:
             asked = {**asked, "request_id": asked["request_id"] or f"t{os.urandom(16).hex()}"}
-        wait = self._slice + 2 * self._grace if is_long else asked["wait"]
+        wait = self.at_most + 2 * self._grace if is_long else asked["wait"]
         asking = self._served.begin("acquire", {**asked, "wait": wait})
         if isinstance(asking, Refused):
-            raise problems.of_refusal(asking)
+            return problems.of_refusal(asking)
         self._unpark(asked)
-        try:
-            is_there = await self._listen(asking, receive, waits=asked["wait"] > 0)
-        except BaseException:
-            asking.abandon()
-            raise
-        if not is_there:
-            asking.abandon()
-            return None
-        if asking.answer.done():
-            return answered(asking.answer.result())
-        if self._is_closing:
-            asking.abandon()
-            raise Problem("closed", "the server is going away; ask again, with the same request_id if you gave one")
-        return await self._send_away(asked, asking)
+        return Wait(self, asked, asking, tell)
 
-    async def _listen(self, asking: Asking, receive: Receive, *, waits: bool) -> bool:
-        """Until there is an answer, the time is up or the server closes; False if the client is gone."""
-        if not waits:
-            await asyncio.wait((asking.answer,))
-            return not await _is_gone(receive)
+    async def acquire(self, asked: dict[str, Any], receive: Receive) -> Response | None:
+        """The answer; None if nobody is there any more to hear it."""
         loop = asyncio.get_running_loop()
-        over: asyncio.Future[None] = loop.create_future()
+        told: asyncio.Future[Response | BaseException] = loop.create_future()
+        wait = self.begin(asked, lambda answer: _hand_over(told, answer))
+        if isinstance(wait, Problem):
+            raise wait
         gone = loop.create_task(_gone(receive))
-        timer = loop.call_later(self._slice, _finish, over)
-        for each in (asking.answer, gone):
-            each.add_done_callback(lambda _: _finish(over))
-        self._open.add(over)
-        if self._is_closing:
-            _finish(over)
         try:
-            await over
-            return not gone.done()
+            await asyncio.wait((told, gone), return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                wait.leave()
+                return None
+        except BaseException:
+            wait.leave()
+            raise
         finally:
-            timer.cancel()
             gone.cancel()
-            self._open.discard(over)
+        answer = told.result()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def _unpark(self, asked: dict[str, Any]) -> None:
         """The client is back: the new request has joined the old one's place, which nobody has to keep any more."""
@@ -108,19 +145,29 @@ class Waits:
             parked[1].cancel()
             parked[0].abandon()
 
-    async def _send_away(self, asked: dict[str, Any], asking: Asking) -> Response:
+    def send_away(self, asked: dict[str, Any], asking: Asking, tell: Tell) -> None:
         """Not yet: the place is kept for a while."""
         name = _name(asked)
-        timer = asyncio.get_running_loop().call_later(self._grace, self._give_up, name, asking)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._grace, self._give_up, name, asking)
         self._parked[name] = (asking, timer)
-        queue, holders = await self._place(asked, asking.waiter)
+        task = loop.create_task(self._tell_ticket(asked, asking, tell))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _tell_ticket(self, asked: dict[str, Any], asking: Asking, tell: Tell) -> None:
+        try:
+            queue, holders = await self._place(asked, asking.waiter)
+        except LeaseholdError as error:
+            tell(error)
+            return
         ticket = {
             "ticket": asked["request_id"],
             "queue": {"length": queue.length, "position": queue.position},
             "holders": [wire.blocker(each) for each in holders],
             "retry_after_seconds": 0,
         }
-        return ok(ticket, 202)
+        tell(ok(ticket, 202))
 
     def _give_up(self, name: tuple[str, ...], asking: Asking) -> None:
         known = self._parked.get(name)
@@ -142,11 +189,14 @@ class Waits:
         return queue, holders[:HOLDERS_TOLD]
 
 
-def answered(outcome: Outcome) -> Response:
+def answered(outcome: Outcome) -> Response | Problem:
     """A grant, or the problem that tells why not."""
-    if isinstance(outcome, Granted):
-        return ok(wire.answer(outcome))
-    raise problems.of_refusal(outcome)
+    return ok(wire.answer(outcome)) if isinstance(outcome, Granted) else problems.of_refusal(outcome)
+
+
+def closed() -> Problem:
+    """The server goes away."""
+    return Problem("closed", "the server is going away; ask again, with the same request_id if you gave one")
 
 
 def _holders(seen: Inspection) -> list[Blocker]:
@@ -172,22 +222,12 @@ def _name(asked: dict[str, Any]) -> tuple[str, ...]:
     return asked["space"], asked["session"] or "", asked["holder"], asked["request_id"]
 
 
-def _finish(over: asyncio.Future[None]) -> None:
-    if not over.done():
-        over.set_result(None)
+def _hand_over(told: asyncio.Future[Response | BaseException], answer: Response | BaseException) -> None:
+    if not told.done():
+        told.set_result(answer)
 
 
 async def _gone(receive: Receive) -> None:
     """Returns when the client is gone; its body has been read before."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _is_gone(receive: Receive) -> bool:
-    """Whether the client is gone by now."""
-    looking = asyncio.ensure_future(_gone(receive))
-    await asyncio.sleep(0)
-    if looking.done():
-        return True
-    looking.cancel()
-    return False

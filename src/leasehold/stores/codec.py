@@ -50,6 +50,7 @@ _WAITER_ASK = Waiter._fields.index("ask")
 _WAITER_ORDER = Waiter._fields.index("order")
 _WISH_OPTIONS = Wish._fields.index("options")
 _REQUEST_OPTIONS = Request._fields.index("options")
+_END_RESOURCES = End._fields.index("resources")
 _KEY_PREFIXES = Key._fields.index("prefixes")
 
 
@@ -62,6 +63,10 @@ def unpack(packed: Sequence[Any]) -> Entry:
     """The entry that was packed."""
     tag, *fields = packed
     return _BUILDERS[tag](fields)
+
+
+def _tupled(value: Any) -> Any:  # noqa: ANN401 (any JSON value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _options(packed: Sequence[Any]) -> tuple[Option, ...]:
@@ -106,7 +111,7 @@ def _key(fields: list[Any]) -> Key:
 _BUILDERS: dict[str, Callable[[list[Any]], Entry]] = {
     "h": _hold,
     "w": _waiter,
-    "e": lambda fields: End(*fields),
+    "e": lambda fields: End(*fields[:_END_RESOURCES], *map(_tupled, fields[_END_RESOURCES:])),
     "r": lambda fields: Ref(*fields),
     "i": _wish,
     "s": lambda fields: Session(*fields),

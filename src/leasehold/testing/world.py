@@ -67,13 +67,13 @@ class World:
         """Keys of the records that a sweep should look at by now."""
         return sorted(key for key in self.records if any(self._is_due(entry) for entry in self.entries(key)))
 
-    def sweep(self) -> None:
+    def sweep(self, engine: str | None = None) -> None:
         """Do what an engine does when a moment has come: look at everything that is due."""
         for _ in range(ROUNDS):
             due = self.due()
             if not due:
                 return
-            self.do(Sweep(tuple(due)))
+            self.do(Sweep(tuple(due)), engine)
         raise AssertionError(f"sweeping does not end: {self.due()} are due again and again")
 
     def entries(self, key: str) -> Iterator[Entry]:

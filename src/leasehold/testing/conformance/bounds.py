@@ -80,6 +80,13 @@ BAD: dict[str, dict[str, tuple[object, ...]]] = {
     "clear": {"resource": RESOURCE, **BY},
     "inspect": {"resource": RESOURCE, "space": BAD_TEXT},
     "sessions": {"space": BAD_TEXT},
+    "create_key": {
+        "role": (None, "", "root", 1, ["admin"]),
+        "name": (None, *BAD_TEXT, "x" * 257),
+        "space": BAD_TEXT,
+        "prefixes": (None, 1, "path:src", [1], [None], [""], {"path:src": 1}),
+    },
+    "revoke_key": {"key": (None, *BAD_TEXT, "x" * 65, "lh_0123456789abcdef_secret")},
     "list": {"space": BAD_TEXT, "holder": BAD_TEXT, "resource": RESOURCE[1:]},
     "history": {
         "space": BAD_TEXT,
@@ -118,6 +125,8 @@ def _sound(verb: str, lease: str, token: str) -> dict[str, object]:
         "clear": {"resource": "r", "by": "ops", "reason": "why"},
         "inspect": {"resource": "r"},
         "sessions": {},
+        "create_key": {"role": "agent", "name": "ci"},
+        "revoke_key": {"key": "0" * 16},
         "list": {},
         "history": {},
     }
@@ -125,7 +134,7 @@ def _sound(verb: str, lease: str, token: str) -> dict[str, object]:
 
 
 def _state(locks: Locks) -> object:
-    return (leases_of(locks), locks.history())
+    return (leases_of(locks), locks.history(), locks.keys())
 
 
 class Bounds:

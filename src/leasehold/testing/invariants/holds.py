@@ -140,6 +140,9 @@ class Holds:
                 self._report("life", f"{event.kind}, but never granted: {who(event)}", event)
         elif event.kind in ("quarantined", "cleared"):
             self._closed_or_opened(event, span)
+        elif event.kind == "lost":
+            if span.end is None:
+                self._report("life", f"a holder was told of a loss that never was: {who(event)}", span.event, event)
         elif self._is_in_order(event, span):
             self._apply(event, span)
 

@@ -104,9 +104,14 @@ class Watch:
             self._engines[entry.id] = entry.engine
         elif isinstance(entry, Hold) and entry.ask is not None:
             if entry.ticket is not None:
+                self._check_promise(entry, entry.ticket)
                 self._promised[entry.id] = entry
             else:
                 self._promised.pop(entry.id, None)
+
+    def _check_promise(self, hold: Hold, waiter: str) -> None:
+        if hold.id not in self._promised and self._presence.get(self._engines[waiter], 0) <= self.now:
+            raise Broken(f"{hold.id} was granted to {waiter}, whose engine was not heard of any more")
 
     def _not_picked_up(self, hold: Hold) -> None:
         since = self.undisturbed_since(self._engines[str(hold.ticket)])

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 NAMES = ("a", "b", "c", "path:src", "path:src/x", "path:src/y/z", "issue:1", "deploy://api")
 POOL = ("p1", "p2", "p3")
 REPOSITORY = "repo:all"
-SEMAPHORES = (("sem", 2), ("sem", 2), ("sem", 2), ("sem", 3), ("path:src/sem", 2))
-"""One is asked for with different numbers of slots now and then."""
+SEMAPHORES = ("sem", "sem", "sem-b", "path:src/sem")
 
 TTLS = (0.05, 0.3, 1, 1, 2, 2, 4, 8)
 REENTRANT_TTL = 3
@@ -49,6 +48,6 @@ def _what(chance: random.Random, holder: str) -> Asking:
         names = chance.sample((*POOL, *POOL, *NAMES), 3)
         return Asking(names, ttl, holder, any_of=True)
     if draw < 0.97:
-        name, slots = chance.choice(SEMAPHORES)
-        return Asking(name, ttl, holder, slots=slots)
+        names = chance.choice(SEMAPHORES) if chance.random() < 0.7 else ["sem", "sem-b"]
+        return Asking(names, ttl, holder, slots=chance.choice((2, 2, 2, 2, 2, 2, 3)))
     return Asking(REPOSITORY, ttl, holder, mode=chance.choice(("exclusive", "shared")))

@@ -1,0 +1,83 @@
+"""Plant a bug in a copy of the tree and see whether the tests notice. The tree itself is never touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.mutants.mutants import Mutant
+
+ROOT = Path(__file__).parents[2]
+TEST_SECONDS = 60
+"""A test that a bug keeps from ending has noticed it."""
+CAUGHT, SURVIVED, STALE, BROKEN = "caught", "SURVIVED", "STALE", "BROKEN"
+
+
+class Verdict(NamedTuple):
+    """What became of a mutant."""
+
+    mutant: Mutant
+    state: str
+    told: str
+    """By which test, or why not."""
+
+
+def is_fresh(mutant: Mutant) -> bool:
+    """Whether the bug can still be planted, in exactly one place."""
+    return (ROOT / "src/leasehold" / mutant.file).read_text().count(mutant.old) == 1
+
+
+def try_out(mutant: Mutant) -> Verdict:
+    """Plant this bug in a copy, and run the tests that should notice."""
+    if not is_fresh(mutant):
+        return Verdict(mutant, STALE, f"the text to be replaced is not in {mutant.file}, or not once")
+    with tempfile.TemporaryDirectory(prefix="leasehold-mutant-") as place:
+        copy = _copy(Path(place))
+        file = copy / "src/leasehold" / mutant.file
+        file.write_text(file.read_text().replace(mutant.old, mutant.new))
+        return _judge(mutant, _pytest(copy, ["-x", *mutant.tests]))
+
+
+def tests_pass(selections: Iterable[tuple[str, ...]]) -> str:
+    """Nothing, if all of these tests pass without any bug; otherwise what they say."""
+    with tempfile.TemporaryDirectory(prefix="leasehold-mutant-") as place:
+        copy = _copy(Path(place))
+        for selection in dict.fromkeys(selections):
+            done = _pytest(copy, ["-x", *selection])
+            if done.returncode != 0:
+                return done.stdout + done.stderr
+    return ""
+
+
+def _copy(place: Path) -> Path:
+    without = shutil.ignore_patterns("__pycache__", ".hypothesis")
+    for part in ("src", "tests"):
+        shutil.copytree(ROOT / part, place / part, ignore=without)
+    shutil.copy(ROOT / "pyproject.toml", place)
+    return place
+
+
+def _pytest(copy: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if key != "LEASEHOLD_PROVE"}
+    environment["PYTHONPATH"] = os.pathsep.join((str(copy / "src"), str(copy)))
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    options = ["-q", "-p", "no:cacheprovider", "-o", f"timeout={TEST_SECONDS}", "--no-header", "--tb=line"]
+    command = [sys.executable, "-m", "pytest", *options, *arguments]
+    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+
+
+def _judge(mutant: Mutant, done: subprocess.CompletedProcess[str]) -> Verdict:
+    if done.returncode == 0:
+        return Verdict(mutant, SURVIVED, "nobody noticed")
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    if done.returncode == 1 and failed:
+        return Verdict(mutant, CAUGHT, failed[0].removeprefix("FAILED ").partition(" - ")[0])
+    return Verdict(mutant, BROKEN, (done.stdout + done.stderr)[-300:])  # e.g. no such test, or not even Python

@@ -1,0 +1,72 @@
+"""`leasehold keys`: created once, listed without secrets, revoked for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    settings = {**os.environ, "LEASEHOLD_URL": f"sqlite:///{folder / 'locks.db'}"}
+    return subprocess.run(
+        [sys.executable, "-m", "leasehold.cli", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=settings,
+        cwd=folder,
+    )
+
+
+def data(folder: Path, *words: str) -> Any:  # noqa: ANN401 (JSON)
+    done = run(folder, *words, "--json")
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)["data"]
+
+
+def test_from_create_to_revoke(tmp_path: Path) -> None:
+    made = run(tmp_path, "keys", "create", "ci", "--space", "team", "--prefix", "path:", "--prefix", "issue:")
+    assert made.returncode == 0
+    marker, id_, secret = made.stdout.strip().split("_")
+    assert (marker, len(secret)) == ("lh", 32)
+    (listed,) = data(tmp_path, "keys", "list")["keys"]
+    assert (listed["id"], listed["role"], listed["space"], listed["name"]) == (id_, "agent", "team", "ci")
+    assert listed["prefixes"] == ["path:", "issue:"]
+    shown = run(tmp_path, "keys", "list").stdout
+    assert id_ in shown
+    assert secret not in shown
+    assert data(tmp_path, "keys", "revoke", id_) == {"key": id_, "revoked": True}
+    assert run(tmp_path, "keys", "revoke", id_).returncode == 3
+    assert run(tmp_path, "keys", "list").stdout == "No keys.\n"
+    kinds = [event["kind"] for event in data(tmp_path, "history", "--all-spaces")["events"]]
+    assert kinds == ["key_revoked", "key_created"]
+
+
+def test_a_key_in_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    made = run(tmp_path, "keys", "create", "ops", "--role", "admin", "--key-file", "ops.key")
+    assert made.returncode == 0
+    written = tmp_path / "ops.key"
+    assert written.stat().st_mode & 0o777 == 0o600
+    secret = written.read_text().strip().split("_")[2]
+    assert secret not in made.stdout + made.stderr
+    failed = run(tmp_path, "keys", "create", "ops", "--key-file", "missing/ops.key")
+    assert failed.returncode == 2
+    assert len(data(tmp_path, "keys", "list")["keys"]) == 1  # the one that nobody could read is not left behind
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    assert run(tmp_path, "keys", "create", "x", "--role", "god").returncode == 2
+    assert run(tmp_path, "keys", "create").returncode == 2
+    assert run(tmp_path, "keys", "revoke", "lh_a_b").returncode == 2
+    assert run(tmp_path, "serve", "--port", "70000").returncode == 2
+    assert run(tmp_path, "serve", "--tls-cert", "cert.pem").returncode == 2
+    assert run(tmp_path, "serve", "--keep-open", "soon").returncode == 2
+    no_tls = run(tmp_path, "serve", "--port", "0", "--tls-cert", "none.pem", "--tls-key", "none.pem")
+    assert (no_tls.returncode, no_tls.stdout) == (2, "")
+    assert "none.pem" in no_tls.stderr

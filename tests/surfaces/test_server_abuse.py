@@ -1,0 +1,144 @@
+"""Malformed, oversized, truncated and pipelined requests: never a 5xx, and the server lives on."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("abuse"), "--rate", "0") as running:
+        yield running
+
+
+GOOD = json.dumps({"resources": "fuzzed", "holder": "x"}).encode()
+BAD = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'"x"',
+    b"\xff\xfe",
+    b'{"resources": "\\ud800"}',
+    b'{"resources": "a", "ttl_seconds": 1e400}',
+    b'{"resources": "a", "ttl_seconds": NaN}',
+    b'{"resources": "a", "slots": 99999999999999999999999}',
+    b'{"resources": "a", "context": ' + b"[" * 30_000 + b"]" * 30_000 + b"}",
+    b'{"resources": "a", "context": {"n": 123456789012345678901234567890}, "holder": "\\u0000"}',
+]
+
+
+@pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
+def test_a_body_that_is_not_what_it_should_be(server: Running, body: bytes) -> None:
+    reply = server.post("acquire", body)
+    assert (reply.status, reply.code) == (400, "invalid"), reply
+
+
+def test_too_large_and_of_the_wrong_kind(server: Running) -> None:
+    large = json.dumps({"resources": "x" * 70_000}).encode()
+    assert server.post("acquire", large).code == "too_large"
+    assert server.ask("POST", "/v1/acquire", GOOD, **{"Content-Type": "text/plain"}).code == "media_type"
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.sendall(b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        line.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n" + b"1\r\nx\r\n")
+        assert read_reply(line).status == 413
+
+
+def test_truncated_requests_change_nothing(server: Running) -> None:
+    head = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(GOOD)
+    for cut in range(1, len(head + GOOD)):
+        with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+            line.sendall((head + GOOD)[:cut])
+    assert server.get("leases?resource=fuzzed").json["leases"] == []
+
+
+def test_pipelined_requests_are_answered_in_order(server: Running) -> None:
+    one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    two = b"GET /v1/nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.sendall(one + one + two)
+        content = b""
+        while chunk := line.recv(65536):
+            content += chunk
+    assert content.count(b"HTTP/1.1 200") == 2
+    assert content.index(b"HTTP/1.1 404") > content.rindex(b"HTTP/1.1 200")
+
+
+def test_pipelined_hot_and_ordinary_requests_are_answered_in_order(server: Running) -> None:
+    def post(path: str, body: object) -> bytes:
+        content = json.dumps(body).encode()
+        head = f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
+        return head.encode() + content
+
+    requests = [post("acquire", {"resources": f"p{number}", "holder": f"h{number}"}) for number in range(20)]
+    requests[5] = post("acquire", {"resources": "p4", "holder": "h5", "wait_seconds": 0.05})
+    requests[9] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    requests[13] = post("acquire", {"resources": "x" * 66_000})
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.sendall(b"".join(requests))
+        found = line.makefile("rb")
+        for number in range(20):
+            status = int(found.readline().split()[1])
+            length = 0
+            while (header := found.readline()) != b"\r\n":
+                name, _, value = header.partition(b":")
+                length = int(value) if name == b"content-length" else length
+            told = json.loads(found.read(length))
+            if number in (5, 9, 13):
+                assert status == {5: 409, 9: 200, 13: 413}[number]
+                if number == 13:
+                    break  # what comes after an oversized body is not read
+            else:
+                assert told["lease"]["holder"] == f"h{number}"
+
+
+def test_a_client_that_never_reads_is_not_served_without_end(server: Running) -> None:
+    one = b"POST /v1/renew HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.setblocking(False)
+        sent = 0
+        try:
+            while sent < 200_000_000:
+                sent += line.send(one * 1000)
+        except BlockingIOError:
+            pass
+        assert sent < 200_000_000
+    until(lambda: server.ask("GET", "/readyz").status == 200)
+
+
+def test_random_bytes_and_mutated_requests(server: Running) -> None:
+    chance = random.Random(20261115)
+    whole = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(GOOD) + GOOD
+    for _ in range(300):
+        broken = bytearray(whole)
+        for _ in range(chance.randint(1, 8)):
+            broken[chance.randrange(len(broken))] = chance.randrange(256)
+        with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+            line.sendall(broken)
+            line.shutdown(socket.SHUT_WR)
+            answer = line.recv(65536)
+        assert not answer.startswith(b"HTTP/1.1 5"), (bytes(broken), answer)
+    assert server.ask("GET", "/readyz").status == 200
+
+
+def test_a_head_without_end_is_cut_off(server: Running) -> None:
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.sendall(b"GET /healthz HTTP/1.1\r\n")
+        closed = False
+        try:
+            for number in range(10_000):
+                line.sendall(b"x-%d: %s\r\n" % (number, b"y" * 1000))
+        except OSError:
+            closed = True
+        assert closed
+    until(lambda: server.ask("GET", "/healthz").status == 200)

@@ -1,0 +1,210 @@
+"""Who is let in, and what each role may do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import leasehold
+from leasehold.server.permissions import LOOKING, RULING
+from leasehold.server.routes import ROUTES
+from tests.surfaces.serving import Reply, Running, create_key, id_of, serving, start, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Scene(NamedTuple):
+    server: Running
+    folder: Path
+    keys: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("keys")
+    keys = {role: create_key(folder, role, space="team") for role in ("admin", "agent", "viewer")}
+    keys["docs"] = create_key(folder, "agent", name="docs", space="team", prefixes=("path:docs",))
+    with serving(folder, "--rate", "0") as running:
+        yield Scene(running, folder, keys)
+
+
+def take(scene: Scene, name: str, who: str, **more: object) -> Reply:
+    return scene.server.post("acquire", {"resources": name, **more}, key=scene.keys[who])
+
+
+def session_of(scene: Scene, who: str, **more: object) -> str:
+    reply = scene.server.post("sessions", {"ttl_seconds": 600, **more}, key=scene.keys[who])
+    assert reply.status == 200, reply
+    return str(reply.json["credential"])
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, "", "Bearer", "Bearer ", "Basic abc", "Bearer lh_x_y", "Bearer lh_", "Bearer a.b", "Bearer x", "Bearer é"],
+)
+def test_nobody_gets_in_without_a_key(scene: Scene, header: str | None) -> None:
+    shown = {} if header is None else {"Authorization": header}
+    for route in ROUTES:
+        reply = scene.server.ask(route.method, route.path, {} if route.method == "POST" else None, **shown)
+        assert (reply.status, reply.code) == (401, "unauthenticated"), route
+        assert reply.headers["www-authenticate"] == "Bearer"
+    assert scene.server.get("events", **shown).status == 401
+
+
+def test_a_wrong_secret_is_refused(scene: Scene) -> None:
+    key = scene.keys["admin"]
+    assert scene.server.get("leases", key=key[:-1] + ("0" if key[-1] != "0" else "1")).status == 401
+    assert scene.server.get("leases", key=key).status == 200
+
+
+def test_each_role_has_its_verbs(scene: Scene) -> None:
+    allowed = {"viewer": LOOKING, "agent": {route.verb for route in ROUTES} - RULING, "admin": set(RULING)}
+    for who, verbs in allowed.items():
+        for route in ROUTES:
+            if route.verb in ("end_session", "renew_session"):
+                continue
+            reply = scene.server.ask(
+                route.method,
+                route.path,
+                BODIES.get(route.verb, {}) if route.method == "POST" else None,
+                key=scene.keys[who],
+            )
+            is_denied = reply.status == 403
+            assert is_denied == (route.verb not in verbs and who != "admin"), (who, route, reply)
+
+
+BODIES = {
+    "acquire": {"resources": "matrix"},
+    "renew": {"lease": "l1-" + "0" * 32, "token": "t"},
+    "release": {"lease": "l1-" + "0" * 32, "token": "t"},
+    "update": {"lease": "l1-" + "0" * 32, "token": "t", "context": 1},
+    "cancel": {"request_id": "x"},
+    "force_release": {"target": "matrix-2", "reason": "test"},
+    "steal": {"resources": "matrix-2", "reason": "test"},
+    "clear": {"resource": "matrix-2", "reason": "test"},
+    "create_key": {"role": "viewer", "name": "new"},
+    "revoke_key": {"id": "0000"},
+}
+
+
+def test_an_agent_stays_in_its_space_and_its_names(scene: Scene) -> None:
+    assert take(scene, "anything", "agent").json["lease"]["space"] == "team"
+    assert take(scene, "elsewhere", "agent", space="other").code == "not_allowed"
+    assert take(scene, "path:docs/a.md", "docs").status == 200
+    assert take(scene, "path:src/a.py", "docs").code == "not_allowed"
+    assert take(scene, "path:docs/../src/a.py", "docs").code == "not_allowed"
+    both = scene.server.post("acquire", {"resources": ["path:docs/b", "issue:1"]}, key=scene.keys["docs"])
+    assert both.code == "not_allowed"
+    assert scene.server.get("leases?space=other", key=scene.keys["viewer"]).code == "not_allowed"
+    assert scene.server.get("history?space=other", key=scene.keys["agent"]).code == "not_allowed"
+    spaces = {lease["space"] for lease in scene.server.get("leases", key=scene.keys["viewer"]).json["leases"]}
+    assert spaces == {"team"}
+
+
+def test_an_admins_deeds_are_told_under_its_name(scene: Scene) -> None:
+    take(scene, "to-force", "agent", space="team")
+    body = {"target": "to-force", "reason": "it hangs", "space": "team"}
+    assert scene.server.post("force-release", body, key=scene.keys["admin"]).json["released"]
+    events = scene.server.get("history?kind=forced&resource=to-force", key=scene.keys["admin"]).json["events"]
+    assert [(each["detail"]["by"], each["detail"]["why"]) for each in events] == [("admin", "it hangs")]
+
+
+def test_an_admin_releases_without_a_token_and_an_agent_does_not(scene: Scene) -> None:
+    lease = take(scene, "tokenless", "agent").json["lease"]["id"]
+    assert scene.server.post("release", {"lease": lease}, key=scene.keys["agent"]).code == "not_allowed"
+    assert scene.server.post("release", {"lease": lease}, key=scene.keys["admin"]).json["released"]
+
+
+def test_a_session_acts_in_its_own_name_on_its_own_leases(scene: Scene) -> None:
+    server = scene.server
+    mine, other = session_of(scene, "agent", holder="run-1"), session_of(scene, "agent", holder="run-2")
+    asked = {"resources": "mine", "space": "team", "holder": "somebody-else"}
+    lease = server.post("acquire", asked, key=mine).json["lease"]
+    assert lease["holder"] == "run-1"
+    assert lease["session"] == mine.rpartition(".")[0]
+    theirs = take(scene, "theirs", "agent").json
+    shown = {"lease": theirs["lease"]["id"], "token": theirs["token"], "space": "team"}
+    assert server.post("release", shown, key=mine).code == "not_allowed"
+    assert server.post("renew", {"lease": lease["id"], "space": "team"}, key=other).code == "not_allowed"
+    assert server.post("renew", {"lease": lease["id"], "space": "team"}, key=mine).status == 200
+    assert server.post("acquire", {"resources": "x", "space": "team", "session": other}, key=mine).code == "not_allowed"
+    assert server.post("sessions", {"space": "team"}, key=mine).code == "not_allowed"
+    assert server.post("sessions/end", {"space": "team"}, key=mine).json["released"] == ["mine"]
+    assert server.get("leases?space=team", key=mine).status == 401
+
+
+def test_a_session_inherits_the_bounds_of_its_key(scene: Scene) -> None:
+    session = session_of(scene, "docs", holder="writer")
+    ask = scene.server.post
+    assert ask("acquire", {"resources": "path:docs/c", "space": "team"}, key=session).status == 200
+    assert ask("acquire", {"resources": "path:src/c", "space": "team"}, key=session).code == "not_allowed"
+    chosen = {"session": "sk-0-0.secret", "holder": "x"}
+    assert ask("sessions", chosen, key=scene.keys["docs"]).code == "not_allowed"
+
+
+def test_a_revoked_key_stops_working_and_so_do_its_sessions(scene: Scene) -> None:
+    made = {role: create_key(scene.folder, role, space="team") for role in ("agent", "viewer")}
+    until(lambda: all(scene.server.get("leases", key=key).status == 200 for key in made.values()))
+    reply = scene.server.post("sessions", {"ttl_seconds": 600, "holder": "x"}, key=made["agent"])
+    session = reply.json["credential"]
+    assert scene.server.get("leases?space=team", key=session).status == 200
+    assert scene.server.post("keys/revoke", {"id": id_of(made["agent"])}, key=scene.keys["admin"]).json["revoked"]
+    assert scene.server.get("leases", key=made["agent"]).status == 401  # this server did it: it knows at once
+    until(lambda: scene.server.get("leases?space=team", key=session).status == 401)
+    with leasehold.connect(f"sqlite:///{scene.server.database}") as elsewhere:
+        elsewhere.revoke_key(id_of(made["viewer"]))
+    until(lambda: scene.server.get("leases", key=made["viewer"]).status == 401)
+
+
+def test_keys_are_created_listed_and_never_told_again(scene: Scene) -> None:
+    admin = scene.keys["admin"]
+    made = scene.server.post("keys", {"role": "agent", "name": "ci", "space": "team"}, key=admin).json
+    assert scene.server.get("leases", key=made["credential"]).status == 200
+    listed = scene.server.get("keys", key=admin)
+    assert made["key"]["id"] in [each["id"] for each in listed.json["keys"]]
+    assert made["credential"].split("_")[2] not in listed.content.decode()
+    assert made["credential"].split("_")[2].encode() not in scene.server.database.read_bytes()
+    assert not scene.server.post("keys/revoke", {"id": "nobody"}, key=admin).json["revoked"]
+
+
+def test_without_keys_only_this_machine_and_no_other_sites_page(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert server.get("leases").status == 200
+        for host in ("localhost", "127.0.0.1:7420", "[::1]", "LOCALHOST:1"):
+            assert server.get("leases", Host=host).status == 200, host
+        for host in ("evil.example", "evil.example:7420", "localhost.evil.example", "127.0.0.1.evil.example", ""):
+            assert server.get("leases", Host=host).status == 421, host
+            assert server.ask("GET", "/metrics", Host=host).status == 421, host
+        assert server.get("leases", Origin="http://localhost:3000").status == 200
+        for origin in ("http://evil.example", "null", "http://localhost@evil.example"):
+            assert server.get("leases", Origin=origin).code == "not_allowed", origin
+        key = create_key(tmp_path, "admin")
+        until(lambda: server.get("leases").status == 401)
+        assert server.get("leases", key=key, Host="anything.example").status == 200
+        server.post("keys/revoke", {"id": id_of(key)}, key=key)
+        until(lambda: server.get("leases", key=key).status == 401)
+        assert server.get("leases").status == 401  # a revocation never opens a door
+
+
+def test_it_does_not_listen_elsewhere_without_keys(tmp_path: Path) -> None:
+    with start(tmp_path / "locks.db", "--host", "0.0.0.0") as process:
+        out, err = process.communicate()
+    assert process.returncode == 2
+    assert out == ""
+    assert "leasehold keys create" in err
+    create_key(tmp_path, "agent")
+    with serving(tmp_path, "--host", "0.0.0.0") as server:
+        assert server.get("leases").status == 401
+
+
+def test_who_asks_too_often_is_told_to_slow_down(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "1") as server:
+        replies = [server.get("leases") for _ in range(5)]
+        limited = [reply for reply in replies if reply.status == 429]
+        assert limited
+        assert limited[0].code == "rate_limited"
+        assert limited[0].headers["retry-after"] == "1"
+        assert server.ask("GET", "/healthz").status == 200

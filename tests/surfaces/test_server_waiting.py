@@ -1,0 +1,173 @@
+"""Waiting over HTTP: one request, or several with a ticket; clients that go away at every stage; the server's end."""
+
+from __future__ import annotations
+
+import signal
+import struct
+from socket import SO_LINGER, SOL_SOCKET
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import leasehold
+from leasehold.server import answers
+from tests.surfaces.serving import Running, read_reply, serving, until
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("waiting"), "--rate", "0") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that keeps requests open for a moment only."""
+    words = ("--rate", "0", "--keep-open", "50ms", "--keep-place", "1s")
+    with serving(tmp_path_factory.mktemp("hurried"), *words) as running:
+        yield running
+
+
+def hold(server: Running, name: str, holder: str = "ann") -> dict[str, str]:
+    granted = server.post("acquire", {"resources": name, "holder": holder}).json
+    return {"lease": granted["lease"]["id"], "token": granted["token"]}
+
+
+def wait_for(name: str, holder: str, **more: object) -> dict[str, Any]:
+    return {"resources": name, "holder": holder, "wait_seconds": 600, **more}
+
+
+def reset(line: socket.socket) -> None:
+    """Go away like a process that was killed: no farewell."""
+    line.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    line.close()
+
+
+def test_who_waits_is_served_in_order(server: Running) -> None:
+    proof = hold(server, "in-order")
+    lines = []
+    for count, holder in enumerate(("bob", "cid", "dan"), 1):
+        lines.append(server.begin("acquire", wait_for("in-order", holder)))
+        until(lambda count=count: len(server.waiting("in-order")) == count)  # type: ignore[misc] # a default
+    assert server.waiting("in-order") == ["bob", "cid", "dan"]
+    for line, holder in zip(lines, ("bob", "cid", "dan"), strict=True):
+        server.post("release", proof)
+        granted = read_reply(line)
+        line.close()
+        assert granted.json["lease"]["holder"] == holder
+        proof = {"lease": granted.json["lease"]["id"], "token": granted.json["token"]}
+
+
+@pytest.mark.parametrize("leave", [reset, lambda line: line.close()])
+def test_who_goes_away_leaves_the_queue_at_once(server: Running, leave: Callable[[socket.socket], None]) -> None:
+    proof = hold(server, "left")
+    with server.begin("acquire", wait_for("left", "next")) as behind:
+        line = server.begin("acquire", wait_for("left", "goner", priority=1))
+        until(lambda: server.waiting("left") == ["goner", "next"])
+        leave(line)
+        until(lambda: server.waiting("left") == ["next"])
+        server.post("release", proof)
+        granted = read_reply(behind).json
+    server.post("release", {"lease": granted["lease"]["id"], "token": granted["token"]})
+
+
+def test_clients_killed_while_they_are_being_served_hold_nothing(server: Running) -> None:
+    """A release and the death of the next in line race; whatever wins, the last in line gets it."""
+    for each in range(30):
+        name = f"race-{each}"
+        proof = hold(server, name)
+        line = server.begin("acquire", wait_for(name, "goner"))
+        until(lambda name=name: server.waiting(name))  # type: ignore[misc] # a default
+        with server.begin("acquire", wait_for(name, "heir")) as heir:
+            releasing = server.begin("release", proof)
+            reset(line)
+            read_reply(releasing)
+            releasing.close()
+            assert read_reply(heir).json["lease"]["holder"] == "heir"
+
+
+def test_many_clients_killed_in_the_queue(server: Running) -> None:
+    proof = hold(server, "crowd")
+    lines = [server.begin("acquire", wait_for("crowd", f"w{number}")) for number in range(200)]
+    until(lambda: len(server.waiting("crowd")) == 200)
+    for line in lines:
+        reset(line)
+    until(lambda: server.waiting("crowd") == [])
+    server.post("release", proof)
+    assert server.post("acquire", {"resources": "crowd", "holder": "after"}).status == 200
+
+
+def test_a_ticket_keeps_ones_place(hurried: Running) -> None:
+    proof = hold(hurried, "slow")
+    first = hurried.post("acquire", wait_for("slow", "bob"))
+    assert first.status == 202
+    ticket = first.json
+    assert set(ticket) == set(answers.Ticket.__struct_fields__)
+    assert ticket["queue"] == {"length": 1, "position": 1}
+    assert [each["holder"] for each in ticket["holders"]] == ["ann"]
+    second = hurried.post("acquire", wait_for("slow", "cid", request_id="cids"))
+    assert second.json["ticket"] == "cids"
+    assert second.json["queue"] == {"length": 2, "position": 2}
+    again = hurried.post("acquire", wait_for("slow", "bob", request_id=ticket["ticket"]))
+    assert again.json["queue"]["position"] == 1
+    hurried.post("release", proof)  # while nobody of them is there
+    granted = hurried.post("acquire", wait_for("slow", "bob", request_id=ticket["ticket"]))
+    assert granted.status == 200
+    shown = {"lease": granted.json["lease"]["id"], "token": granted.json["token"]}
+    assert hurried.post("renew", shown).status == 200
+
+
+def test_who_does_not_come_back_loses_its_place(hurried: Running) -> None:
+    proof = hold(hurried, "forgotten")
+    assert hurried.post("acquire", wait_for("forgotten", "bob")).status == 202
+    assert hurried.waiting("forgotten") == ["bob"]
+    until(lambda: hurried.waiting("forgotten") == [])
+    ticket = hurried.post("acquire", wait_for("forgotten", "cid")).json["ticket"]
+    hurried.post("release", proof)
+    assert hurried.holders("forgotten") == ["cid"]  # granted while cid is between two requests
+    until(lambda: hurried.holders("forgotten") == [])  # and given back, as cid does not come
+    late = hurried.post("acquire", wait_for("forgotten", "cid", request_id=ticket))
+    assert late.status == 200  # it was not withdrawn: it asks anew
+
+
+def test_a_place_can_be_cancelled_between_two_requests(hurried: Running) -> None:
+    hold(hurried, "cancelled")
+    ticket = hurried.post("acquire", wait_for("cancelled", "bob")).json["ticket"]
+    assert hurried.post("cancel", {"request_id": ticket, "holder": "bob"}).json["was"] == "waiting"
+    assert hurried.waiting("cancelled") == []
+    assert hurried.post("acquire", wait_for("cancelled", "bob", request_id=ticket)).code == "cancelled"
+
+
+def test_at_the_end_who_waits_is_told_to_come_back(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        proof = hold(server, "busy")
+        with server.begin("acquire", wait_for("busy", "bob")) as line:
+            until(lambda: server.waiting("busy"))
+            server.process.send_signal(signal.SIGTERM)
+            told = read_reply(line)
+        assert (told.status, told.code) == (503, "closed")
+        assert told.headers["retry-after"] == "1"
+        assert server.stop() == 0
+    with leasehold.connect(f"sqlite:///{server.database}") as locks:
+        seen = locks.inspect("busy")
+        assert isinstance(seen, leasehold.Inspection)
+        assert ([lease.id for lease in seen.leases], seen.waiting) == ([proof["lease"]], ())
+        assert isinstance(locks.renew(proof["lease"], proof["token"]), leasehold.Renewed)
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        proofs = [hold(server, f"kept-{number}") for number in range(20)]
+        server.process.kill()
+        server.process.wait()
+    with serving(tmp_path) as server:
+        for proof in proofs:
+            assert server.post("renew", proof).status == 200
+        fences = [int(proof["lease"][1:].partition("-")[0]) for proof in proofs]
+        newest = server.post("acquire", {"resources": "newest", "holder": "x"}).json["lease"]["fence"]
+        assert newest > max(fences)
