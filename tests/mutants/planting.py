@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.mutants.mutants import Mutant
+    from tests.mutants.kinds import Mutant
 
 ROOT = Path(__file__).parents[2]
 TEST_SECONDS = 60
@@ -42,11 +43,16 @@ def try_out(mutant: Mutant) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="leasehold-mutant-") as place:
         copy = _copy(Path(place))
         file = copy / "src/leasehold" / mutant.file
-        file.write_text(file.read_text().replace(mutant.old, mutant.new))
+        planted = file.read_text().replace(mutant.old, mutant.new)
+        try:
+            ast.parse(planted)
+        except SyntaxError as error:
+            return Verdict(mutant, BROKEN, f"not even Python: {error}")
+        file.write_text(planted)
         return _judge(mutant, _pytest(copy, ["-x", *mutant.tests]))
 
 
-def tests_pass(selections: Iterable[tuple[str, ...]]) -> str:
+def without_a_bug(selections: Iterable[tuple[str, ...]]) -> str:
     """Nothing, if all of these tests pass without any bug; otherwise what they say."""
     with tempfile.TemporaryDirectory(prefix="leasehold-mutant-") as place:
         copy = _copy(Path(place))
@@ -80,4 +86,4 @@ def _judge(mutant: Mutant, done: subprocess.CompletedProcess[str]) -> Verdict:
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
     if done.returncode == 1 and failed:
         return Verdict(mutant, CAUGHT, failed[0].removeprefix("FAILED ").partition(" - ")[0])
-    return Verdict(mutant, BROKEN, (done.stdout + done.stderr)[-300:])  # e.g. no such test, or not even Python
+    return Verdict(mutant, BROKEN, (done.stdout + done.stderr)[-300:])  # e.g. no such test

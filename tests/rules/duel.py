@@ -235,6 +235,12 @@ class Duel:
         self._notice()
         return self._both(c.Cancel(waiter=self.places[waiter]), lambda _: self.oracle.cancel_waiter(waiter))
 
+    def give_up(self, thing: Lease | Waiter, token: str) -> Answer:
+        """Nobody is left who asked for this with this token."""
+        self._notice()
+        id_ = self.ids[thing] if isinstance(thing, Lease) else self.places[thing]
+        return self._both(c.GiveUp(id_, keys.secret_hash(token)), lambda _: self.oracle.give_up(thing, token))
+
     def check(self, waiter: Waiter) -> None:
         """The engine that waits asks how the wait stands."""
         before = self.oracle.engine

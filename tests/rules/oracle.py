@@ -402,6 +402,25 @@ class Oracle:
         self._serve()
         return Answer("Cancelled", "waiting")
 
+    def give_up(self, thing: Lease | Waiter, token: str) -> Answer:
+        """Whoever asked with this token is gone; who asked for the same with another one keeps it."""
+        if thing.state in ("live", "waiting") and thing.tokens == {token}:
+            self._let_go(thing)
+        elif thing.state in ("live", "waiting"):
+            thing.tokens.discard(token)
+        return Answer("Done")
+
+    def _let_go(self, thing: Lease | Waiter) -> None:
+        if isinstance(thing, Lease):
+            self._clean(thing)
+        else:
+            thing.state = "left"
+            self._tell("cancelled", thing.who)
+        self.requests = {
+            key: each for key, each in self.requests.items() if each.became is not thing or not each.began_it
+        }
+        self._serve()
+
     # ------------------------------------------------------------------------------------------------ sessions
 
     def start_session(self, who: Who, ttl: int) -> Answer:

@@ -195,6 +195,14 @@ class Machine(RuleBasedStateMachine):
         else:
             self.duel.check(self._wait(pick))
 
+    @precondition(_has_lease)
+    @rule(pick=picks, waits=st.booleans())
+    def vanish(self, pick: int, waits: bool) -> None:
+        """Whoever asked is gone, without having said so."""
+        thing = self._waiter(pick) if waits and self._has_waiter() else self._lease(pick)
+        tokens = [*sorted(thing.tokens), "made up"]
+        self.duel.give_up(thing, tokens[pick % len(tokens)])
+
     @rule()
     def switch_engine(self) -> None:
         self.duel.switch()

@@ -10,11 +10,10 @@ from leasehold.cli.taking import told
 from leasehold.errors import InvalidInput
 from leasehold.model import Refused, Released, Renewed, Updated
 from leasehold.names import shown
-from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
     from leasehold.cli.context import Context
@@ -23,70 +22,65 @@ if TYPE_CHECKING:
     Done: TypeAlias = Renewed | Released | Updated | Lost | Refused
 
 
-class Proof(Noun):
-    """What the caller shows to be entitled, besides what is kept here."""
-
-    token: str | None
-    session: str | None
-
-
-class Mine(Noun):
+class Mine:
     """A lease that the caller says is its own, with what it shows to prove it."""
 
-    lease: str
-    token: str | None
-    session: str | None
+    __slots__ = ("lease", "shows")
 
-    @property
-    def shows(self) -> dict[str, str | None]:
-        """The proof, as the verbs take it."""
-        return {"token": self.token, "session": None if self.token else self.session}
+    def __init__(self, lease: str, token: str | None, session: str | None) -> None:
+        self.lease = lease
+        self.shows = {"token": token, "session": None if token else session}
 
 
-class NotMine(Noun):
-    """Why there is nothing here to act on, and who holds it."""
+class Result:
+    """What became of one target."""
 
-    refusal: Refused
-    holders: tuple[dict[str, Any], ...] = ()
-    advice: str = ""
+    __slots__ = ("advice", "code", "holders", "outcome", "target")
+
+    def __init__(self, target: str, outcome: Done, holders: Sequence[dict[str, Any]] = (), advice: str = "") -> None:
+        self.target = target
+        self.outcome = outcome
+        self.holders = holders
+        """Who holds it, if it is not the caller."""
+        self.advice = advice
+        self.code = outcomes.exit_code(outcome)
+        """The exit code, if this were all."""
 
 
 # ------------------------------------------------------------------------------------ which lease is meant
 
 
-def _proof(context: Context) -> Proof:
+def _given_token(context: Context) -> str | None:
     path = "-" if context.values.get("token_stdin") else context.values.get("token_file")
-    return Proof(None if path is None else read_secret(path, "token_file"), context.session)
+    return None if path is None else read_secret(path, "token_file")
 
 
-def _meant(context: Context, proof: Proof, target: str) -> list[Mine] | NotMine:
+def _meant(context: Context, token: str | None, target: str) -> list[Mine] | Result:
     """The caller's lease behind a resource's name or a lease's id; several where only a try can tell which it is."""
-    is_id = keys.is_lease_id(target)
-    if is_id and (proof.token or proof.session):
-        return [Mine(target, *proof)]
+    is_id, session = keys.is_lease_id(target), context.session
+    if is_id and (token or session):
+        return [Mine(target, token, session)]
     name = target if is_id else checked_resource(target)
-    if proof.token is None:
-        known = state.recall(*context.scope, name)
-        if known is not None:
-            return [Mine(*known, proof.session)]
-    if proof.token or proof.session:
-        found = _by_looking(context, proof, name)
-        if found:
-            return found
+    known = state.recall(*context.scope, name) if token is None else None
+    if known is not None:
+        return [Mine(*known, session)]
+    found = _by_looking(context, token, name) if token or session else []
+    if found:
+        return found
     from leasehold.cli.others import not_mine  # noqa: PLC0415 (only who is mistaken pays for it)
 
-    return not_mine(context, name)
+    return not_mine(context, target, name)
 
 
-def _by_looking(context: Context, proof: Proof, name: str) -> list[Mine]:
+def _by_looking(context: Context, token: str | None, name: str) -> list[Mine]:
     """Leases that the token, or the session's secret, may open; those of this holder first."""
     seen = context.locks.list(space=context.space, resource=name)
     if isinstance(seen, Refused):
         return []
-    session = (proof.session or "").rpartition(".")[0]
-    fitting = [lease for lease in seen if proof.token or lease.session == session]
+    session = (context.session or "").rpartition(".")[0]
+    fitting = [lease for lease in seen if token or lease.session == session]
     fitting.sort(key=lambda lease: lease.holder != context.holder)
-    return [Mine(lease.id, *proof) for lease in fitting]
+    return [Mine(lease.id, token, context.session) for lease in fitting]
 
 
 def _try(context: Context, found: list[Mine], act: Callable[[Mine], Done]) -> Done:
@@ -104,29 +98,15 @@ def _try(context: Context, found: list[Mine], act: Callable[[Mine], Done]) -> Do
 # ----------------------------------------------------------------------------------------------- the verbs
 
 
-class Result(Noun):
-    """What became of one target."""
-
-    target: str
-    outcome: Done
-    more: NotMine | None = None
-
-    @property
-    def code(self) -> int:
-        """The exit code, if this were all."""
-        return outcomes.exit_code(self.outcome)
-
-
 def _each(context: Context, act: Callable[[Mine], Done], say: Callable[[Any, str], str]) -> int:
     """Do the same with every target; with several, the exit code is that of the first that failed."""
-    proof = _proof(context)
-    targets = context.values["targets"]
-    meant = [_meant(context, proof, target) for target in targets]  # before anything changes
+    token, targets = _given_token(context), context.values["targets"]
+    meant = [_meant(context, token, target) for target in targets]  # before anything changes
     known: dict[str, Done] = {}
     results = []
     for target, found in zip(targets, meant, strict=True):
-        if isinstance(found, NotMine):
-            results.append(Result(target, found.refusal, found))
+        if isinstance(found, Result):
+            results.append(found)
             continue
         # Several resources of one lease: it is renewed or released once.
         key = " ".join(it.lease for it in found)
@@ -144,12 +124,12 @@ def _each(context: Context, act: Callable[[Mine], Done], say: Callable[[Any, str
 def _tell(context: Context, result: Result, say: Callable[[Any, str], str]) -> None:
     if not result.code:
         context.end(result.outcome, say(result.outcome, result.target))
-    elif result.more is None or not result.more.advice:
+    elif not result.advice:
         context.end(result.outcome, "")
     elif context.out.json:
-        context.end(result.outcome, "", {"holders": list(result.more.holders)})
+        context.end(result.outcome, "", {"holders": list(result.holders)})
     else:
-        context.deny(f"leasehold {context.verb}: {shown(result.more.refusal.message)}\n{result.more.advice}")
+        context.deny(f"leasehold {context.verb}: {shown(getattr(result.outcome, 'message', ''))}\n{result.advice}")
 
 
 def _give_all(context: Context, results: list[Result]) -> None:
@@ -166,8 +146,8 @@ def _as_json(result: Result) -> dict[str, Any]:
     from leasehold import wire  # noqa: PLC0415
 
     answer = wire.answer(result.outcome)
-    if result.more is not None and result.more.holders:
-        answer["holders"] = list(result.more.holders)
+    if result.holders:
+        answer["holders"] = list(result.holders)
     return {"target": result.target, "ok": not result.code, "error" if result.code else "data": answer}
 
 
@@ -198,13 +178,11 @@ def update(context: Context) -> int:
     if context.values["context"] is None:
         raise InvalidInput("context", "is missing: write --context '{\"step\": 3}'")
     new, merge, target = context.json_value("context"), context.values["merge"], context.values["target"]
-    found = _meant(context, _proof(context), target)
-    if isinstance(found, NotMine):
-        result = Result(target, found.refusal, found)
-    else:
-        result = Result(
-            target,
-            _try(context, found, lambda it: context.locks.update(it.lease, context=new, merge=merge, **it.shows)),
-        )
+
+    def act(it: Mine) -> Done:
+        return context.locks.update(it.lease, context=new, merge=merge, **it.shows)
+
+    found = _meant(context, _given_token(context), target)
+    result = found if isinstance(found, Result) else Result(target, _try(context, found, act))
     _tell(context, result, lambda outcome, _: f"Updated {shown(' '.join(outcome.lease.resources))}")
     return result.code

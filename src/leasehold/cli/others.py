@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.cli import state
-from leasehold.cli.keeping import NotMine
+from leasehold.cli.keeping import Result
 from leasehold.cli.output import clock
 from leasehold.model import Inspection, Refused
 from leasehold.names import shown
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from leasehold.model import Lease
 
 
-def not_mine(context: Context, name: str) -> NotMine:
+def not_mine(context: Context, target: str, name: str) -> Result:
     """The refusal for a resource, or a lease's id, whose token is not known here."""
     held = _holding(context, name)
     if not held:
-        return NotMine(Refused("not_found", "", f"nobody holds {name}"))
+        return Result(target, Refused("not_found", "", f"nobody holds {name}"))
     from leasehold import wire  # noqa: PLC0415
 
     lease = held[0]
@@ -28,7 +28,7 @@ def not_mine(context: Context, name: str) -> NotMine:
     until = clock(lease.expires_at, lease.as_of)
     text = f"{name} is held by {lease.holder}{work}{more} until {until}, and its token is not kept here"
     holders = tuple(wire.lease(each) for each in held)
-    return NotMine(Refused("not_allowed", "", text), holders, _advice(context, name, lease))
+    return Result(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
 
 
 def _holding(context: Context, name: str) -> tuple[Lease, ...]:

@@ -7,24 +7,36 @@ option, a missing word) goes there, and gets an explanation.
 
 from __future__ import annotations
 
-from leasehold.noun import Noun
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# Plain classes, not nouns: there are many of these in every command, and a noun's constructor has to be compiled.
 
-class Option(Noun):
+
+class Option:
     """An option of a verb."""
 
-    flag: str
-    help: str
-    metavar: str | None = None
-    """What its value is called; None: it takes none, it is on or off."""
-    default: object = None
-    choices: tuple[str, ...] = ()
-    many: bool = False
-    """Whether it may be given several times."""
+    __slots__ = ("choices", "default", "flag", "help", "many", "metavar")
+
+    def __init__(
+        self,
+        flag: str,
+        about: str,
+        metavar: str | None = None,
+        default: object = None,
+        choices: tuple[str, ...] = (),
+        *,
+        many: bool = False,
+    ) -> None:
+        self.flag = flag
+        self.help = about
+        self.metavar = metavar
+        """What its value is called; None: it takes none, it is on or off."""
+        self.default = default
+        self.choices = choices
+        self.many = many
+        """Whether it may be given several times."""
 
     @property
     def name(self) -> str:
@@ -37,24 +49,32 @@ class Option(Noun):
         return [] if self.many else self.default if self.metavar is not None else False
 
 
-class Word(Noun):
+class Word:
     """A word without a flag."""
 
-    name: str
-    help: str
-    number: str = "1"
-    """`1`, `?` (may be missing), `+` (one or more), or `--` (all that follows a `--`)."""
+    __slots__ = ("help", "name", "number")
+
+    def __init__(self, name: str, about: str, number: str = "1") -> None:
+        self.name = name
+        self.help = about
+        self.number = number
+        """`1`, `?` (may be missing), `+` (one or more), or `--` (all that follows a `--`)."""
 
 
-class Verb(Noun):
+class Verb:
     """One command."""
 
-    name: str
-    help: str
-    handler: str
-    """`module:function` below `leasehold.cli`."""
-    words: tuple[Word, ...] = ()
-    options: tuple[Option, ...] = ()
+    __slots__ = ("handler", "help", "name", "options", "words")
+
+    def __init__(
+        self, name: str, about: str, handler: str, words: tuple[Word, ...] = (), options: tuple[Option, ...] = ()
+    ) -> None:
+        self.name = name
+        self.help = about
+        self.handler = handler
+        """`module:function` below `leasehold.cli`."""
+        self.words = words
+        self.options = options
 
     @property
     def runs_command(self) -> bool:
@@ -62,11 +82,14 @@ class Verb(Noun):
         return any(word.number == "--" for word in self.words)
 
 
-class Line(Noun):
+class Line:
     """A command line that was understood."""
 
-    verb: Verb
-    values: Mapping[str, object]
+    __slots__ = ("values", "verb")
+
+    def __init__(self, verb: Verb, values: Mapping[str, object]) -> None:
+        self.verb = verb
+        self.values = values
 
 
 def parse(argv: Sequence[str], verbs: Mapping[str, Verb]) -> Line | None:

@@ -16,9 +16,8 @@ from leasehold.model import (
     Wish,
 )
 from leasehold.rules.conflicts import in_the_way, modes_of, nodes_of, queue_at, slots_clash
-from leasehold.rules.ending import lapse, terms, why_gone
+from leasehold.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.rules.granting import (
-    REQUEST,
     REQUEST_MEMORY,
     WISH,
     expiry,

@@ -6,9 +6,8 @@ from leasehold import keys
 from leasehold.model import SECOND, Cancelled, Done, End, Granted, Hold, Presence, Receipt, Request, TimedOut, Wish
 from leasehold.rules.acquiring import freshen, queued, rewrite
 from leasehold.rules.conflicts import PRESENCE
-from leasehold.rules.ending import lapse, terms
+from leasehold.rules.ending import REQUEST, lapse, terms
 from leasehold.rules.granting import (
-    REQUEST,
     REQUEST_MEMORY,
     expiry,
     forget_request,

@@ -45,7 +45,7 @@ DAY = 24 * 3600 * SECOND
 
 def draw_weather(chance: random.Random, seed: int) -> Weather:
     """Some mishaps never strike in a run, others often: so that each is also seen without the others."""
-    odds = [chance.choice((0, 0, 0.01, 0.04)) for _ in Weather._fields]
+    odds = [chance.choice((0, 0, 0, 0.01, 0.04)) for _ in Weather._fields]
     return Weather(*odds)._replace(
         dies_before=chance.choice((0, 0, 0.001)),
         dies_after=chance.choice((0, 0, 0.001)),
@@ -93,9 +93,9 @@ class Simulation:
             self._somebody_acts()
         elif draw < 0.75:
             self._somebody_turns()
-        elif draw < 0.985:
+        elif draw < 0.988:
             self._time_passes()
-        elif draw < 0.995:
+        elif draw < 0.997:
             self._somebody_governs()
         elif self._mishaps:
             self._mishap(self.chance.choice(self._mishaps))

@@ -92,7 +92,7 @@ class Watch:
             elif event.lease is not None and event.kind == "forced":
                 self._forced.add(event.lease)
             elif event.lease in self._promised and event.kind == "cancelled":
-                self._not_picked_up(self._promised.pop(event.lease))
+                self._promise_ended(self._promised.pop(event.lease))
 
     def _note(self, key: str, entry: object) -> None:
         if isinstance(entry, Presence):
@@ -107,19 +107,18 @@ class Watch:
                 self._check_promise(entry, entry.ticket)
                 self._promised[entry.id] = entry
             else:
-                self._promised.pop(entry.id, None)
+                self._promise_ended(self._promised.pop(entry.id, None))
 
     def _check_promise(self, hold: Hold, waiter: str) -> None:
         if hold.id not in self._promised and self._presence.get(self._engines[waiter], 0) <= self.now:
             raise Broken(f"{hold.id} was granted to {waiter}, whose engine was not heard of any more")
 
-    def _not_picked_up(self, hold: Hold) -> None:
+    def _promise_ended(self, hold: Hold | None) -> None:
+        """Somebody came for a promise, or it lapsed: in time."""
+        if hold is None or self.could_tell_since(hold) is None:
+            return
         since = self.undisturbed_since(self._engines[str(hold.ticket)])
-        if (
-            since is not None
-            and self.could_tell_since(hold) is not None
-            and hold.expires_at - max(since, hold.acquired_at) > SERVED_WITHIN
-        ):
+        if since is not None and min(self.now, hold.expires_at) - max(since, hold.acquired_at) > SERVED_WITHIN:
             raise Broken(f"{hold.ticket} was granted {hold.id}, but its engine did not come for it")
 
     def hold(self, lease: str) -> Hold | None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 NAMES = ("a", "b", "c", "path:src", "path:src/x", "path:src/y/z", "issue:1", "deploy://api")
 POOL = ("p1", "p2", "p3")
 REPOSITORY = "repo:all"
-SEMAPHORES = ("sem", "sem", "sem-b", "path:src/sem")
+SEMAPHORES = ("sem", "sem", "sem-b", "path:src/sem", ["sem", "sem-b"])
 
 TTLS = (0.05, 0.3, 1, 1, 2, 2, 4, 8)
 REENTRANT_TTL = 3
@@ -48,6 +48,5 @@ def _what(chance: random.Random, holder: str) -> Asking:
         names = chance.sample((*POOL, *POOL, *NAMES), 3)
         return Asking(names, ttl, holder, any_of=True)
     if draw < 0.97:
-        names = chance.choice(SEMAPHORES) if chance.random() < 0.7 else ["sem", "sem-b"]
-        return Asking(names, ttl, holder, slots=chance.choice((2, 2, 2, 2, 2, 2, 3)))
+        return Asking(chance.choice(SEMAPHORES), ttl, holder, slots=chance.choice((2, 2, 2, 2, 2, 2, 3)))
     return Asking(REPOSITORY, ttl, holder, mode=chance.choice(("exclusive", "shared")))

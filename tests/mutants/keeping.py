@@ -1,0 +1,164 @@
+"""Classic bugs about how leases end, deadlocks, retries, and what is durable."""
+
+from __future__ import annotations
+
+from tests.mutants.kinds import PROMISES, SOME_SEEDS, Mutant, simulated, suite
+
+KEEPING = (
+    # ----------------------------------------------------------------------------------- how it ends
+    Mutant(
+        "release by owner instead of by id",
+        "rules/ending.py",
+        "        draft.drop(claim.node, home.id)\n"
+        "        draft.dirty[claim.node] = None\n    draft.drop(home.actor, home.id)\n",
+        "        for hold in tuple(draft.record(claim.node).holds.values()):\n"
+        "            if hold.actor == home.actor:\n"
+        "                draft.drop(claim.node, hold.id)\n"
+        "        draft.dirty[claim.node] = None\n    draft.drop(home.actor, home.id)\n",
+        suite("leases"),
+    ),
+    Mutant(
+        "renew after expiry",
+        "rules/leases.py",
+        "    lapse(draft, keys.home(lease))\n    settle(draft)\n    return still_held(draft, lease)\n",
+        "    return draft.record(keys.home(lease)).holds.get(lease)\n",
+        suite("leases_that_expired_are_never_revived"),
+    ),
+    Mutant(
+        "expiry by the caller's clock",
+        "batch.py",
+        "            result = step(self.view, command, self.transaction.now, self.fence, self.engine)\n",
+        '            now = __import__("time").time_ns() // 1000\n'
+        "            result = step(self.view, command, now, self.fence, self.engine)\n",
+        simulated(1),
+    ),
+    Mutant(
+        "anybody may release",
+        "rules/leases.py",
+        "(proof.token is not None and proof.token in ask.tokens)",
+        "(proof.token is not None)",
+        suite("entitled"),
+    ),
+    Mutant(
+        "grace is ignored",
+        "rules/ending.py",
+        "    opens_at = FOREVER if home.after >= FOREVER else at + home.after\n",
+        "    opens_at = FOREVER if home.after >= FOREVER else at\n",
+        suite("unclean_grace"),
+    ),
+    Mutant(
+        "quarantine is ignored",
+        "rules/granting.py",
+        "    after = FOREVER if ask.quarantine else ask.grace\n",
+        "    after = ask.grace\n",
+        suite("unclean_quarantine"),
+    ),
+    # ------------------------------------------------------------------------------------- deadlocks
+    Mutant(
+        "deadlocks are not looked for",
+        "rules/acquiring.py",
+        "    return _deadlock(draft, command, order) or _enqueue(draft, command, order)\n",
+        "    return _enqueue(draft, command, order)\n",
+        suite("deadlocks_of_two"),
+    ),
+    Mutant(
+        "deadlock by an expired hold",
+        "rules/waitgraph.py",
+        "            if hold.expires_at > self.draft.now and not hold.closed and",
+        "            if not hold.closed and",
+        suite("deadlocks or intents"),
+    ),
+    Mutant(
+        "deadlock although there is another way out",
+        "deadlock.py",
+        "    return any(all(_is_met(need, live) for need in choice) for choice in wait)\n",
+        "    return all(all(_is_met(need, live) for need in choice) for choice in wait)\n",
+        suite("deadlocks_of_a_choice"),
+    ),
+    # --------------------------------------------------------------------------------------- retries
+    Mutant(
+        "a retry gets a second lease",
+        "rules/acquiring.py",
+        "    if command.ask.request is not None:\n        answer =",
+        "    if command.ask.request is not None and command.wait:\n        answer =",
+        suite("retries_get_the_same_lease"),
+    ),
+    Mutant(
+        "a delayed copy of a cancelled request is granted",
+        "rules/acquiring.py",
+        "    if known.became is None:\n        return Refused(",
+        "    if known.became is None:\n        return None\n        return Refused(",
+        suite("cancelling"),
+    ),
+    Mutant(
+        "a retry gets what is left of a promise",
+        "rules/acquiring.py",
+        "    extend = extend or home.ticket is not None",
+        "    extend = extend",
+        PROMISES,
+    ),
+    # -------------------------------------------------------------------------------- what is durable
+    Mutant(
+        "answered although the commit failed",
+        "batch.py",
+        "        except OutcomeUnknown as unknown:\n",
+        "        except Conflict:\n            return\n        except OutcomeUnknown as unknown:\n",
+        SOME_SEEDS,
+    ),
+    Mutant(
+        "a lost reply is taken for a failure",
+        "batch.py",
+        "            if not is_there:\n",
+        "            if is_there or not is_there:\n",
+        SOME_SEEDS,
+    ),
+    Mutant(
+        "a lost reply is taken for a success",
+        "batch.py",
+        "            if not is_there:\n",
+        "            if not is_there and is_there:\n",
+        SOME_SEEDS,
+    ),
+    Mutant(
+        "a fence is given twice",
+        "rules/draft.py",
+        "        self.fence = number + 1\n",
+        "        self.fence = number + number % 2\n",
+        suite("fences"),
+    ),
+    Mutant(
+        "fences begin again with each connection",
+        "stores/sqlite/database.py",
+        "        meta = self.meta._replace(fence=fence,",
+        "        meta = self.meta._replace(fence=self.meta.fence,",
+        ("tests/stores/test_sqlite_transactions.py",),
+    ),
+    Mutant(
+        "fences begin again after a backup was restored",
+        "stores/sqlite/database.py",
+        "        return mark is not None and mark <= self.meta.fence and",
+        "        return mark is not None and",
+        ("tests/stores/test_sqlite_restore.py",),
+    ),
+    Mutant(
+        "another process's writes are not noticed",
+        "stores/sqlite/database.py",
+        "        if version == self.version:\n            return\n",
+        "        if version != _UNKNOWN:\n            return\n",
+        ("tests/stores/test_sqlite_processes.py", "tests/stores/test_sqlite_transactions.py"),
+    ),
+    Mutant(
+        "the store's clock runs backwards",
+        "stores/sqlite/database.py",
+        "        self._latest = max(meta.offset + self.clock.elapsed(), meta.now, self._latest)\n",
+        "        self._latest = meta.offset + self.clock.elapsed()\n",
+        ("tests/stores/test_sqlite_clock.py",),
+    ),
+    Mutant(
+        "a process dies in the middle of a commit",
+        "stores/sqlite/database.py",
+        '            self.connection.execute("BEGIN IMMEDIATE")\n            self._catch_up()\n',
+        "            self._catch_up()\n",
+        ("tests/stores/test_sqlite_transactions.py",),
+    ),
+)

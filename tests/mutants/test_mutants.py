@@ -1,0 +1,40 @@
+"""The mutants are fit: each can still be planted, and some are caught from end to end. All of them: `make mutants`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants.kinds import PROMISES, Mutant
+from tests.mutants.mutants import MUTANTS
+from tests.mutants.planting import BROKEN, CAUGHT, STALE, SURVIVED, is_fresh, try_out, without_a_bug
+
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
+NO_BUG = Mutant("no bug", "rules/waiting.py", "def beat(", "def beat(", PROMISES)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(BY_NAME) == len(MUTANTS) >= 40
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_it_can_still_be_planted(mutant: Mutant) -> None:
+    assert is_fresh(mutant), f"{mutant.file} does not have this text exactly once:\n{mutant.old}"
+    assert mutant.new != mutant.old
+
+
+@pytest.mark.parametrize(
+    "name", ["grant to a dead waiter", "one slot too many", "another process's writes are not noticed"]
+)
+def test_it_is_caught(name: str) -> None:
+    assert try_out(BY_NAME[name]).state == CAUGHT
+
+
+def test_what_is_no_bug_is_not_caught() -> None:
+    assert try_out(NO_BUG).state == SURVIVED
+    assert not without_a_bug([PROMISES])
+
+
+def test_what_cannot_be_planted_or_run_is_told() -> None:
+    assert try_out(NO_BUG._replace(old="not in there")).state == STALE
+    assert try_out(NO_BUG._replace(new="def beat((")).state == BROKEN
+    assert try_out(NO_BUG._replace(tests=("tests/rules/test_nothing.py",))).state == BROKEN
