@@ -32,7 +32,7 @@ SERVING = (
         "rules/conflicts.py",
         "    return ahead if taken + len(ahead) >= slots else []\n",
         "    return ahead if taken >= slots else []\n",
-        SOME_SEEDS,
+        ("tests/rules/test_slots_in_line.py",),
     ),
     Mutant(
         "overlap is not checked on ancestors",

@@ -182,7 +182,9 @@ def test_a_session_from_start_to_end(shell: Shell) -> None:
     assert env["LEASEHOLD_SESSION"].partition(".")[2] not in listed
     assert shell.call("session", "end", env=env).out == "Session ended; released: a\n"
     assert shell.call("session", "end", env=env).out == "That session had ended before.\n"
-    assert shell.call("session", "heartbeat", env=env).code == 7
+    lost = shell.call("session", "heartbeat", env=env)
+    assert lost.code == 7
+    assert "Next: leasehold session start" in lost.err
     assert shell.call("acquire", "a", env=env).code != 0
 
 

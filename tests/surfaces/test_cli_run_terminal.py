@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,15 @@ from tests.surfaces.terminals import Terminal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOR_EVER = "echo $$ > pid.new; mv pid.new pid; until [ -e stop ]; do sleep 0.02; done"
+FOR_EVER = """
+import os, pathlib, signal, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+pathlib.Path("pid.new").write_text(str(os.getpid()))
+os.rename("pid.new", "pid")
+while not os.path.exists("stop"):
+    time.sleep(0.02)
+"""
+"""It starts no process of its own: a process that is stopped between vfork and exec cannot be seen to be stopped."""
 
 
 @pytest.fixture
@@ -47,7 +56,7 @@ def test_the_command_reads_what_is_typed(shell: Shell) -> None:
 
 
 def test_ctrl_c_ends_the_command_and_not_before_it_the_run(shell: Shell) -> None:
-    with Terminal(shell, "run", "x", "--", "/bin/sh", "-c", FOR_EVER) as terminal:
+    with Terminal(shell, "run", "x", "--", sys.executable, "-c", FOR_EVER) as terminal:
         pid = command(shell)
         terminal.type(chr(3))
         assert terminal.end() == 130
@@ -57,7 +66,7 @@ def test_ctrl_c_ends_the_command_and_not_before_it_the_run(shell: Shell) -> None
 
 
 def test_ctrl_z_stops_both_and_both_go_on(shell: Shell) -> None:
-    with Terminal(shell, "run", "x", "--", "/bin/sh", "-c", FOR_EVER) as terminal:
+    with Terminal(shell, "run", "x", "--", sys.executable, "-c", FOR_EVER) as terminal:
         pid = command(shell)
         terminal.type(chr(26))
         until(lambda: state(pid) == "T" and state(terminal.pid) == "T")
@@ -68,7 +77,7 @@ def test_ctrl_z_stops_both_and_both_go_on(shell: Shell) -> None:
 
 
 def test_who_is_stopped_for_too_long_loses_the_command(shell: Shell) -> None:
-    with Terminal(shell, "run", "x", "--ttl", "1s", "--", "/bin/sh", "-c", FOR_EVER) as terminal:
+    with Terminal(shell, "run", "x", "--ttl", "1s", "--", sys.executable, "-c", FOR_EVER) as terminal:
         pid = command(shell)
         terminal.type(chr(26))
         until(lambda: state(pid) in ("", "Z"))

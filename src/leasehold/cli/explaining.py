@@ -26,7 +26,8 @@ def explain(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused, cont
     if isinstance(outcome, m.Deadlock):
         return f"Deadlock: {text}\nNext: see what you hold: {context.suggest('list', more=' --mine')}"
     if isinstance(outcome, m.Lost):
-        return f"Lost: {text}\nNext: {context.suggest('acquire', *_names(context))}"
+        again = "session start" if context.verb.startswith("session") else "acquire"
+        return f"Lost: {text}\nNext: {context.suggest(again, *_names(context))}"
     return f"leasehold {context.verb}: {text}{_advice(outcome, context)}"
 
 
@@ -70,7 +71,9 @@ def _advice(outcome: m.Refused, context: Context) -> str:
         return f"\nSee leasehold {context.verb} --help"
     if outcome.code == "not_found":
         return f"\nNext: see what is held: {context.suggest('list')}"
+    names = _names(context)[:1]
     if outcome.code == "slots_mismatch":
-        names = context.values.get("resources", ())
-        return f"\nNext: see who holds it, and with how many slots: {context.suggest('inspect', *names[:1])}"
+        return f"\nNext: see who holds it, and with how many slots: {context.suggest('inspect', *names)}"
+    if outcome.code == "not_allowed" and names:
+        return f"\nNext: see whose it is: {context.suggest('inspect', *names)}"
     return ""

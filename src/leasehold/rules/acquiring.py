@@ -97,6 +97,8 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
     if keys.is_lease_id(known.became):
         lapse(draft, keys.home(known.became))
         settle(draft)
+        if REQUEST not in draft.record(request).notes:
+            return None  # it was promised to a wait, and nobody came for it
         hold = draft.record(keys.home(known.became)).holds.get(known.became)
         if hold is not None and not hold.closed:
             return _again(draft, hold, command.ask, extend=False)

@@ -31,6 +31,7 @@ def start(draft: Draft, command: StartSession) -> Outcome:
         if session_of(draft, command.actor) is not None:
             return Refused("conflict", "session", "a session of this id is alive; take another id or end it first")
         end_lapsed(draft, command.actor)
+        settle(draft)
     session = Session(
         SESSION,
         command.space,
@@ -61,6 +62,7 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
     session = session_of(draft, command.actor)
     if session is None:
         end_lapsed(draft, command.actor)
+        settle(draft)
         return Lost("", "expired: this session has ended; start a new one")
     if not _may(session, command.proof):
         return NOT_ALLOWED
@@ -88,6 +90,7 @@ def end(draft: Draft, command: EndSession) -> Outcome:
     session = session_of(draft, command.actor)
     if session is None:
         end_lapsed(draft, command.actor)
+        settle(draft)
         return SessionEnded(command.session, ended=False, released=())
     if not _may(session, command.proof):
         return NOT_ALLOWED
@@ -100,6 +103,7 @@ def end(draft: Draft, command: EndSession) -> Outcome:
             give_back(draft, hold, ask, "cancelled", "its session ended")
             released.extend(ask.options[0].resources)
     _close(draft, session, command.actor, "ended")
+    settle(draft)
     return SessionEnded(command.session, ended=True, released=tuple(released))
 
 
@@ -114,16 +118,15 @@ def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
 
 
 def _close(draft: Draft, session: Session, actor: str, reason: str) -> None:
-    """The session itself is gone; whoever can be served by what it left is."""
+    """The session itself is gone; who can be served by what it left is served later, by whoever calls."""
     if WISH in draft.record(actor).notes:
         draft.drop(actor, WISH)
     draft.drop(actor, SESSION)
     _tell(draft, "session_ended", session, reason=reason)
-    settle(draft)
 
 
 def end_lapsed(draft: Draft, actor: str) -> None:
-    """A session whose heartbeat did not come is over, and so is everything it holds."""
+    """A session whose heartbeat did not come is over, and so is everything it holds. Nobody is served yet."""
     session = draft.record(actor).notes.get(SESSION)
     if not isinstance(session, Session) or session.expires_at > draft.now:
         return

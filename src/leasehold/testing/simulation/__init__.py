@@ -44,12 +44,16 @@ DAY = 24 * 3600 * SECOND
 
 
 def draw_weather(chance: random.Random, seed: int) -> Weather:
-    """Some mishaps never strike in a run, others often: so that each is also seen without the others."""
+    """Some mishaps never strike in a run, others often: so that each is also seen without the others.
+
+    The seed itself decides about some, so that a few seeds in a row have seen them all.
+    """
     odds = [chance.choice((0, 0, 0, 0.01, 0.04)) for _ in Weather._fields]
     return Weather(*odds)._replace(
         dies_before=chance.choice((0, 0, 0.001)),
         dies_after=chance.choice((0, 0, 0.001)),
-        deaf=(0, 0.5, 1)[seed % 3],
+        lost_reply=(0.01, 0.04, 0)[seed % 3],
+        deaf=(0, 0.5, 1)[seed // 3 % 3],
         mute=chance.choice((0, 0.5)),
     )
 
