@@ -52,10 +52,14 @@ class Child:
         return self.answer()
 
     def kill(self) -> list[str]:
-        """SIGKILL; what it still said before is handed back."""
+        """SIGKILL; the whole lines that it still said before are handed back."""
         self.process.kill()
-        out, _ = self.process.communicate()
-        return out.splitlines()
+        if self.process.stdout is None:
+            raise AssertionError("no pipe")
+        # Not communicate() at once: it reads past what readline() has buffered, and the first line would be torn.
+        lines = self.process.stdout.read().splitlines(keepends=True)
+        self.process.communicate()
+        return [line.rstrip("\n") for line in lines if line.endswith("\n")]
 
     def close(self) -> None:
         """Let it end by itself."""

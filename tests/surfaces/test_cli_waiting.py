@@ -104,6 +104,8 @@ def test_who_is_interrupted_when_it_is_served_holds_nothing(shell: Shell) -> Non
         done = ended(process)
         assert ended(releasing).code == 0
         assert done.code in (0, 130)
+        if done.code == 130:  # what was promised to it in that very moment is nobody's within two seconds
+            until(lambda: shell.holders("x") == [])
         assert shell.holders("x") == (["bob"] if done.code == 0 else [])
         assert shell.run("release", "x", holder="bob").code == (0 if done.code == 0 else 3)
 

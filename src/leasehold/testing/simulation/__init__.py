@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from contextlib import contextmanager
 from hashlib import blake2b
 from unittest.mock import patch
 
@@ -27,8 +26,6 @@ from leasehold.testing.simulation.watch import Broken, Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from leasehold.model import Hold
     from leasehold.rules import Need, Step
     from leasehold.rules.draft import Records
@@ -40,6 +37,7 @@ CALLERS = 8
 ANSWERED_WITHIN = 3 * SECOND
 """How long after its time to wait is over a caller must have its answer."""
 MISHAPS = ("crash", "pause", "blackout", "leap")
+START = 1_000 * SECOND
 DAY = 24 * 3600 * SECOND
 
 
@@ -64,11 +62,13 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.watch = Watch(self._undisturbed_since, self._could_tell_since)
-        self.now = 1_000 * SECOND
+        self.now = START
         self.tally: Counter[str] = Counter()
         self._memory = Memory(clock=lambda: self.now)
         self._luck = Luck(self.chance, draw_weather(self.chance, seed))
         self._mishaps = [each for place, each in enumerate(MISHAPS) if seed >> place & 1]
+        self._bustle = self.chance.choice((0.2, 0.25, 0.3, 0.36))
+        """How much callers do in the time in which engines do anything at all."""
         self._dark_until = 0
         self._numbers = 0
         self._nodes = [self._new_node() for _ in range(NODES)]
@@ -93,9 +93,9 @@ class Simulation:
     def step(self) -> None:
         """Let one thing happen."""
         draw = self.chance.random()
-        if draw < 0.36:
+        if draw < self._bustle:
             self._somebody_acts()
-        elif draw < 0.75:
+        elif draw < self._bustle + 0.4:
             self._somebody_turns()
         elif draw < 0.988:
             self._time_passes()
@@ -253,32 +253,29 @@ class Simulation:
         raise Broken(f"{len(left)} records are left over, such as {next(iter(left.items()))}")
 
 
-@contextmanager
-def _no_rule_breaks() -> Iterator[None]:
-    """A rule that raises is told to whoever asked; here it ends the run, even if nobody asked (a sweep)."""
+class RuleBroke(BaseException):
+    """A rule raised something. Whoever asked would be told; here it ends the run, even if nobody asked (a sweep)."""
 
-    def watched(records: Records, command: c.Command, now: int, fence: int, engine: str) -> Step | Need:
-        try:
-            return step(records, command, now, fence, engine)
-        except Exception as error:
-            raise Broken(f"a rule broke: {error!r} at {command}") from error
 
-    with patch.object(batch, "step", watched):
-        yield
+def _watched(records: Records, command: c.Command, now: int, fence: int, engine: str) -> Step | Need:
+    try:
+        return step(records, command, now, fence, engine)
+    except Exception as error:
+        raise RuleBroke(f"{error!r} at {command}") from error
 
 
 def run(seed: int, steps: int) -> Report:
     """Simulate; raises `Failure` as soon as a promise is broken."""
     simulation, at = Simulation(seed), 0
     try:
-        with _no_rule_breaks():
+        with patch.object(batch, "step", _watched):
             for at in range(1, steps + 1):  # noqa: B007 (told in the failure)
                 simulation.step()
+            seconds = (simulation.now - START) / SECOND
             simulation.finish()
-    except Exception as broken:
+    except (Exception, RuleBroke) as broken:
         raise Failure(seed, steps, at, broken, simulation.watch.events[-30:]) from broken
     history = simulation.watch.events
     kinds = simulation.tally + Counter(event.kind for event in history)
-    seconds = (simulation.now - 1_000 * SECOND) / SECOND
     digest = blake2b("\n".join(map(repr, history)).encode(), digest_size=16).hexdigest()
     return Report(seed, steps, kinds, seconds, digest)
