@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from leasehold.held import HeldLease
     from leasehold.locks import Locks
     from leasehold.model import (
+        Agent,
         Blocker,
         Cancelled,
         Cleared,
         Deadlock,
+        Edge,
         Event,
         Granted,
+        Graph,
         Held,
         Inspection,
         Key,
@@ -82,12 +85,15 @@ _WHERE = {
     "held": ("HeldLease",),
     "locks": ("Locks",),
     "model": (
+        "Agent",
         "Blocker",
         "Cancelled",
         "Cleared",
         "Deadlock",
+        "Edge",
         "Event",
         "Granted",
+        "Graph",
         "Held",
         "Inspection",
         "Key",
@@ -111,14 +117,17 @@ _WHERE = {
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
+    "Agent",
     "AsyncLocks",
     "Blocker",
     "Cancelled",
     "Cleared",
     "Closed",
     "Deadlock",
+    "Edge",
     "Event",
     "Granted",
+    "Graph",
     "Held",
     "HeldLease",
     "Inspection",

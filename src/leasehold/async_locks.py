@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Collected,
         Event,
         Granted,
+        Graph,
         Held,
         Inspection,
         Key,
@@ -231,6 +232,11 @@ class AsyncLocks(Asker):
     ) -> tuple[Event, ...] | Refused:
         """As `Locks.history`."""
         outcome: tuple[Event, ...] | Refused = await self._answers.ask(self._call("history", locals()))
+        return outcome
+
+    async def graph(self, *, space: str | None = None, limit: int = 1_000) -> Graph | Refused:
+        """As `Locks.graph`."""
+        outcome: Graph | Refused = await self._answers.ask(self._call("graph", locals()))
         return outcome
 
     async def sessions(self, *, space: str | None = None) -> tuple[Session, ...] | Refused:

@@ -38,6 +38,8 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
             return reading.inspect(engine.store, settings, **given)
         if call.verb == "list":
             return reading.leases(engine.store, **given)
+        if call.verb == "graph":
+            return reading.graph(engine.store, **given)
         if call.verb == "sessions":
             return reading.sessions(engine.store, **given)
         if call.verb == "keys":
@@ -54,7 +56,7 @@ def collected(engine: Engine) -> Collected:
     return engine.collected
 
 
-LOOKS = ("inspect", "list", "sessions", "history", "keys")
+LOOKS = ("inspect", "list", "graph", "sessions", "history", "keys")
 
 
 class EngineAnswers:

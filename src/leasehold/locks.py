@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Event,
         Granted,
         Held,
+        Graph,
         Inspection,
         Key,
         KeyCreated,
@@ -254,6 +255,11 @@ class Locks(Asker):
     def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:
         """Who holds a resource, who waits for it, and whether it is closed."""
         outcome: Inspection | Refused = self._answers.ask(self._call("inspect", locals()))
+    def graph(self, *, space: str | None = None, limit: int = 1_000) -> Graph | Refused:
+        """Who waits for whom, the longest-waiting first; of one space if so asked. `limit` is the most edges told."""
+        outcome: Graph | Refused = self._answers.ask(self._call("graph", locals()))
+        return outcome
+
         return outcome
 
     def list(

@@ -1,13 +1,26 @@
-"""Inspect, list, history: looking at records without changing anything."""
+"""Inspect, list, graph, history: looking at records without changing anything."""
 
 from __future__ import annotations
 
 from leasehold import checks, keys, names
 from leasehold.errors import InvalidInput
-from leasehold.model import EXCLUSIVE, FOREVER, INTENT_EXCLUSIVE, INTENT_SHARED, Inspection, Key, Session, Waiting
+from leasehold.model import (
+    EXCLUSIVE,
+    FOREVER,
+    INTENT_EXCLUSIVE,
+    INTENT_SHARED,
+    Inspection,
+    Key,
+    Ref,
+    Session,
+    Waiting,
+    Wish,
+)
+from leasehold.rules.conflicts import nodes_of
 from leasehold.rules.draft import Draft, Missing
 from leasehold.rules.ending import lapse, terms
 from leasehold.rules.granting import MODE_NAMES, lease_of, waiting_for
+from leasehold.rules.picture import picture
 from leasehold.rules.telling import by_hold
 from leasehold.stores import HistoryQuery
 
@@ -17,13 +30,15 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from leasehold.checks import Settings
-    from leasehold.model import Claim, Event, Lease, Waiter
+    from leasehold.model import Claim, Event, Graph, Lease, Record, Waiter
     from leasehold.stores import Store
 
     T = TypeVar("T")
 
 EVENTS_MOST = 10_000
 KINDS_MOST = 64
+EDGES_MOST = 10_000
+DEADLOCKS_TOLD = 20
 INTENTIONS = (INTENT_EXCLUSIVE, INTENT_SHARED)
 
 
@@ -69,6 +84,35 @@ def leases(store: Store, space: object, holder: object, resource: object) -> tup
             key=lambda lease: lease.fence,
         )
     )
+
+
+def graph(store: Store, space: object, limit: object) -> Graph:
+    """Who waits for whom; of one space if so asked."""
+    where = None if space is None else checks.space(space)
+    most = checks.number(limit, "limit", 1, EDGES_MOST)
+    found = {key: record for key, record in store.scan("a") if _waits(record)}
+    homes = {keys.home(id_) for record in found.values() for id_ in _places_of(record)}
+    _, records = store.read(tuple(homes))
+    wanted = dict.fromkeys((*found, *homes))
+    for waiter in (waiter for record in records.values() for waiter in record.waiters):
+        wanted[waiter.engine] = None
+        wanted.update(dict.fromkeys(nodes_of(waiter.ask)) if waiter.ask is not None else {})
+    seen = _looking(store, list(wanted), lambda draft: picture(draft, list(found), where, most))
+    return seen._replace(deadlocks=_deadlocks(store, where))
+
+
+def _waits(record: Record) -> bool:
+    return any(isinstance(note, Wish) for note in record.notes.values()) or bool(_places_of(record))
+
+
+def _places_of(record: Record) -> list[str]:
+    return [note.id for note in record.notes.values() if isinstance(note, Ref) and keys.is_waiter_id(note.id)]
+
+
+def _deadlocks(store: Store, space: str | None) -> tuple[Event, ...]:
+    if not store.capabilities.history:
+        return ()
+    return tuple(store.history(HistoryQuery(space=space, kinds=("deadlock",), limit=DEADLOCKS_TOLD)))
 
 
 def sessions(store: Store, space: object) -> tuple[Session, ...]:

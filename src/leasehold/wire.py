@@ -172,6 +172,48 @@ def inspection(it: m.Inspection) -> Json:
 # ----------------------------------------------------------------------------------------------- answers
 
 
+def graph(it: m.Graph) -> Json:
+    """Who waits for whom."""
+    return {
+        "at": rfc3339(it.now),
+        "agents": [each._asdict() for each in it.agents],
+        "resources": _contended(it),
+        "edges": [edge(each, it.now) for each in it.edges],
+        "complete": it.complete,
+        "deadlocks": [event(each) for each in it.deadlocks],
+    }
+
+
+def edge(it: m.Edge, now: int) -> Json:
+    """One agent that waits for another."""
+    return {
+        "waiter": it.waiter,
+        "blocker": it.blocker,
+        "resource": it.resource,
+        "state": it.state,
+        "by": it.by,
+        "place": it.place,
+        "since": rfc3339(it.since),
+        "waited_seconds": seconds(max(0, now - it.since)),
+        "until": rfc3339(it.until),
+    }
+
+
+def _contended(it: m.Graph) -> list[Json]:
+    """What they wait for, each with who is in the way and who wants it, as the edges have it."""
+    spaces = {agent.id: agent.space for agent in it.agents}
+    found: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
+    for each in it.edges:
+        holders, waiting = found.setdefault((spaces[each.waiter], each.resource), ({}, {}))
+        waiting[each.waiter] = None
+        if each.state == "held":
+            holders[each.blocker] = None
+    return [
+        {"space": space, "resource": name, "holders": list(holders), "waiting": list(waiting)}
+        for (space, name), (holders, waiting) in found.items()
+    ]
+
+
 def answer(outcome: Any) -> Json:  # noqa: ANN401 (an outcome, or what a verb that looks gives)
     """The `data` of an answer, or the `error` of a refusal (see `is_refusal`)."""
     return _SHAPES[type(outcome)](outcome)
@@ -248,6 +290,7 @@ _SHAPES: dict[type, Callable[[Any], Json]] = {
     m.KeyRevoked: lambda it: {"key": it.key, "revoked": it.revoked},
     m.Refused: lambda it: {"code": it.code, "message": sentence(it), "field": it.field or None},
     m.Inspection: inspection,
+    m.Graph: graph,
 }
 
 

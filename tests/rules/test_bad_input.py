@@ -163,6 +163,7 @@ REFUSED: dict[tuple[str, str], tuple[object, ...]] = {
     ("force_release", "reason"): (None, "", 7),
     ("steal", "reason"): (None, ""),
     ("create_key", "role"): (None, "root"),
+    ("graph", "limit"): (None, 0, True, 10_001),
     ("history", "limit"): (None, 0, True, 10_001),
     ("history", "kinds"): (None, "granted", [1], ["\ud800"], ["granted"] * 65),
     ("history", "since"): (-1, 1.5, True, 2**63),

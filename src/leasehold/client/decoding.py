@@ -146,6 +146,26 @@ def _inspection(it: Json) -> m.Inspection:
     )
 
 
+def _graph(it: Json) -> m.Graph:
+    agents = tuple(m.Agent(each["id"], each["space"], each["holder"], each["session"]) for each in it["agents"])
+    return m.Graph(
+        when(it["at"]), agents, tuple(map(_edge, it["edges"])), it["complete"], tuple(map(event, it["deadlocks"]))
+    )
+
+
+def _edge(it: Json) -> m.Edge:
+    return m.Edge(
+        it["waiter"],
+        it["blocker"],
+        it["resource"],
+        it["state"],
+        it["by"],
+        it["place"],
+        when(it["since"]),
+        when(it["until"]),
+    )
+
+
 def _released(it: Json) -> m.Released:
     return m.Released(it["lease"], it["released"], it["reason"], tuple(it["resources"]))
 
@@ -168,6 +188,7 @@ _ANSWERS: dict[str, Callable[[Json], Any]] = {
     "keys": lambda it: tuple(map(_key, it["keys"])),
     "inspect": _inspection,
     "list": lambda it: tuple(map(lease, it["leases"])),
+    "graph": _graph,
     "sessions": lambda it: tuple(map(_session, it["sessions"])),
     "history": lambda it: tuple(map(event, it["events"])),
 }

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from leasehold import calls, checks, durations
 from leasehold.errors import InvalidInput
 from leasehold.model import SECOND, Refused
-from leasehold.reading import history_query
+from leasehold.reading import EDGES_MOST, history_query
 
 if TYPE_CHECKING:
     from leasehold.calls import Call
@@ -33,6 +33,7 @@ _POSTS = {
 _GETS = {
     "inspect": "/v1/inspect",
     "list": "/v1/leases",
+    "graph": "/v1/graph",
     "sessions": "/v1/sessions",
     "history": "/v1/history",
     "keys": "/v1/keys",
@@ -81,6 +82,8 @@ def _check_look(verb: str, given: dict[str, Any]) -> None:
         return
     if given.get("space") is not None:
         checks.space(given["space"])
+    if verb == "graph":
+        checks.number(given["limit"], "limit", 1, EDGES_MOST)
     if given.get("resource") is not None or verb == "inspect":
         checks.resource(given["resource"])
     if given.get("holder") is not None:

@@ -215,7 +215,7 @@ def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
         if deadlock is not None:
             return deadlock
         ask = command.ask
-        draft.put(command.actor, Wish(WISH, ask.options, ask.slots, draft.now + INTENT_LIFE))
+        draft.put(command.actor, Wish(WISH, ask.options, ask.slots, draft.now + INTENT_LIFE, ask.space, ask.holder))
     draft.tell("refused", command.ask, by=[blocker.holder for blocker in answer.blockers])
     return answer
 

@@ -6,7 +6,8 @@ from leasehold.deadlock import Need, find_cycle
 from leasehold.keys import home
 from leasehold.model import FOREVER, SLOTS, Ref, Session, Wish
 from leasehold.noun import Noun
-from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of, place_in
+from leasehold.records import place_in
+from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of
 from leasehold.rules.granting import SESSION, WISH
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) 
     """The cycle (holder, resource, holder, resource, …) that this request would close by waiting."""
     if not _is_entangled(draft, actor) and not _overtakes(draft, ask, order):
         return None
-    graph = _Graph(draft, actor, ask, order)
+    graph = _Considered(draft, actor, ask, order)
     cycle = find_cycle(actor, graph.waits_of, graph.wanted())
     if cycle is None:
         return None
@@ -43,46 +44,47 @@ def _overtakes(draft: Draft, ask: Ask, order: tuple[int, int]) -> bool:
     return any(queue and queue[-1].order > order for queue in queues)
 
 
-class _Rival(Noun):
+class Rival(Noun):
     """A hold, or a place in the queue, that somebody else would have to give up."""
 
     actor: str
     holder: str
     mode: str
     slots: int
+    id: str
+    """Of the lease or of the waiter; empty for one that is only being considered."""
 
 
-class _Graph:
-    """The waits of every actor, with one more that is only being considered."""
+class WaitGraph:
+    """The waits of every actor."""
 
-    def __init__(self, draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) -> None:
+    def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self.actor = actor
-        self.ask = ask
-        self.order = order
-        self.names: dict[str, str] = {actor: ask.holder}
+        self.names: dict[str, str] = {}
 
     def waits_of(self, actor: str) -> list[Wait]:
         """What this actor waits for and does not get; nothing, if its session is over."""
-        if not self._lives(actor):
+        if not self.lives(actor):
             return []
-        waits = [self._wait(waiter, ask) for waiter, ask in self._waiters(actor)]
-        wish = self.draft.record(actor).notes.get(WISH)
-        if actor == self.actor:
-            waits.append(self.wanted())
-        elif isinstance(wish, Wish) and wish.until > self.draft.now:
-            waits.append(self._choices(actor, wish.options, wish.slots, LAST))
-        return [wait for wait in waits if all(wait)]
+        waits = [self.choices(actor, ask.options, ask.slots, waiter.order) for waiter, ask in self.waiters(actor)]
+        return [wait for wait in (*waits, *self._outside_of_queues(actor)) if all(wait)]
 
-    def wanted(self) -> Wait:
-        """What is being considered, as a wait."""
-        return self._choices(self.actor, self.ask.options, self.ask.slots, self.order)
+    def _outside_of_queues(self, actor: str) -> list[Wait]:
+        wish = self.wish(actor)
+        return [] if wish is None else [self.choices(actor, wish.options, wish.slots, LAST)]
 
-    def _lives(self, actor: str) -> bool:
+    def lives(self, actor: str) -> bool:
+        """Whether it is no session, or one that is not over."""
         session = self.draft.record(actor).notes.get(SESSION)
         return not isinstance(session, Session) or session.expires_at > self.draft.now
 
-    def _waiters(self, actor: str) -> list[tuple[Waiter, Ask]]:
+    def wish(self, actor: str) -> Wish | None:
+        """What it was refused a short while ago, and is expected to ask for again."""
+        wish = self.draft.record(actor).notes.get(WISH)
+        return wish if isinstance(wish, Wish) and wish.until > self.draft.now else None
+
+    def waiters(self, actor: str) -> list[tuple[Waiter, Ask]]:
+        """Its places in queues."""
         ids = [note.id for note in self.draft.record(actor).notes.values() if isinstance(note, Ref)]
         ids = [id_ for id_ in ids if id_.startswith("w")]
         self.draft.require([home(id_) for id_ in ids])
@@ -93,10 +95,8 @@ class _Graph:
             if waiter.id == id_ and waiter.ask is not None and is_alive(self.draft, waiter)
         ]
 
-    def _wait(self, waiter: Waiter, ask: Ask) -> Wait:
-        return self._choices(waiter.actor, ask.options, ask.slots, waiter.order)
-
-    def _choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, int]) -> Wait:
+    def choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, int]) -> Wait:
+        """What stands before somebody who wants one of these, at this place of the order."""
         self.draft.require([claim.node for option in options for claim in option.claims])
         return tuple(self._choice(actor, option, slots, order) for option in options)
 
@@ -109,31 +109,53 @@ class _Graph:
 
     def _needs(self, actor: str, resource: str, claim: Claim, slots: int, order: tuple[int, int]) -> Iterable[Need]:
         """Who would have to give way; whoever asks does not wait for itself, nor for a closed resource's ghost."""
-        counted: list[_Rival] = []
-        others: list[_Rival] = []
+        counted: list[Rival] = []
+        others: list[Rival] = []
         for rival in (*self._rivals(claim, order), *self._newcomer_ahead(claim, order)):
             is_counted = claim.mode == rival.mode == SLOTS and rival.slots == slots
             (counted if is_counted else others).append(rival)
         yield from self._need(actor, resource, others, len(others))
         yield from self._need(actor, resource, counted, len(counted) - slots + 1)
 
-    def _need(self, actor: str, resource: str, rivals: list[_Rival], enough: int) -> Iterable[Need]:
+    def _need(self, actor: str, resource: str, rivals: list[Rival], enough: int) -> Iterable[Need]:
         others = [rival for rival in rivals if rival.actor != actor]
         self.names.update((rival.actor, rival.holder) for rival in others)
         if others and enough > 0:
             yield Need(resource, tuple(rival.actor for rival in others), min(enough, len(others)))
 
-    def _rivals(self, claim: Claim, order: tuple[int, int]) -> Iterable[_Rival]:
+    def _rivals(self, claim: Claim, order: tuple[int, int]) -> Iterable[Rival]:
         """Whoever has this node, or is to be given it before, in a mode that does not go together with the claim's."""
         record = self.draft.record(claim.node)
         for hold in record.holds.values():
             if hold.expires_at > self.draft.now and not hold.closed and not compatible(claim.mode, hold.mode):
-                yield _Rival(hold.actor, hold.holder, hold.mode, hold.slots)
+                yield Rival(hold.actor, hold.holder, hold.mode, hold.slots, hold.id)
         for waiter in record.waiters[: place_in(record.waiters, order)]:
             if not compatible(claim.mode, waiter.mode) and is_alive(self.draft, waiter):
-                yield _Rival(waiter.actor, waiter.holder, waiter.mode, waiter.slots)
+                yield Rival(waiter.actor, waiter.holder, waiter.mode, waiter.slots, waiter.id)
 
-    def _newcomer_ahead(self, claim: Claim, order: tuple[int, int]) -> list[_Rival]:
+    def _newcomer_ahead(self, _claim: Claim, _order: tuple[int, int]) -> list[Rival]:
+        """Whoever is not in the records yet."""
+        return []
+
+
+class _Considered(WaitGraph):
+    """With one more wait that is only being considered."""
+
+    def __init__(self, draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) -> None:
+        super().__init__(draft)
+        self.actor = actor
+        self.ask = ask
+        self.order = order
+        self.names[actor] = ask.holder
+
+    def wanted(self) -> Wait:
+        """What is being considered, as a wait."""
+        return self.choices(self.actor, self.ask.options, self.ask.slots, self.order)
+
+    def _outside_of_queues(self, actor: str) -> list[Wait]:
+        return [self.wanted()] if actor == self.actor else super()._outside_of_queues(actor)
+
+    def _newcomer_ahead(self, claim: Claim, order: tuple[int, int]) -> list[Rival]:
         """The request that is being considered, where its priority would put it before an older waiter.
 
         Who only polls is not held up by it yet: if that goes on, the next poll will be the one that closes the cycle.
@@ -143,4 +165,4 @@ class _Graph:
         mode = modes_of(self.ask).get(claim.node)
         if mode is None or compatible(claim.mode, mode):
             return []
-        return [_Rival(self.actor, self.ask.holder, mode, self.ask.slots)]
+        return [Rival(self.actor, self.ask.holder, mode, self.ask.slots, "")]

@@ -209,6 +209,49 @@ class Events(Answer):
     events: list[Event]
 
 
+class Agent(Answer):
+    """Somebody in the wait-for graph."""
+
+    id: str
+    space: str
+    holder: str
+    session: str | None
+
+
+class Edge(Answer):
+    """One agent waits for another; `place` is null if it only polls."""
+
+    waiter: str
+    blocker: str
+    resource: str
+    state: Literal["held", "waiting"]
+    by: str
+    place: str | None
+    since: str
+    waited_seconds: Seconds
+    until: str
+
+
+class Contended(Answer):
+    """A resource that is waited for: ids of agents that are in the way, and of those that want it."""
+
+    space: str
+    resource: str
+    holders: list[str]
+    waiting: list[str]
+
+
+class Graph(Answer):
+    """Who waits for whom, and which cycles were refused lately; `complete` unless there are more edges."""
+
+    at: str
+    agents: list[Agent]
+    resources: list[Contended]
+    edges: list[Edge]
+    complete: bool
+    deadlocks: list[Event]
+
+
 class Key(Answer):
     """A key, without its secret."""
 

@@ -12,7 +12,7 @@ from leasehold.server.problems import Problem
 if TYPE_CHECKING:
     from leasehold.server.auth import Principal
 
-LOOKING = frozenset({"inspect", "list", "history", "sessions", "events"})
+LOOKING = frozenset({"inspect", "list", "graph", "history", "sessions", "events"})
 OWN = frozenset({"acquire", "renew", "release", "update", "cancel", "renew_session", "end_session"})
 RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "revoke_key"})
 ROLES = {
@@ -22,7 +22,7 @@ ROLES = {
     "admin": LOOKING | OWN | {"start_session"} | RULING,
 }
 PROVEN = ("renew", "release", "update")
-EVERYWHERE = ("list", "history", "sessions", "events")
+EVERYWHERE = ("list", "graph", "history", "sessions", "events")
 """Where an admin who names no space means all of them."""
 
 

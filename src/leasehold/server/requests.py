@@ -177,6 +177,13 @@ class InSpace(Query):
 
 
 class History(Query):
+class WhoWaits(Query):
+    """Who waits for whom: at most `limit` edges."""
+
+    space: str | None = None
+    limit: int = 1_000
+
+
     """Which events."""
 
     space: str | None = None

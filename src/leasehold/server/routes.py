@@ -59,6 +59,7 @@ ROUTES = (
     Route("POST", "/v1/gc", "gc", r.Collect, a.Collected, (), _collected),
     Route("GET", "/v1/inspect", "inspect", r.Inspect, a.Inspection),
     Route("GET", "/v1/leases", "list", r.Listing, a.Leases, (), wire.leases),
+    Route("GET", "/v1/graph", "graph", r.WhoWaits, a.Graph),
     Route("GET", "/v1/history", "history", r.History, a.Events, (), wire.events, {"kind": "kinds"}),
     Route("GET", "/v1/keys", "keys", r.Nothing, a.Keys, (), _several("keys", wire.key)),
     Route("POST", "/v1/keys", "create_key", r.CreateKey, a.KeyCreated, ("conflict",)),

@@ -42,6 +42,7 @@ TOPICS = (
     "unclean",
     "deadlocks",
     "intents",
+    "graphs",
     "fences",
     "history",
     "bounds",
@@ -59,6 +60,7 @@ from leasehold.testing.conformance.choices import Choices  # noqa: E402
 from leasehold.testing.conformance.deadlocks import Deadlocks  # noqa: E402
 from leasehold.testing.conformance.entitled import Entitled  # noqa: E402
 from leasehold.testing.conformance.fences import Fences  # noqa: E402
+from leasehold.testing.conformance.graphs import Graphs  # noqa: E402
 from leasehold.testing.conformance.history import History  # noqa: E402
 from leasehold.testing.conformance.intents import Intents  # noqa: E402
 from leasehold.testing.conformance.leases import Leases  # noqa: E402
@@ -98,6 +100,7 @@ class Conformance(
     Unclean,
     Deadlocks,
     Intents,
+    Graphs,
     Fences,
     History,
     Bounds,

@@ -79,6 +79,7 @@ BAD: dict[str, dict[str, tuple[object, ...]]] = {
     },
     "clear": {"resource": RESOURCE, **BY},
     "inspect": {"resource": RESOURCE, "space": BAD_TEXT},
+    "graph": {"space": BAD_TEXT, "limit": (None, 0, -1, 10_001, "1", 1.5, True)},
     "sessions": {"space": BAD_TEXT},
     "create_key": {
         "role": (None, "", "root", 1, ["admin"]),
@@ -124,6 +125,7 @@ def _sound(verb: str, lease: str, token: str) -> dict[str, object]:
         "steal": {"resources": "r", "ttl": LONG, "by": "ops", "reason": "why"},
         "clear": {"resource": "r", "by": "ops", "reason": "why"},
         "inspect": {"resource": "r"},
+        "graph": {},
         "sessions": {},
         "create_key": {"role": "agent", "name": "ci"},
         "revoke_key": {"key": "0" * 16},
