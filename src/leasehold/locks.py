@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         Collected,
         Event,
         Granted,
-        Held,
         Graph,
+        Held,
         Inspection,
         Key,
         KeyCreated,
@@ -63,7 +63,7 @@ class Asker:
     def _call(self, verb: str, given: dict[str, Any]) -> Call:
         """The call that a verb was given: its signature says what there is."""
         del given["self"]
-        if verb not in ("list", "history", "sessions"):  # these two look everywhere unless they are told where
+        if verb not in ("list", "graph", "history", "sessions"):  # these look everywhere unless they are told where
             for field in ("holder", "space"):
                 if field in given and given[field] is None:
                     given[field] = getattr(self, field)
@@ -255,11 +255,6 @@ class Locks(Asker):
     def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:
         """Who holds a resource, who waits for it, and whether it is closed."""
         outcome: Inspection | Refused = self._answers.ask(self._call("inspect", locals()))
-    def graph(self, *, space: str | None = None, limit: int = 1_000) -> Graph | Refused:
-        """Who waits for whom, the longest-waiting first; of one space if so asked. `limit` is the most edges told."""
-        outcome: Graph | Refused = self._answers.ask(self._call("graph", locals()))
-        return outcome
-
         return outcome
 
     def list(
@@ -283,6 +278,11 @@ class Locks(Asker):
     ) -> tuple[Event, ...] | Refused:
         """Past events, newest first. `before` is the `seq` to page on from, `since` a time of the store's clock."""
         outcome: tuple[Event, ...] | Refused = self._answers.ask(self._call("history", locals()))
+        return outcome
+
+    def graph(self, *, space: str | None = None, limit: int = 1_000) -> Graph | Refused:
+        """Who waits for whom, the longest-waiting first; of one space if so asked. `limit` is the most edges told."""
+        outcome: Graph | Refused = self._answers.ask(self._call("graph", locals()))
         return outcome
 
     def sessions(self, *, space: str | None = None) -> tuple[Session, ...] | Refused:

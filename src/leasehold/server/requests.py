@@ -176,7 +176,6 @@ class InSpace(Query):
     space: str | None = None
 
 
-class History(Query):
 class WhoWaits(Query):
     """Who waits for whom: at most `limit` edges."""
 
@@ -184,6 +183,7 @@ class WhoWaits(Query):
     limit: int = 1_000
 
 
+class History(Query):
     """Which events."""
 
     space: str | None = None
