@@ -257,6 +257,13 @@ VERBS = _table(
         ),
     ),
     Verb(
+        "mcp",
+        "serve these locks as tools to one agent, over standard input and output",
+        "agents:mcp",
+        (),
+        (SESSION, *COMMON[1:]),
+    ),
+    Verb(
         "doctor",
         "where the locks live, why, and whether all is well",
         "doctor:doctor",

@@ -1,0 +1,65 @@
+"""One sentence of advice for each answer: what an agent should do next. Words only; nothing is decided here."""
+
+from __future__ import annotations
+
+from leasehold import durations, wire
+from leasehold import model as m
+
+_REFUSED = {
+    "not_found": "There is no such lease: nothing to do. list_locks shows what is held.",
+    "not_allowed": "This is not yours to do: leave it alone, and go on with something else.",
+    "invalid": "Mend the argument that is named, and call again.",
+}
+
+
+def on(outcome: object) -> str:
+    """What to do after this answer."""
+    if isinstance(outcome, m.Granted):
+        left = durations.format(outcome.lease.ttl)
+        again = "" if outcome.fresh else "It was yours already. "
+        return f"{again}Do the work now, renew_lock before {left} are over, and release_lock as soon as you are done."
+    if isinstance(outcome, m.Held | m.TimedOut):
+        return _on_held(outcome)
+    if isinstance(outcome, m.Deadlock):
+        return "Release what you hold with release_lock, then try again: waiting would never end."
+    if isinstance(outcome, m.Lost):
+        return "Stop that work now: somebody else may have taken over. Acquire it anew before you go on."
+    if isinstance(outcome, m.Refused):
+        return _REFUSED.get(outcome.code, "Do not go on without the lock.")
+    return _on_change(outcome)
+
+
+def _on_held(outcome: m.Held | m.TimedOut) -> str:
+    if any(each.state == "quarantined" for each in outcome.blockers):
+        return "Skip it: it is closed after an unclean end, until a person has looked at it and cleared it."
+    return "Do not touch it: skip it and go on with something else, or call wait_for_lock if you need this very one."
+
+
+def _on_change(outcome: object) -> str:
+    if isinstance(outcome, m.Renewed):
+        return f"Go on; it is yours for another {durations.format(outcome.lease.ttl)}."
+    if isinstance(outcome, m.Released):
+        return "Done; do not touch it any more." if outcome.released else "It was not yours any more: nothing changed."
+    if isinstance(outcome, m.Inspection):
+        free = not outcome.leases and not outcome.closed
+        return "It is free: acquire_lock before you touch it." if free else "Do not touch it unless you are its holder."
+    return ""
+
+
+def on_ticket() -> str:
+    """What to do with a place in the queue."""
+    return (
+        "You still wait. Call wait_for_lock again with this ticket within a minute to keep your place; "
+        "or do something else, and your place is given up by itself."
+    )
+
+
+def place(seen: m.Inspection, waiter_of: str) -> str:
+    """How a wait stands, in a few words, for a progress line."""
+    position = next((each.position for each in seen.waiting if each.holder == waiter_of), 0)
+    where = f"place {position} of {len(seen.waiting)}" if position else "waiting"
+    if not seen.leases:
+        return where
+    first = seen.leases[0]
+    left = wire.seconds(max(0, first.expires_at - seen.now))
+    return f"{where}; held by {first.holder} for another {left:.0f} s at most"

@@ -1,0 +1,82 @@
+"""Put an MCP server together: tools, resources, a prompt, and how to behave."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.resources import ResourceSecurity
+
+import leasehold
+from leasehold import wire
+from leasehold.mcp import tools
+from leasehold.mcp.parties import PARTY
+from leasehold.model import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+    from leasehold.mcp.desk import Desk
+    from leasehold.mcp.parties import Party
+
+    PartyOf = Callable[[ServerRequestContext[Any, Any]], Party]
+
+INSTRUCTIONS = """\
+Before you touch anything that other agents or people may touch at the same time (an issue, a pull request, a file, a
+deploy target), call acquire_lock with its name. If the answer is not ok, somebody else is at it: skip it and go on with
+something else. Never work on it without the lock. Hold one lock at a time unless you were told otherwise, call
+renew_lock during long work, and call release_lock as soon as you are done, also when the work failed."""
+
+
+def build(desk: Desk, party_of: PartyOf, **options: Any) -> MCPServer[Any]:
+    """A server whose tools work for whoever `party_of` says."""
+
+    async def answer_for(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        PARTY.set(party_of(ctx))
+        return await call_next(ctx)
+
+    server: MCPServer[Any] = MCPServer(
+        "leasehold",
+        title="Leasehold locks",
+        description="Locks for agents: one holder at a time, with a time limit",
+        instructions=INSTRUCTIONS,
+        version=leasehold.__version__,
+        log_level="WARNING",
+        middleware=[answer_for],
+        **options,
+    )
+    tools.register(server, desk)
+    _resources(server)
+    _prompt(server)
+    return server
+
+
+def _resources(server: MCPServer[Any]) -> None:
+    @server.resource("lock://active", title="Every lock that is held now", mime_type="application/json")
+    async def active() -> str:
+        found = await PARTY.get().ask("list", {"space": None, "holder": None, "resource": None})
+        return json.dumps(wire.answer(found) if isinstance(found, Refused) else wire.leases(found))
+
+    @server.resource(
+        "lock://resource/{+name}",
+        title="How one resource stands",
+        mime_type="application/json",
+        security=ResourceSecurity(exempt_params={"name"}),  # a name is no path: it opens nothing
+    )
+    async def resource(name: str) -> str:
+        return json.dumps(wire.answer(await PARTY.get().ask("inspect", {"resource": name, "space": None})))
+
+
+def _prompt(server: MCPServer[Any]) -> None:
+    @server.prompt(title="Claim an issue before working on it")
+    def claim_issue(issue: str) -> str:
+        """Work on an issue only if nobody else does."""
+        return (
+            f"Work on the issue {issue}. First call acquire_lock with the resource {issue!r} and say in `work` what "
+            "you are going to do. If the answer is not ok, stop: tell me who holds it and until when, nothing else. "
+            "If it is, do the work, call renew_lock if it takes long, and call release_lock at the end, with status "
+            "failed and the error if it did not work out."
+        )

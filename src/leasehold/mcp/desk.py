@@ -1,0 +1,154 @@
+"""What the tools do, apart from how they are declared: ask for a party, and shape the answer. It decides nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leasehold import wire
+from leasehold.keys import is_lease_id
+from leasehold.mcp import advice
+from leasehold.mcp.pursuits import Pursuits
+from leasehold.model import Granted, Inspection, Lease, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from leasehold.mcp.parties import Party
+    from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
+
+    Progress = Callable[[float, str], Awaitable[None]]
+
+LISTED_MOST = 200
+_TERMS: dict[str, Any] = {"wait": 0, "priority": 0, "grace": 0, "on_expiry": "free", "request_id": None, "space": None}
+
+
+class Desk:
+    """Where tools are answered."""
+
+    def __init__(self, pursuits: Pursuits | None = None) -> None:
+        self.pursuits = pursuits or Pursuits()
+
+    async def acquire(self, party: Party, agent: str | None, terms: dict[str, Any]) -> Acquired:
+        """Try at once. A refusal leaves an intent, so that a circle of agents who only try is noticed."""
+        outcome = await party.ask("acquire", {**await _asked(party, agent, terms), "intent": True})
+        return _granted(party, outcome)
+
+    async def wait(
+        self,
+        party: Party,
+        agent: str | None,
+        terms: dict[str, Any],
+        ticket: str | None,
+        seconds: float,
+        told: Progress | None,
+    ) -> Acquired:
+        """Wait in the queue for a while; the ticket is good for the next call. Whoever listens is told how it goes."""
+        asked = await _asked(party, agent, terms)
+
+        async def report(waited: float) -> None:
+            seen = await self._seen(party, asked) if told is not None else None
+            if seen is not None and told is not None:
+                await told(waited, advice.place(seen, asked["holder"]))
+
+        got, outcome = await self.pursuits.wait(party, {**asked, "intent": False}, ticket, seconds, report)
+        if outcome is not None:
+            return _granted(party, outcome)
+        return await self._ticket(party, asked, got)
+
+    async def _ticket(self, party: Party, asked: dict[str, Any], ticket: str) -> Acquired:
+        seen = await self._seen(party, asked)
+        data: dict[str, Any] = {"ticket": ticket}
+        if seen is not None:
+            place = next((each.position for each in seen.waiting if each.holder == asked["holder"]), 0)
+            data["queue"] = {"length": len(seen.waiting), "position": place}
+            data["holders"] = [wire.lease(each) for each in seen.leases]
+        return {"ok": False, "advice": advice.on_ticket(), "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
+
+    async def _seen(self, party: Party, asked: dict[str, Any]) -> Inspection | None:
+        first = asked["resources"] if isinstance(asked["resources"], str) else asked["resources"][0]
+        seen = await party.ask("inspect", {"resource": first, "space": None})
+        return seen if isinstance(seen, Inspection) else None
+
+    async def renew(
+        self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None
+    ) -> Renewed:
+        """A full TTL again."""
+        answer: Renewed = await self._change(party, agent, "renew", target, {"token": token, "ttl": ttl})
+        return answer
+
+    async def release(
+        self, party: Party, agent: str | None, target: str, token: str | None, status: str, error: str | None
+    ) -> Released:
+        """Give it back."""
+        given = {"token": token, "status": status, "error": error}
+        answer: Released = await self._change(party, agent, "release", target, given)
+        return answer
+
+    async def _change(self, party: Party, agent: str | None, verb: str, target: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 (the answer of that verb)
+        name = party.agent(agent)
+        lease = target if is_lease_id(target) else await _own(party, name, target)
+        if not isinstance(lease, str):
+            return _answer(lease)
+        session = None if given["token"] else await party.credential(name)
+        return _answer(await party.ask(verb, {**given, "lease": lease, "session": session}))
+
+    async def force_release(self, party: Party, agent: str | None, target: str, reason: str) -> Released:
+        """End somebody else's lease."""
+        asked = {"target": target, "by": party.agent(agent), "reason": reason, "space": None}
+        answer: Released = _answer(await party.ask("force_release", asked))
+        return answer
+
+    async def check(self, party: Party, resource: str) -> Checked:
+        """How it stands."""
+        answer: Checked = _answer(await party.ask("inspect", {"resource": resource, "space": None}))
+        return answer
+
+    async def list(self, party: Party, holder: str | None, resource: str | None) -> Listed:
+        """Live leases; the first so many, and how many more there are."""
+        found = await party.ask("list", {"space": None, "holder": holder, "resource": resource})
+        if isinstance(found, Refused):
+            refused: Listed = _answer(found)
+            return refused
+        data = {**wire.leases(found[:LISTED_MOST]), "more": max(0, len(found) - LISTED_MOST)}
+        words = "Leave alone what others hold." if found else "Nothing is held."
+        return {"ok": True, "advice": words, "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
+
+    async def history(self, party: Party, resource: str | None, holder: str | None, limit: int) -> Told:
+        """Past events."""
+        asked = {"space": None, "resource": resource, "holder": holder, "lease": None, "kinds": ()}
+        found = await party.ask("history", {**asked, "since": None, "before": None, "limit": limit})
+        if isinstance(found, Refused):
+            refused: Told = _answer(found)
+            return refused
+        return {"ok": True, "advice": "", "data": wire.events(found)}  # type: ignore[typeddict-item] # as `wire` shapes it
+
+
+async def _asked(party: Party, agent: str | None, terms: dict[str, Any]) -> dict[str, Any]:
+    """An acquire as the agents' surfaces make it: an agent that has it already gets the same lease, extended."""
+    name = party.agent(agent)
+    who = {"holder": name, "session": await party.credential(name), "reentrant": party.is_one(agent)}
+    return {**_TERMS, **terms, **who}
+
+
+def _granted(party: Party, outcome: Any) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
+    if isinstance(outcome, Granted):
+        party.granted(outcome.lease.id, outcome.token)
+    answer: Acquired = _answer(outcome)
+    return answer
+
+
+async def _own(party: Party, agent: str, resource: str) -> str | Refused:
+    """The id of this agent's lease on a resource; a refusal if there is none."""
+    found: tuple[Lease, ...] | Refused = await party.ask("list", {"space": None, "holder": agent, "resource": resource})
+    if isinstance(found, Refused):
+        return found
+    exact = [lease for lease in found if resource in lease.resources] or list(found)
+    if exact:
+        return exact[-1].id
+    return Refused("not_found", "resource", f"{agent} holds no lease on it: it was released, lost, or never acquired")
+
+
+def _answer(outcome: Any) -> Any:  # noqa: ANN401 (see `wire.answer`)
+    told = wire.envelope(outcome)
+    del told["schema_version"]
+    return {**told, "advice": advice.on(outcome)}

@@ -1,0 +1,37 @@
+"""On whose behalf a tool is called. It decides nothing: it only knows whom to ask, and in whose name."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Party(Protocol):
+    """Whoever calls tools, over whatever transport."""
+
+    id: str
+    """Who this is: a ticket is good for its own party only. Never the connection."""
+    gone: asyncio.Event
+    """Set once nobody is there any more to hear the answer."""
+
+    def agent(self, given: str | None) -> str:
+        """The name under which this agent holds leases."""
+
+    def is_one(self, given: str | None) -> bool:
+        """Whether that name is this agent's own, and not shared by all who show the same key."""
+
+    async def credential(self, agent: str) -> str | None:
+        """`ID.SECRET` of the session in whose name this agent acts, if it has one."""
+
+    async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (an outcome: see `locks.Locks`)
+        """The answer of the locks to one verb."""
+
+    def granted(self, lease: str, token: str) -> None:
+        """This was granted, and the answer is on its way."""
+
+
+PARTY: ContextVar[Party] = ContextVar("party")
+"""Whose request is being answered."""

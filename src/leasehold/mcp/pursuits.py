@@ -1,0 +1,124 @@
+"""Waiting in pieces: a wait outlives the call that began it for as long as its agent may be expected back.
+
+One call waits for less than a minute, since clients give up on longer ones. The ticket that it answers with is the
+`request_id` of the acquire, so that a call at another server finds the same place in the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from leasehold.model import Granted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from leasehold.mcp.parties import Party
+
+    Report = Callable[[float], Awaitable[None]]
+    Key = tuple[str, str, str]
+
+KEEP = 60.0
+"""How long a place is kept for an agent between two calls, in seconds."""
+REPORT_EVERY = 1.0
+WHOLE = 24 * 3600
+"""A wait is bounded by its calls, not by its deadline."""
+
+
+class Pursuit:
+    """One acquire that waits, and whoever attends to it."""
+
+    def __init__(self, party: Party, asked: dict[str, Any]) -> None:
+        self._party = party
+        self.task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(party.ask("acquire", asked))
+        self.keeping: asyncio.TimerHandle | None = None
+
+    async def attend(self, seconds: float, report: Report) -> bool:
+        """Whether there is an answer within this time; False as well if nobody is there to hear it."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        gone = loop.create_task(self._party.gone.wait())
+        try:
+            while (left := begun + seconds - loop.time()) > 0:
+                some = min(left, REPORT_EVERY)
+                await asyncio.wait((self.task, gone), timeout=some, return_when=asyncio.FIRST_COMPLETED)
+                if self.task.done() or gone.done():
+                    break
+                await report(loop.time() - begun)
+        finally:
+            gone.cancel()
+        return self.task.done()
+
+    async def give_up(self) -> None:
+        """Out of the queue; what was granted meanwhile is given back."""
+        self.task.cancel()
+        try:
+            outcome = await self.task
+        except (asyncio.CancelledError, Exception):  # noqa: BLE001 (nobody wants to know any more)
+            return
+        if isinstance(outcome, Granted):
+            await self._party.ask("release", given_back(outcome))
+
+
+def given_back(outcome: Granted) -> dict[str, Any]:
+    """The release of a lease that nobody will ever use."""
+    return {
+        "lease": outcome.lease.id,
+        "token": outcome.token,
+        "status": "cancelled",
+        "error": "its client went away",
+        "session": None,
+    }
+
+
+class Pursuits:
+    """Every wait of one process."""
+
+    def __init__(self, keep: float = KEEP) -> None:
+        self._keep = keep
+        self._open: dict[Key, Pursuit] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def wait(
+        self, party: Party, asked: dict[str, Any], ticket: str | None, seconds: float, report: Report
+    ) -> tuple[str, Any]:
+        """The ticket, and the answer if there is one by then."""
+        ticket = ticket or f"t{os.urandom(16).hex()}"
+        key = (party.id, asked["holder"], ticket)
+        pursuit = self._open.pop(key, None) or Pursuit(party, {**asked, "wait": WHOLE, "request_id": ticket})
+        if pursuit.keeping is not None:
+            pursuit.keeping.cancel()
+        try:
+            is_answered = await pursuit.attend(seconds, report)
+        except BaseException:
+            await asyncio.shield(self._end(pursuit))
+            raise
+        if is_answered:
+            return ticket, pursuit.task.result()
+        if party.gone.is_set():
+            await self._end(pursuit)
+            return ticket, None
+        pursuit.keeping = asyncio.get_running_loop().call_later(self._keep, self._give_up, key)
+        self._open[key] = pursuit
+        return ticket, None
+
+    def _end(self, pursuit: Pursuit) -> asyncio.Task[None]:
+        """Give it up in a task of its own, which goes on although whoever asked for it is cancelled."""
+        task = asyncio.get_running_loop().create_task(pursuit.give_up())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    def _give_up(self, key: Key) -> None:
+        pursuit = self._open.pop(key, None)
+        if pursuit is not None:
+            _ = self._end(pursuit)
+
+    async def close(self) -> None:
+        """Give up every wait that is left."""
+        for key in tuple(self._open):
+            self._give_up(key)
+        while self._ending:
+            await asyncio.wait(tuple(self._ending))

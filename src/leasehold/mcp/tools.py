@@ -1,0 +1,183 @@
+"""The eight tools: their names, arguments, bounds and hints. What they do is in ``desk``."""
+
+# No `from __future__ import annotations`: the schemas are made from the annotations.
+
+from typing import Annotated, Any, Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from leasehold.mcp.desk import Desk
+from leasehold.mcp.parties import PARTY
+from leasehold.mcp.shapes import Acquired, Checked, Listed, Mode, Released, Renewed, Told
+
+WAIT_MOST = 50
+DAY = 24 * 3600
+
+Name = Annotated[str, Field(min_length=1, max_length=512)]
+Resource = Annotated[
+    Name | Annotated[list[Name], Field(min_length=1, max_length=64)],
+    Field(
+        description="What to lock: a URI (github://acme/app/issues/42, deploy://api-prod), issue:42, path:src/a.py, "
+        "repo:deploy, or any other name. Several are taken together or not at all."
+    ),
+]
+One = Annotated[Name, Field(description="The resource's name, such as issue:42 or path:src/a.py.")]
+Target = Annotated[Name, Field(description="The resource that you hold, or the id of the lease.")]
+Ttl = Annotated[
+    float, Field(ge=1, le=DAY, description="How long the lease lives unless it is renewed, in seconds (default 1800).")
+]
+Work = Annotated[str | None, Field(max_length=256, description="What you are going to do, for others to see.")]
+Agent = Annotated[
+    str | None,
+    Field(min_length=1, max_length=256, description="Your own name, if several agents share this connection."),
+]
+Token = Annotated[
+    str | None,
+    Field(max_length=512, description="The token that came with the lease; not needed where you have a session."),
+]
+Reason = Annotated[str | None, Field(max_length=1024, description="Why, for others to see.")]
+Info = Annotated[dict[str, Any] | None, Field(description="JSON for others to see, at most 16 KiB.")]
+How = Annotated[Mode, Field(description="exclusive; shared: many readers; slots: as many holders as `slots` says.")]
+
+
+def _hints(*, reads: bool = False, destroys: bool = False, again: bool = True) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only_hint=reads, destructive_hint=destroys, idempotent_hint=again, open_world_hint=False
+    )
+
+
+def register(server: MCPServer[Any], desk: Desk) -> None:
+    """Give this server the tools."""
+    _register_taking(server, desk)
+    _register_keeping(server, desk)
+    _register_looking(server, desk)
+
+
+def _register_taking(server: MCPServer[Any], desk: Desk) -> None:
+    @server.tool(title="Acquire a lock", annotations=_hints())
+    async def acquire_lock(
+        *,
+        resource: Resource,
+        ttl_seconds: Ttl = 1800,
+        work: Work = None,
+        reason: Reason = None,
+        mode: How = "exclusive",
+        slots: Annotated[int, Field(ge=1, le=10_000)] = 1,
+        any_of: Annotated[bool, Field(description="Take the first of the resources that is free.")] = False,
+        context: Info = None,
+        agent_id: Agent = None,
+    ) -> Acquired:
+        """Take a lock before you touch something that others may touch too: an issue, a file, a deploy target.
+
+        It answers at once and never waits. On conflict `ok` is false and `error` says who holds it, for what work and
+        how long at most: then do not touch it; skip it and go on with something else, or call wait_for_lock. If you
+        hold it already, the same lease comes back, extended. A `deadlock` means: release what you hold first.
+        """
+        kind = _kind(mode, slots, any_of=any_of)
+        terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
+        return await desk.acquire(PARTY.get(), agent_id, terms)
+
+    @server.tool(title="Wait for a lock", annotations=_hints())
+    async def wait_for_lock(
+        ctx: Context[Any, Any],
+        *,
+        resource: Resource,
+        ttl_seconds: Ttl = 1800,
+        wait_seconds: Annotated[
+            float, Field(ge=0.1, le=WAIT_MOST, description="How long this call waits at most.")
+        ] = WAIT_MOST,
+        ticket: Annotated[
+            str | None, Field(min_length=1, max_length=128, description="From your last call, to keep your place.")
+        ] = None,
+        work: Work = None,
+        reason: Reason = None,
+        mode: How = "exclusive",
+        slots: Annotated[int, Field(ge=1, le=10_000)] = 1,
+        any_of: Annotated[bool, Field(description="Take the first of the resources that is free.")] = False,
+        context: Info = None,
+        agent_id: Agent = None,
+    ) -> Acquired:
+        """Wait in the queue for a lock, first come first served, for at most 50 seconds a call.
+
+        If it is still held then, `ok` is false and `data.ticket` is your place: call again with the same arguments and
+        this ticket to go on waiting. Not calling again gives the place up. Holding nothing else while you wait is best.
+        """
+        kind = _kind(mode, slots, any_of=any_of)
+        terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
+
+        async def told(waited: float, line: str) -> None:
+            await ctx.report_progress(round(waited, 1), wait_seconds, line)
+
+        listens = (ctx.request_context.meta or {}).get("progress_token") is not None
+        return await desk.wait(PARTY.get(), agent_id, terms, ticket, wait_seconds, told if listens else None)
+
+
+def _kind(mode: str, slots: int, *, any_of: bool) -> dict[str, Any]:
+    """Whoever gives a number of slots means slots."""
+    return {"mode": "slots" if slots > 1 else mode, "slots": slots, "any_of": any_of}
+
+
+def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:
+    @server.tool(title="Release a lock", annotations=_hints())
+    async def release_lock(
+        resource: Target,
+        token: Token = None,
+        status: Annotated[
+            Literal["completed", "failed", "cancelled"], Field(description="How the work ended.")
+        ] = "completed",
+        error: Annotated[str | None, Field(max_length=1024, description="What went wrong, if it failed.")] = None,
+        agent_id: Agent = None,
+    ) -> Released:
+        """Give a lock back as soon as you are done, also after a failure; the next in the queue gets it at once.
+
+        Only your own lease can be released. `released` is false if it was not yours any more: nothing is changed then.
+        """
+        return await desk.release(PARTY.get(), agent_id, resource, token, status, error)
+
+    @server.tool(title="Renew a lock", annotations=_hints())
+    async def renew_lock(
+        resource: Target,
+        token: Token = None,
+        ttl_seconds: Annotated[float | None, Field(ge=1, le=DAY, description="A new TTL; else the same again.")] = None,
+        agent_id: Agent = None,
+    ) -> Renewed:
+        """Set a lock's clock back to a full TTL, during long work. `lost` means: stop, somebody else may have it."""
+        return await desk.renew(PARTY.get(), agent_id, resource, token, ttl_seconds)
+
+    @server.tool(title="Force a lock open", annotations=_hints(destroys=True))
+    async def force_release_lock(
+        resource: Target,
+        reason: Annotated[str, Field(min_length=1, max_length=1024, description="Why; it is in the history.")],
+        agent_id: Agent = None,
+    ) -> Released:
+        """End somebody else's lease. Only if a person told you to: its holder may be at work. Needs an admin."""
+        return await desk.force_release(PARTY.get(), agent_id, resource, reason)
+
+
+def _register_looking(server: MCPServer[Any], desk: Desk) -> None:
+    looks = _hints(reads=True)
+
+    @server.tool(title="Check a lock", annotations=looks)
+    async def check_lock(resource: One) -> Checked:
+        """Who holds a resource, until when, and who waits. It takes nothing: acquire_lock is the only way to get it."""
+        return await desk.check(PARTY.get(), resource)
+
+    @server.tool(title="List locks", annotations=looks)
+    async def list_locks(
+        holder: Annotated[str | None, Field(max_length=256, description="Only those of this holder.")] = None,
+        resource: Annotated[str | None, Field(max_length=512, description="Only those on this resource.")] = None,
+    ) -> Listed:
+        """Every lock that is held now, with holder, work and remaining time."""
+        return await desk.list(PARTY.get(), holder, resource)
+
+    @server.tool(title="History of locks", annotations=looks)
+    async def lock_history(
+        resource: Annotated[str | None, Field(max_length=512, description="Only of this resource.")] = None,
+        holder: Annotated[str | None, Field(max_length=256, description="Only of this holder.")] = None,
+        limit: Annotated[int, Field(ge=1, le=200, description="At most so many.")] = 20,
+    ) -> Told:
+        """What happened to locks, the newest first: granted, released, expired, forced, refused, deadlock."""
+        return await desk.history(PARTY.get(), resource, holder, limit)

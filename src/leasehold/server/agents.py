@@ -1,0 +1,96 @@
+"""/mcp: the tools for agents, behind the same door as every other path.
+
+They are imported with the first request to that path, since that takes a second and many servers never need it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+
+from leasehold.model import Refused
+from leasehold.server import permissions
+from leasehold.server.problems import Problem
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from leasehold.mcp.http import Endpoint
+    from leasehold.server.app import App
+    from leasehold.server.auth import Principal
+
+PATH = "/mcp"
+
+
+class Agents:
+    """The application behind the path."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._opening: asyncio.Task[Endpoint] | None = None
+        self._living: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let it in, and answer."""
+        try:
+            who = await self._app.admit(Request(scope), None)
+            endpoint = await self._opened()
+        except Problem as problem:
+            await self._app.tell(problem)(scope, receive, send)
+            return
+        from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
+
+        caller = Caller(who.id, who.name, who.session, lambda verb, asked: self._ask(who, verb, asked))
+        await endpoint.answer(caller, scope, receive, send)
+
+    async def _ask(self, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
+        """Ask as this principal may."""
+        try:
+            permissions.allow(who, verb)
+            bound = permissions.bound(who, verb, dict(asked))
+        except Problem as problem:
+            return Refused(problem.code, str(problem.more.get("field") or ""), problem.detail)
+        return await getattr(self._app.served.locks, verb)(**bound)
+
+    async def _opened(self) -> Endpoint:
+        if self._closing.is_set():
+            raise Problem("closed", "the server is going away; connect again")
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> Endpoint:
+        loop = asyncio.get_running_loop()
+        try:
+            endpoint = await loop.run_in_executor(None, _make)
+        except ImportError as error:
+            self._opening = None
+            missing = f"{error.name} is missing on this server: pip install 'leasehold[mcp]'"
+            raise Problem("unsupported", missing) from None
+        ready = asyncio.Event()
+        self._living = loop.create_task(self._live(endpoint, ready))
+        await ready.wait()
+        return endpoint
+
+    async def _live(self, endpoint: Endpoint, ready: asyncio.Event) -> None:
+        async with endpoint.run():
+            ready.set()
+            await self._closing.wait()
+
+    def close(self) -> None:
+        """The server goes away: whoever waits here leaves the queue."""
+        self._closing.set()
+
+    async def ended(self) -> None:
+        """Until everybody has left."""
+        if self._living is not None:
+            await self._living
+
+
+def _make() -> Endpoint:
+    from leasehold.mcp.http import Endpoint  # noqa: PLC0415 (see above)
+
+    return Endpoint()
