@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.locks import Asker
+from leasehold.calls import Asker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,16 @@ from leasehold.noun import Noun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, Protocol
+
+    class Answers(Protocol):
+        """Whoever answers calls."""
+
+        def ask(self, call: Call) -> Any:  # noqa: ANN401 (an outcome: each verb knows which)
+            """The answer to this call."""
+
+        def close(self) -> None:
+            """Answer everybody who still waits, and let go of the store."""
 
 
 class Call(Noun):
@@ -25,6 +34,23 @@ class Call(Noun):
 
     verb: str
     arguments: Mapping[str, Any]
+
+
+class Asker:
+    """Who asks, and in which space, unless a call says otherwise."""
+
+    def __init__(self, *, holder: str, space: str) -> None:
+        self.holder = holder
+        self.space = space
+
+    def _call(self, verb: str, given: dict[str, Any]) -> Call:
+        """The call that a verb was given: its signature says what there is."""
+        del given["self"]
+        if verb not in ("list", "graph", "history", "sessions"):  # these look everywhere unless they are told where
+            for field in ("holder", "space"):
+                if field in given and given[field] is None:
+                    given[field] = getattr(self, field)
+        return Call(verb, given)
 
 
 class Order(Noun):
@@ -138,20 +164,24 @@ def _clear(settings: Settings, _engine: str, resource: object, by: object, reaso
 def _create_key(
     _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object
 ) -> Order:
+    from leasehold import key_checks  # noqa: PLC0415 (rare)
+
     id_, secret = os.urandom(8).hex(), draw()
     command = c.AddKey(
         id_,
-        checks.role(role),
+        key_checks.role(role),
         checks.space(space),
         checks.text(name, "name", 256),
-        checks.prefixes(prefixes),
+        key_checks.prefixes(prefixes),
         keys.secret_hash(secret),
     )
     return Order(command, f"lh_{id_}_{secret}")
 
 
 def _revoke_key(_settings: Settings, _engine: str, key: object) -> Order:
-    return Order(c.RevokeKey(checks.key_id(key)))
+    from leasehold import key_checks  # noqa: PLC0415 (rare)
+
+    return Order(c.RevokeKey(key_checks.key_id(key)))
 
 
 _ORDERS: dict[str, Callable[..., Order]] = {

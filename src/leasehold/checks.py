@@ -23,12 +23,7 @@ GRACE_MOST = 60 * SECOND
 RESOURCES_MOST = 64
 SLOTS_MOST = 10_000
 PRIORITY_MOST = 1_000
-CONTEXT_BYTES = 16 * 1024
-CONTEXT_LEVELS = 64
-"""Whoever reads a context must be able to, however deep in its own calls it is."""
 STATUSES = ("completed", "failed", "cancelled")
-ROLES = ("admin", "agent", "viewer")
-PREFIXES_MOST = 64
 MODES = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
 
 
@@ -84,7 +79,7 @@ def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acq
         context_text(asked.context),
         optional_text(asked.reason, "reason", 1024),
         _duration(asked.grace, "grace", 0, GRACE_MOST),
-        _choice(asked.on_expiry, "on_expiry", ("free", "quarantine")) == "quarantine",
+        choice(asked.on_expiry, "on_expiry", ("free", "quarantine")) == "quarantine",
         keys.request(actor, request_id) if request_id is not None else None,
     )
     return c.Acquire(
@@ -100,7 +95,7 @@ def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acq
 
 
 def _mode(mode: object, slots: object) -> tuple[str, int]:
-    chosen = MODES[_choice(mode, "mode", tuple(MODES))]
+    chosen = MODES[choice(mode, "mode", tuple(MODES))]
     count = number(slots, "slots", 1, SLOTS_MOST)
     if chosen == SHARED and count > 1:
         raise InvalidInput("slots", "a shared lease has no slots: leave slots out, or leave mode out")
@@ -121,7 +116,7 @@ def resource_names(resources: object) -> tuple[str, ...]:
     if isinstance(resources, str):
         return (_name(resources, "resource", names.parse),)
     if not isinstance(resources, list | tuple):
-        raise InvalidInput("resources", f"must be a name or a list of names, not {_kind(resources)}")
+        raise InvalidInput("resources", f"must be a name or a list of names, not {kind_of(resources)}")
     if not resources:
         raise InvalidInput("resources", "is empty: name at least one resource")
     if len(resources) > RESOURCES_MOST:
@@ -190,7 +185,7 @@ def _duration(value: object, field: str, least: int, most: int) -> int:
 def number(value: object, field: str, least: int, most: int) -> int:
     """A whole number within bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidInput(field, f"must be a whole number from {least} to {most}, not {_kind(value)}")
+        raise InvalidInput(field, f"must be a whole number from {least} to {most}, not {kind_of(value)}")
     plain = int.__int__(value)
     if not least <= plain <= most:
         raise InvalidInput(field, f"must be {least} to {most}")
@@ -200,11 +195,12 @@ def number(value: object, field: str, least: int, most: int) -> int:
 def flag(value: object, field: str) -> bool:
     """True or False, and nothing that merely looks like it."""
     if not isinstance(value, bool):
-        raise InvalidInput(field, f"must be true or false, not {_kind(value)}")
+        raise InvalidInput(field, f"must be true or false, not {kind_of(value)}")
     return value
 
 
-def _choice(value: object, field: str, allowed: Iterable[str]) -> str:
+def choice(value: object, field: str, allowed: Iterable[str]) -> str:
+    """One of these words."""
     choices = tuple(allowed)
     chosen = str.__str__(value) if isinstance(value, str) else None
     if chosen is None or chosen not in choices:
@@ -214,31 +210,7 @@ def _choice(value: object, field: str, allowed: Iterable[str]) -> str:
 
 def status(value: object) -> str:
     """How a piece of work ended."""
-    return _choice(value, "status", STATUSES)
-
-
-def role(value: object) -> str:
-    """What a key lets its owner do."""
-    return _choice(value, "role", ROLES)
-
-
-def prefixes(value: object) -> tuple[str, ...]:
-    """What names must begin with."""
-    if not isinstance(value, list | tuple):
-        raise InvalidInput("prefixes", f"must be a list of beginnings of names, not {_kind(value)}")
-    if len(value) > PREFIXES_MOST:
-        raise InvalidInput("prefixes", f"at most {PREFIXES_MOST}, not {len(value)}")
-    return tuple(dict.fromkeys(text(each, "prefixes", 512) for each in value))
-
-
-def key_id(value: object) -> str:
-    """The id of a key: what stands between `lh_` and the secret."""
-    spelled = text(value, "key", 64)
-    if spelled.startswith("lh_"):
-        raise InvalidInput(
-            "key", "must be the id of a key, as `keys list` shows it, without lh_ and without its secret"
-        )
-    return spelled
+    return choice(value, "status", STATUSES)
 
 
 def text(value: object, field: str, most: int) -> str:
@@ -260,7 +232,7 @@ def text(value: object, field: str, most: int) -> str:
 
 def _plain_text(value: object, field: str) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(field, f"must be text, not {_kind(value)}")
+        raise InvalidInput(field, f"must be text, not {kind_of(value)}")
     return str.__str__(value)  # without whatever a subclass has overridden
 
 
@@ -292,27 +264,9 @@ def context_text(value: object) -> str | None:
     """The JSON text of a context."""
     if value is None:
         return None
-    import json  # noqa: PLC0415 (only who has a context pays for it)
+    from leasehold import contexts  # noqa: PLC0415 (only who has a context pays for it)
 
-    try:
-        written = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        length = len(written.encode())
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput("context", f"must be JSON: {error}") from None
-    except Exception as error:  # noqa: BLE001 (a caller's own class may raise whatever it likes)
-        raise InvalidInput("context", f"must be JSON: it raises {type(error).__name__}") from None
-    if length > CONTEXT_BYTES:
-        raise InvalidInput("context", f"must be at most {CONTEXT_BYTES} bytes of JSON, not {length}")
-    if written.count("{") + written.count("[") > CONTEXT_LEVELS and _is_deeper(value, CONTEXT_LEVELS):
-        raise InvalidInput("context", f"must be at most {CONTEXT_LEVELS} levels deep")
-    return written
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    if not isinstance(value, dict | list | tuple):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
+    return contexts.text(value)
 
 
 def space(value: object) -> str:
@@ -332,5 +286,6 @@ def _name(value: object, field: str, parse: Callable[[object], str]) -> str:
         raise InvalidInput(field, error.message) from None
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """What a value is, in words for a refusal."""
     return "nothing" if value is None else f"a value of type {type(value).__name__}"

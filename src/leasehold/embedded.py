@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold import calls
 from leasehold.commands import Sweep
-from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.errors import InvalidInput
 from leasehold.model import KeyCreated, Refused, SessionStarted
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leasehold.commands import Command
     from leasehold.drivers import Driver
     from leasehold.engine import Engine
-    from leasehold.model import Collected, Outcome
+    from leasehold.model import Outcome
     from leasehold.pending import Pending
 
 
@@ -49,13 +49,6 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
         return Refused("invalid", error.field, error.message)
 
 
-def collected(engine: Engine) -> Collected:
-    """What a collection found."""
-    if isinstance(engine.collected, LeaseholdError):
-        raise engine.collected
-    return engine.collected
-
-
 LOOKS = ("inspect", "list", "graph", "sessions", "history", "keys")
 
 
@@ -67,14 +60,12 @@ class EngineAnswers:
         self._driver = driver
         self._settings = settings
 
-    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call."""
         if call.verb in LOOKS:
             return look(self.engine, self._settings, call)
         if call.verb == "gc":
-            self.engine.collect_soon()
-            self._driver.ask(Sweep(()))
-            return collected(self.engine)
+            return self._driver.ask(Sweep(()))
         order = calls.order(call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
@@ -97,14 +88,12 @@ class AsyncEngineAnswers:
         self._settings = settings
         self._loop = loop
 
-    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
         if call.verb in LOOKS:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
         if call.verb == "gc":
-            self.engine.collect_soon()
-            await self._ask(Sweep(()), "")
-            return collected(self.engine)
+            return await self._ask(Sweep(()), "")
         order = calls.order(call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order

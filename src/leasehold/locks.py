@@ -6,14 +6,15 @@ server. A refusal is a value; an exception means that something broke.
 
 from __future__ import annotations
 
-from leasehold.calls import Call
+from leasehold.calls import Asker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
-    from typing import Any, Protocol, Self, TypeAlias, Unpack
+    from typing import Self, TypeAlias, Unpack
 
+    from leasehold.calls import Answers
     from leasehold.held import LockTerms, OnLost, Options, P, R
     from leasehold.holding import Keeper, Lock
     from leasehold.model import (
@@ -42,32 +43,6 @@ if TYPE_CHECKING:
     )
 
     Duration: TypeAlias = float | str
-
-    class Answers(Protocol):
-        """Whoever answers calls."""
-
-        def ask(self, call: Call) -> Any:  # noqa: ANN401 (an outcome: each verb knows which)
-            """The answer to this call."""
-
-        def close(self) -> None:
-            """Answer everybody who still waits, and let go of the store."""
-
-
-class Asker:
-    """Who asks, and in which space, unless a call says otherwise."""
-
-    def __init__(self, *, holder: str, space: str) -> None:
-        self.holder = holder
-        self.space = space
-
-    def _call(self, verb: str, given: dict[str, Any]) -> Call:
-        """The call that a verb was given: its signature says what there is."""
-        del given["self"]
-        if verb not in ("list", "graph", "history", "sessions"):  # these look everywhere unless they are told where
-            for field in ("holder", "space"):
-                if field in given and given[field] is None:
-                    given[field] = getattr(self, field)
-        return Call(verb, given)
 
 
 class Locks(Asker):

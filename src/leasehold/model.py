@@ -543,6 +543,7 @@ if TYPE_CHECKING:
         | Cleared
         | KeyCreated
         | KeyRevoked
+        | Collected
         | Refused
         | Done
     )

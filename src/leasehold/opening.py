@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.async_locks import AsyncAnswers, AsyncLocks
+    from leasehold.calls import Answers
     from leasehold.checks import Settings
     from leasehold.config import Choice
-    from leasehold.locks import Answers
     from leasehold.served import Served
     from leasehold.stores import Store
 

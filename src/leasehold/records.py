@@ -81,12 +81,12 @@ def _without(entries: Mapping[str, T], id_: str) -> Mapping[str, T]:
 
 
 def _queue(waiters: tuple[Waiter, ...], waiter: Waiter) -> tuple[Waiter, ...]:
-    place = _place(waiters, waiter.order)
+    place = place_in(waiters, waiter.order)
     if place < len(waiters) and waiters[place].id == waiter.id:
         return (*waiters[:place], waiter, *waiters[place + 1 :])
     fewer = _leave(waiters, waiter.id)
     if len(fewer) != len(waiters):  # it was in another place of the queue
-        place = _place(fewer, waiter.order)
+        place = place_in(fewer, waiter.order)
     return (*fewer[:place], waiter, *fewer[place:])
 
 
@@ -98,7 +98,7 @@ def _leave(waiters: tuple[Waiter, ...], id_: str) -> tuple[Waiter, ...]:
     return waiters[:place] + waiters[place + 1 :]
 
 
-def _place(waiters: tuple[Waiter, ...], order: tuple[int, int]) -> int:
+def place_in(waiters: tuple[Waiter, ...], order: tuple[int, int]) -> int:
     """Where a waiter of this order stands or belongs.
 
     A bisection of its own: importing ``bisect`` would cost every one-shot process more than this ever takes.

@@ -12,7 +12,7 @@ from leasehold import calls, reading
 from leasehold.async_locks import AsyncLocks
 from leasehold.commands import Sweep
 from leasehold.drivers import LoopDriver
-from leasehold.embedded import LOOKS, collected, finished, look
+from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
 from leasehold.model import Granted, Refused
 from leasehold.stores import HistoryQuery
@@ -99,14 +99,12 @@ class LoopAnswers:
         self._settings = settings
         self._loop = loop
 
-    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
         if call.verb in LOOKS:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
         if call.verb == "gc":
-            self.engine.collect_soon()
-            await self._driver.ask(Sweep(()))
-            return collected(self.engine)
+            return await self._driver.ask(Sweep(()))
         order = calls.order(call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.engine import BATCH, BEAT_EVERY
+from leasehold.attendance import BEAT_EVERY
+from leasehold.engine import BATCH
 from leasehold.model import Granted, Held, Released, TimedOut
 from tests.engine.rig import Rig, acquire, begin_waiting, begun, release, take
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from leasehold.attendance import BEAT_EVERY, LIFE
 from leasehold.commands import Steal
-from leasehold.engine import BEAT_EVERY, LIFE
 from leasehold.model import SECOND, Granted, Presence, TimedOut
 from leasehold.rules.granting import PICK_UP
 from tests.engine.rig import CountingStore, Rig, acquire, begin_waiting, release, take

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.engine import LIFE
+from leasehold.attendance import LIFE
 from leasehold.errors import Unreachable
 from leasehold.model import Granted, Held, Lost, Renewed, TimedOut
 from leasehold.testing.checker import check

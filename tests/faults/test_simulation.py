@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from leasehold import batch, engine
+from leasehold import attendance, batch, engine
 from leasehold.rules import conflicts, draft, granting, leases, waiting
 from leasehold.testing.simulation import Failure, run
 
@@ -106,7 +106,7 @@ def test_a_grant_to_somebody_who_went_away_is_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_a_grant_that_is_not_picked_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.Engine, "_served_elsewhere", lambda *_, **__: [])
+    monkeypatch.setattr(attendance.Attendance, "_served_elsewhere", lambda *_, **__: [])
     caught("did not come for it")
 
 

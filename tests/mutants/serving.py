@@ -93,21 +93,21 @@ SERVING = (
     ),
     Mutant(
         "lost wake-up: with all hints lost nobody looks",
-        "engine.py",
+        "attendance.py",
         "            due.extend(self._served_elsewhere(certainly=is_beat))\n",
         "            due.extend(self._served_elsewhere(certainly=False))\n",
         ("tests/engine", *SOME_SEEDS),
     ),
     Mutant(
         "lost wake-up: a deadline that could not be looked at is forgotten",
-        "engine.py",
+        "attendance.py",
         "                self._waits.look_at_deadline(wait, now)\n",
         "                pass\n",
         ("tests/engine", *SOME_SEEDS),
     ),
     Mutant(
         "lost wake-up: queued and served in the same batch",
-        "engine.py",
+        "attendance.py",
         "            self._served(id_, lease, result.view)\n",
         "            if id_ not in {outcome.waiter for outcome in result.outcomes if isinstance(outcome, Queued)}:\n"
         "                self._served(id_, lease, result.view)\n",

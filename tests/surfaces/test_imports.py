@@ -30,14 +30,13 @@ BINDING = {
     # What SQLite's binding imports by itself, so that others may as well:
     *("collections", "collections.abc", "itertools", "keyword", "operator", "_operator", "reprlib", "_collections"),
 }
-QUEUES = {"heapq", "_heapq", "bisect", "_bisect"}
 OURS = {
     f"leasehold{name}"
     for name in (
         "",
         *(".batch", ".calls", ".checks", ".commands", ".config", ".configfiles", ".drivers", ".durations", ".embedded"),
         *(".engine", ".errors", ".identity", ".keys", ".locks", ".model", ".names", ".noun", ".opening", ".pending"),
-        *(".places", ".records", ".waits"),
+        *(".places", ".records"),
         *(".rules", ".rules.acquiring", ".rules.conflicts", ".rules.draft", ".rules.ending", ".rules.granting"),
         *(".rules.leases", ".rules.limits", ".rules.timing"),
         *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite", ".stores.sqlite.clock"),
@@ -54,7 +53,7 @@ OURS = {
         ),
     )
 }
-TO_ACQUIRE = PYTHON | BINDING | QUEUES | OURS
+TO_ACQUIRE = PYTHON | BINDING | OURS
 TO_RELEASE = TO_ACQUIRE | {"leasehold.cli.keeping"}
 NEVER = {
     *("typing", "re", "json", "argparse", "dataclasses", "enum", "functools", "inspect", "threading", "logging"),

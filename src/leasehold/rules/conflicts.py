@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from itertools import islice
 
 from leasehold.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Presence, Queue
+from leasehold.records import place_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from leasehold.model import Ask, Hold, Option, Waiter
     from leasehold.rules.draft import Draft
 
@@ -76,15 +74,6 @@ def waiters_in_the_way(
         return ahead
     taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now)
     return ahead if taken + len(ahead) >= slots else []
-
-
-def place_in(waiters: Sequence[Waiter], order: tuple[int, int]) -> int:
-    """How many places are before this order."""
-    return bisect_left(waiters, order, key=_order_of)
-
-
-def _order_of(waiter: Waiter) -> tuple[int, int]:
-    return waiter.order
 
 
 def in_the_way(draft: Draft, option: Option, slots: int, order: tuple[int, int]) -> bool:

@@ -6,7 +6,8 @@ from leasehold.deadlock import Need, find_cycle
 from leasehold.keys import home
 from leasehold.model import FOREVER, SLOTS, Ref, Session, Wish
 from leasehold.noun import Noun
-from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of, place_in
+from leasehold.records import place_in
+from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of
 from leasehold.rules.granting import SESSION, WISH
 
 TYPE_CHECKING = False

@@ -1,0 +1,224 @@
+"""Those who wait at one engine, and what is done for them meanwhile. It decides nothing about who is served.
+
+It tells the store that they are alive, looks again the moment a hold runs out, and notices when another process
+has served one of them. An engine at which nobody ever waited has none: a plain acquire does not import this.
+"""
+
+from __future__ import annotations
+
+from leasehold import commands as c
+from leasehold import keys
+from leasehold.model import SECOND, Done, Granted, Queue, Queued, Refused, TimedOut
+from leasehold.pending import Errand
+from leasehold.rules.timing import next_change
+from leasehold.waits import Wait, Waits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leasehold.batch import Result, View
+    from leasehold.model import Event, Lease, Outcome
+    from leasehold.pending import Pending
+    from leasehold.stores import Store
+
+LIFE = 3 * SECOND // 2
+"""How long this engine's waiters count as alive after each heartbeat."""
+BEAT_EVERY = 0.5
+LOOK_AGAIN = 0.001
+
+
+class Attendance:
+    """The waiters of one engine."""
+
+    def __init__(self, store: Store, clock: Callable[[], float], put_in: Callable[[Pending], None]) -> None:
+        self._store = store
+        self._clock = clock
+        self._put_in = put_in
+        """Into the engine's inbox."""
+        self._waits = Waits()
+        self._poll_at = 0.0
+        self._beat_at = 0.0
+        self._is_beating = False
+        self.has_presence = False
+        """Whether the store was ever told that waiters of this engine are alive."""
+
+    def __len__(self) -> int:
+        return len(self._waits)
+
+    def next_times(self) -> list[float]:
+        """When something has to be looked at although nobody asks."""
+        if not self._waits:
+            return []
+        own = self._waits.next_time()
+        return [self._beat_at, self._poll_at] if own is None else [self._beat_at, self._poll_at, own]
+
+    # ------------------------------------------------------------------------------ before a batch
+
+    def due(self) -> list[c.Command]:
+        """What has to be looked at although nobody asked."""
+        if not self._waits:
+            return []
+        now = self._clock()
+        is_beat = now >= self._beat_at
+        due: list[c.Command] = []
+        if is_beat or now >= self._poll_at:
+            self._poll_at = now + self._store.capabilities.poll / SECOND
+            due.extend(self._served_elsewhere(certainly=is_beat))
+        due.extend(c.Check(wait.id, wait.ask) for wait in self._waits.overdue(now))
+        nodes = dict.fromkeys(self._waits.changing(now))
+        if is_beat:
+            nodes.update(dict.fromkeys(self._waits.watched()))
+        if nodes:
+            due.append(c.Sweep(tuple(nodes)))
+        return due
+
+    def _served_elsewhere(self, *, certainly: bool) -> list[c.Command]:
+        """Waits whose place in the queue is gone because another process served or dropped them.
+
+        `certainly`: look even without a hint, since all of them may have been lost.
+        """
+        if not self._store.hint() and not certainly:
+            return []
+        _, records = self._store.read(tuple({keys.home(wait.id) for wait in self._waits.all()}))
+        places = {waiter.id for record in records.values() for waiter in record.waiters}
+        return [c.Check(wait.id, wait.ask) for wait in self._waits.all() if wait.id not in places]
+
+    def beat(self, engine: str, outcomes: Sequence[Outcome | Exception], now: float) -> list[c.Command]:
+        """At the end of each batch, if it is time: say that the waiters live, those included that have just queued."""
+        self._is_beating = now >= self._beat_at and (
+            bool(self._waits) or any(isinstance(outcome, Queued) for outcome in outcomes)
+        )
+        return [c.Beat(engine, LIFE)] if self._is_beating else []
+
+    def look_again(self, failed: Sequence[c.Command], now: float) -> None:
+        """The store said no when these were looked at: do it again."""
+        for command in failed:
+            wait = self._waits.get(command.waiter) if isinstance(command, c.Check) else None
+            if wait is not None:
+                self._waits.look_at_deadline(wait, now)
+
+    # ------------------------------------------------------------------------------- after a batch
+
+    def begin(self, pending: Pending, command: c.Acquire, id_: str, now: float) -> None:
+        """Somebody has queued."""
+        wait, deadline = self._waits.get(id_), now + command.wait / SECOND
+        if wait is None:
+            wait = Wait(id_, command.ask, deadline)
+            self._waits.add(wait)
+        elif deadline != wait.deadline:  # the same request again waits as long as it now says
+            wait.deadline = deadline
+            self._waits.look_at_deadline(wait, deadline)
+        wait.pendings.append(pending)
+        pending.waiter = id_
+        if pending.abandoned:
+            self.give_back(pending, id_)
+
+    def learn(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:
+        """What a batch did for those who wait. `extra`: what `due` asked for; its outcomes come last."""
+        if self._is_beating:
+            self._beat_at, self.has_presence = decided_at + BEAT_EVERY, True
+        if not self._waits:
+            return
+        # Before the checks, as a check of the same wait finds its answer given.
+        for id_, lease in result.picked_up.items():
+            self._served(id_, lease, result.view)
+        checked = result.outcomes[len(result.outcomes) - len(extra) :]
+        for command, outcome in zip(extra, checked, strict=True):
+            if isinstance(command, c.Check):
+                self._after_check(command.waiter, outcome)
+        self._end_dropped(result.events)
+        self._look_ahead(result, extra, decided_at)
+
+    def _after_check(self, id_: str, outcome: Outcome | Exception) -> None:
+        wait = self._waits.get(id_)
+        if wait is None:
+            return
+        if isinstance(outcome, Queued | Exception):
+            # By the store's clock its time has not come yet (or the look itself failed): look again soon.
+            self._waits.look_at_deadline(wait, max(wait.deadline, self._clock() + LOOK_AGAIN))
+        elif isinstance(outcome, Done):
+            self._ask_again(wait)
+        else:
+            self._end(id_, outcome)
+
+    def _served(self, id_: str, lease: Lease, view: View) -> None:
+        wait, home = self._waits.get(id_), view.get(keys.home(lease.id))
+        hold = home.holds.get(lease.id) if home is not None else None
+        if wait is not None and (hold is None or hold.closed):
+            self._ask_again(wait)  # later in the same batch it was cancelled or forced: nobody is told that it has it
+        else:
+            self._end(id_, Granted(lease, "", fresh=True))
+
+    def _ask_again(self, wait: Wait) -> None:
+        """The place in the queue is gone without an answer: this process was not heard of for too long."""
+        self._waits.remove(wait.id)
+        left = int((wait.deadline - self._clock()) * SECOND)
+        for pending in wait.pendings:
+            pending.waiter = None
+            if left <= 0 or not isinstance(pending.command, c.Acquire):
+                pending.resolve(_timed_out(wait))
+                # A retry may have taken the place to another process, which must not be granted anything for this one.
+                self.give_back(pending, wait.id)
+            else:
+                pending.command = pending.command._replace(wait=left)
+                self._put_in(pending)
+
+    def _end(self, id_: str, outcome: Outcome) -> None:
+        wait = self._waits.remove(id_)
+        for pending in wait.pendings if wait is not None else ():
+            pending.waiter = None
+            pending.resolve(outcome)
+            if pending.abandoned and isinstance(outcome, Granted):
+                self.give_back(pending, outcome.lease.id)
+
+    def give_back(self, pending: Pending, id_: str) -> None:
+        """Whoever asked is gone: this place or lease is to be given back."""
+        self._put_in(Errand(given_up(id_, pending)))
+
+    def _end_dropped(self, events: Sequence[Event]) -> None:
+        """Waits that ended as a side effect: in passing somebody noticed their deadline, or their session ended."""
+        for event in events:
+            if event.kind in ("timeout", "cancelled"):
+                wait = self._waits.get(str(event.detail.get("waiter")))
+                if wait is not None:
+                    why = str(event.detail.get("reason") or "the request was cancelled")
+                    over = _timed_out(wait) if event.kind == "timeout" else Refused("cancelled", "request_id", why)
+                    self._end(wait.id, over)
+
+    def _look_ahead(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:
+        """For each watched node that was looked at: be there the moment something on it runs out."""
+        nodes = dict.fromkeys(result.view.changed)
+        for command in extra:
+            if isinstance(command, c.Sweep):
+                nodes.update(dict.fromkeys(command.keys))
+        for node in nodes:
+            if self._waits.is_watched(node):
+                record = result.view.get(node)
+                at = next_change(record, result.now) if record is not None else None
+                if at is not None:
+                    self._waits.look_again(node, decided_at + (at - result.now) / SECOND)
+
+    # ------------------------------------------------------------------------------------- the end
+
+    def everybody(self) -> list[tuple[str, Pending]]:
+        """Everybody who waits, each with its place in the queue."""
+        return [(wait.id, pending) for wait in self._waits.all() for pending in wait.pendings]
+
+    def dismiss(self) -> None:
+        """Nobody waits here any more."""
+        for wait in self._waits.all():
+            self._waits.remove(wait.id)
+
+
+def given_up(id_: str, pending: Pending) -> c.GiveUp:
+    """The command that gives back a place in the queue, or the lease that came of it."""
+    command = pending.command.acquire if isinstance(pending.command, c.Steal) else pending.command
+    if not isinstance(command, c.Acquire):
+        raise TypeError(f"only who acquires is given something, not {command}")
+    return c.GiveUp(id_, command.ask.tokens[0], command.ask.request)
+
+
+def _timed_out(wait: Wait) -> TimedOut:
+    resources = tuple(name for option in wait.ask.options for name in option.resources)
+    return TimedOut(resources, (), Queue(0, 0), 0)

@@ -1,0 +1,33 @@
+"""What may be said of an API key, checked like all else in ``checks``. Pure; a plain acquire does not import it."""
+
+from __future__ import annotations
+
+from leasehold.checks import choice, kind_of, text
+from leasehold.errors import InvalidInput
+
+ROLES = ("admin", "agent", "viewer")
+PREFIXES_MOST = 64
+
+
+def role(value: object) -> str:
+    """What a key lets its owner do."""
+    return choice(value, "role", ROLES)
+
+
+def prefixes(value: object) -> tuple[str, ...]:
+    """What names must begin with."""
+    if not isinstance(value, list | tuple):
+        raise InvalidInput("prefixes", f"must be a list of beginnings of names, not {kind_of(value)}")
+    if len(value) > PREFIXES_MOST:
+        raise InvalidInput("prefixes", f"at most {PREFIXES_MOST}, not {len(value)}")
+    return tuple(dict.fromkeys(text(each, "prefixes", 512) for each in value))
+
+
+def key_id(value: object) -> str:
+    """The id of a key: what stands between `lh_` and the secret."""
+    spelled = text(value, "key", 64)
+    if spelled.startswith("lh_"):
+        raise InvalidInput(
+            "key", "must be the id of a key, as `keys list` shows it, without lh_ and without its secret"
+        )
+    return spelled
