@@ -23,13 +23,17 @@ SCRIPT = Path(sys.executable).with_name("leasehold")
 
 def _took(command: list[str], env: dict[str, str]) -> float:
     started = time.perf_counter()
-    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, cwd=env["PWD"], env=env, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - started
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """As a user has it: a home of one's own, and compiled modules are kept."""
-    ours = {"HOME": folder, "XDG_STATE_HOME": folder, "XDG_CONFIG_HOME": folder, "PYTHONPATH": str(SOURCE)}
+    """As a user has it: a home of one's own, a git repository in it, and compiled modules are kept."""
+    repository = Path(folder, "work")
+    for part in ("objects", "refs"):
+        (repository / ".git" / part).mkdir(parents=True)
+    (repository / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    ours = {"HOME": folder, "PWD": str(repository), "PYTHONPATH": str(SOURCE)}
     return {"PATH": os.environ["PATH"], "USER": "bench", **ours}
 
 

@@ -79,15 +79,21 @@ def _contents(path: str, notes: list[str]) -> bytes | None:
 
 def _may_have_ours(data: bytes) -> bool:
     """Whether a pyproject.toml may have a table of ours: most have none, and to read TOML takes long."""
-    return b"leasehold" in data and any(map(_may_be_ours, data.split(b"\n")))
+    if b"leasehold" not in data:
+        return False
+    lines = [line.translate(None, b" \t\"'") for line in data.split(b"\n") if b"leasehold" in line or b"tool" in line]
+    below_tool = any(line.startswith(b"[tool]") for line in lines)
+    return any(_may_be_ours(line, below_tool) for line in lines)
 
 
-def _may_be_ours(line: bytes) -> bool:
-    """Whether the line is a header or a key of ours, in one of the spellings that TOML allows."""
-    bare = line.translate(None, b" \t\"'")
-    if bare.startswith((b"[tool.leasehold", b"tool.leasehold", b"leasehold=")):
+def _may_be_ours(bare: bytes, below_tool: bool) -> bool:
+    """Whether the line is a header or a key of ours, in one of the spellings that TOML allows.
+
+    A script or a package called `leasehold` is not: such a key is ours only where there is a table `[tool]`.
+    """
+    if bare.startswith((b"[tool.leasehold", b"tool.leasehold")) or (bare.startswith(b"tool=") and b"leasehold" in bare):
         return True
-    return (bare.startswith(b"leasehold.") and b"=" in bare) or (bare.startswith(b"tool=") and b"leasehold" in bare)
+    return below_tool and bare.startswith((b"leasehold=", b"leasehold."))
 
 
 def _parsed(path: str, data: bytes) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 ``typing.NamedTuple`` costs 10 ms of a fresh interpreter's 10 ms start-up, because ``typing`` brings ``re`` and
 ``enum`` along, and ``collections.namedtuple`` compiles a constructor for each type, used or not. A one-shot
 ``leasehold acquire`` pays that on every call. So type checkers see the real ``NamedTuple``; at run time it is
-the same thing, a tuple with named fields, whose constructor is compiled when its first instance is made
-(docs/adr/0004).
+the same thing, a tuple with named fields, whose constructor is compiled once it is made often (docs/adr/0004).
 """
 
 # Type checkers see NamedTuple:
@@ -36,8 +35,20 @@ else:
         new.__name__, new.__qualname__ = "__new__", f"{noun.__qualname__}.__new__"
         return new
 
-    def _first_new(cls, *args, **kwargs):
-        """Stands in for the constructor until the first instance is made."""
+    _OFTEN = 32  # so many instances until the constructor is worth compiling
+    _made = {}
+
+    def _early_new(cls, *args, **kwargs):
+        """Stands in for the constructor while only a few instances were made: compiling costs more than all those."""
+        _made[cls] = made = _made.get(cls, 0) + 1
+        fields = cls._fields
+        if made < _OFTEN and not kwargs and len(args) == len(fields):
+            return _new_tuple(cls, args)
+        values = {**cls._field_defaults, **dict(zip(fields, args, strict=False)), **kwargs}
+        is_right = len(args) <= len(fields) == len(values) and kwargs.keys().isdisjoint(fields[: len(args)])
+        if made < _OFTEN and is_right:
+            return _new_tuple(cls, map(values.__getitem__, fields))
+        # The compiled one is quicker from here on; and it says best what is wrong with wrong arguments.
         cls.__new__ = staticmethod(new := _constructor(cls))
         return new(cls, *args, **kwargs)
 
@@ -51,7 +62,7 @@ else:
             body["_fields"] = body["__match_args__"] = fields
             body["_field_defaults"] = {field: body[field] for field in fields if field in body}
             body.update((field, _tuplegetter(index, field)) for index, field in enumerate(fields))
-            body["__new__"] = _first_new
+            body["__new__"] = _early_new
             body["__slots__"] = ()
             return type.__new__(mcls, name, bases, body)
 

@@ -6,7 +6,7 @@ by C code (a dict, a tuple), because a popular resource may have a thousand wait
 
 from __future__ import annotations
 
-from operator import indexOf, itemgetter
+from _operator import indexOf, itemgetter  # `operator` itself is one more file for a one-shot command to load
 
 from leasehold.model import EMPTY, Hold, Put, Record, Waiter
 

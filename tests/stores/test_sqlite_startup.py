@@ -6,7 +6,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import apsw
+
+from leasehold.model import Put, Ref
+from leasehold.stores.sqlite import SqliteStore
+from leasehold.stores.sqlite.database import BRIEF_CHECKPOINT
 from tests.stores.child import ROOT
+from tests.stores.samples import commit, entries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,3 +52,37 @@ def test_one_commit_imports_nothing_dear(tmp_path: Path) -> None:
     assert "leasehold.stores.sqlite.opening" in first
     assert (first | second) & DEAR == set()
     assert second & ONLY_WHEN_NEEDED == set()
+
+
+def one_shots(path: Path, first: int, last: int) -> int:
+    """Open, write and close again and again; how large the log was at most."""
+    sizes = []
+    for number in range(first, last):
+        store = SqliteStore(str(path))
+        commit(store, Put("na", Ref(f"x{number}")))
+        store.close()
+        sizes.append(path.with_name("locks.db-wal").stat().st_size)
+    return max(sizes)
+
+
+def test_the_log_of_one_shots_stays_short(tmp_path: Path) -> None:
+    path = tmp_path / "locks.db"
+    page = 4_096 + 24
+    assert one_shots(path, 0, 150) < (BRIEF_CHECKPOINT + 20) * page
+    store = SqliteStore(str(path))
+    assert len(entries(store, "na")) == 150
+    store.close()
+
+
+def test_who_reads_keeps_nobody_from_writing_and_the_log_is_emptied_later(tmp_path: Path) -> None:
+    path = tmp_path / "locks.db"
+    one_shots(path, 0, 1)
+    reader = apsw.Connection(str(path))
+    reader.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM entry").get == 1
+    grown = one_shots(path, 1, 150)
+    assert reader.execute("SELECT count(*) FROM entry").get == 1
+    reader.close()
+    assert one_shots(path, 150, 152) <= grown
+    assert path.with_name("locks.db-wal").stat().st_size < grown

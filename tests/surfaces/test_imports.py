@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surfaces.shell import PATIENCE, Shell
+from tests.surfaces.shell import PATIENCE, ROOT, Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+SCRIPT = ROOT / "scripts" / "leasehold"
 REPORT = """
 import sys
 before = set(sys.modules)
@@ -25,11 +27,8 @@ sys.exit(code)
 
 PYTHON = {"__future__", "_blake2", "fcntl", "gc", "pwd"}
 """Written in C, and small; `pwd` only where no variable says who the user is."""
-BINDING = {
-    "apsw",
-    # What SQLite's binding imports by itself, so that others may as well:
-    *("collections", "collections.abc", "itertools", "keyword", "operator", "_operator", "reprlib", "_collections"),
-}
+BINDING = {"apsw", "itertools", "_operator", "_collections"}
+"""SQLite's, and what of Python is written in C. It would import `collections`, with all that belongs to it."""
 OURS = {
     f"leasehold{name}"
     for name in (
@@ -40,6 +39,7 @@ OURS = {
         *(".rules", ".rules.acquiring", ".rules.conflicts", ".rules.draft", ".rules.ending", ".rules.granting"),
         *(".rules.leases", ".rules.limits", ".rules.timing"),
         *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite", ".stores.sqlite.clock"),
+        ".stores.sqlite.binding",
         *(".stores.sqlite.database", ".stores.sqlite.gate", ".stores.sqlite.place"),
         *(
             ".cli",
@@ -57,6 +57,7 @@ TO_ACQUIRE = PYTHON | BINDING | OURS
 TO_RELEASE = TO_ACQUIRE | {"leasehold.cli.keeping"}
 NEVER = {
     *("typing", "re", "json", "argparse", "dataclasses", "enum", "functools", "inspect", "threading", "logging"),
+    *("collections", "heapq", "bisect", "operator", "keyword", "reprlib"),
     *("asyncio", "subprocess", "pathlib", "tomllib", "datetime", "hashlib", "contextlib", "signal", "socket", "random"),
 }
 
@@ -96,3 +97,50 @@ def test_the_list_names_nothing_that_is_not_needed(shell: Shell) -> None:
     shell.run("acquire", "first")
     needed = imported(shell, "acquire", "x") | imported(shell, "release", "x")
     assert TO_RELEASE - needed - PYTHON - BINDING == set()
+
+
+def test_a_project_that_only_speaks_of_us_costs_nothing_more(shell: Shell) -> None:
+    (shell.home / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["leasehold>=0.1"]\n[project.scripts]\nleasehold = "leasehold.cli:main"\n'
+        '[tool.ruff.lint.per-file-ignores]\n"leasehold.py" = ["T20"]\n'
+    )
+    shell.run("acquire", "first")
+    assert imported(shell, "acquire", "x") - TO_ACQUIRE == set()
+
+
+AFTERWARDS = """
+import sys
+import leasehold.stores.sqlite
+assert not {"collections", "collections.abc"} & set(sys.modules), "not even a trace"
+import collections.abc, typing
+assert collections.abc is sys.modules["collections.abc"]
+assert collections.namedtuple and collections.abc.Mapping and typing.Mapping
+"""
+
+
+def test_what_the_binding_was_spared_is_there_for_others_as_ever(shell: Shell) -> None:
+    subprocess.run([sys.executable, "-c", AFTERWARDS], env=shell.env(), timeout=PATIENCE, check=True)
+
+
+def test_the_script_that_is_installed_imports_nothing_more(shell: Shell) -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    scripts = told["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-scripts"]
+    assert scripts[str(SCRIPT.relative_to(ROOT))] == "leasehold"
+    assert "leasehold" not in told["project"].get("scripts", {})
+    # What installers ask of a script: they put their interpreter into such a first line, and keep who may execute it.
+    assert SCRIPT.read_text().startswith("#!python\n")
+    assert SCRIPT.stat().st_mode & 0o111 == 0o111
+    shell.run("acquire", "first")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", str(SCRIPT), "acquire", "x"],
+        cwd=shell.home,
+        env=shell.env(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert done.stdout.startswith("Acquired x")
+    seen = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "leasehold.cli" in seen
+    assert seen & NEVER == set()

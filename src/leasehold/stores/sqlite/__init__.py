@@ -6,8 +6,6 @@ are remembered while no other process has written; an acknowledged commit surviv
 
 from __future__ import annotations
 
-import apsw
-
 from leasehold.errors import StoreError
 from leasehold.model import EMPTY, Put
 from leasehold.records import build
@@ -15,6 +13,7 @@ from leasehold.rules.timing import due
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import RECORDS, Cache
 from leasehold.stores.codec import pack, unpack
+from leasehold.stores.sqlite.binding import apsw
 from leasehold.stores.sqlite.database import Database, Options
 
 TYPE_CHECKING = False

@@ -29,9 +29,9 @@ APPLICATION_ID = 0x1EA5E401
 SCHEMA_VERSION = 1
 """The number of the newest migration."""
 
-BRIEF_CHECKPOINT = 250
+BRIEF_CHECKPOINT = 150
 LASTING_CHECKPOINT = 2_000
-"""Pages in the write-ahead log before it is copied back. Whoever opens the database first must read the log, so
+"""Pages in the write-ahead log before it is copied back. Whoever opens the database first must read the whole log, so
 one-shot processes keep it short; who commits again and again lets it grow, which is faster."""
 LASTING = 64
 """After so many commits a process counts as one that stays."""
@@ -96,7 +96,7 @@ class Database:
             connection.execute("PRAGMA synchronous = FULL")
             # A checkpoint at every close would cost each one-shot process two more fsyncs.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            connection.wal_autocheckpoint(BRIEF_CHECKPOINT)
+            connection.set_wal_hook(self._keep_log_short)
         except apsw.Error as error:
             raise self.explain(error) from error
         return connection
@@ -232,6 +232,22 @@ class Database:
         self._commits += 1
         if self._commits == LASTING:
             self.connection.wal_autocheckpoint(LASTING_CHECKPOINT)
+
+    def _keep_log_short(self, connection: apsw.Connection, _name: str, pages: int) -> int:
+        """Copy a long log back and empty it; called by SQLite after each commit, while it is still our turn.
+
+        SQLite's own way to do this leaves the log as it is, for the same process to write over. The next one-shot
+        process cannot know that it was copied, reads all of it and appends to it: it would grow for ever.
+        """
+        if pages >= BRIEF_CHECKPOINT:
+            try:
+                connection.set_busy_timeout(0)  # whoever reads just now is not waited for: the next commit tries again
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except apsw.Error:
+                pass  # the commit happened, and must not be reported as failed; what ails the disk, the next one tells
+            finally:
+                connection.set_busy_timeout(self.busy_ms)
+        return apsw.SQLITE_OK
 
     def _write_mark(self, fence: int) -> None:
         try:
