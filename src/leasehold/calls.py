@@ -130,7 +130,7 @@ def _session(session: object, admin: object) -> tuple[str, c.Proof]:
     """An admin needs only the session's id; everybody else the secret with it."""
     if admin is None:
         return checks.credential(session)[0], checks.proof(session=session)
-    return checks.text(session, "session", 512).partition(".")[0], checks.proof(admin=admin)
+    return checks.session_id(session), checks.proof(admin=admin)
 
 
 def _force_release(

@@ -24,6 +24,9 @@ RESOURCES_MOST = 64
 SLOTS_MOST = 10_000
 PRIORITY_MOST = 1_000
 STATUSES = ("completed", "failed", "cancelled")
+BY_SECRET = "secret:"  # noqa: S105 (what stands before one)
+"""What a credential begins with that is only a secret: a scheduler's own, from before it knew sessions."""
+SECRET_LEAST = 16
 MODES = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
 
 
@@ -148,12 +151,31 @@ def proof(token: object = None, session: object = None, admin: object = None) ->
 
 
 def credential(session: object) -> tuple[str, str]:
-    """A session's id and secret, from `ID.SECRET`."""
+    """A session's id and secret: from `ID.SECRET`, or from `secret:…`, which alone leads to both."""
     spelled = text(session, "session", 512)
+    if spelled.startswith(BY_SECRET):
+        return keys.session_of_secret(_long_enough(spelled.removeprefix(BY_SECRET)))
     id_, dot, secret = spelled.rpartition(".")
     if not (dot and id_ and secret):
-        raise InvalidInput("session", "must be ID.SECRET, as `session start` gave it")
+        raise InvalidInput("session", "must be ID.SECRET, as `session start` gave it, or secret:SECRET")
     return id_, secret
+
+
+def _long_enough(secret: str) -> str:
+    if len(secret) < SECRET_LEAST:
+        raise InvalidInput("session", f"a secret of your own needs at least {SECRET_LEAST} characters, all by chance")
+    return secret
+
+
+def is_credential(session: str) -> bool:
+    """Whether this shows a secret, and not only a session's id."""
+    return session.startswith(BY_SECRET) or "." in session
+
+
+def session_id(session: object) -> str:
+    """The id of a session that is named by it, or by its credential."""
+    spelled = text(session, "session", 512)
+    return credential(spelled)[0] if is_credential(spelled) else spelled
 
 
 def lease_id(lease: object) -> str:

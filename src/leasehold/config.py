@@ -105,7 +105,8 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
     values: Values = {}
     origins: dict[str, str] = {}
     argument = {} if url is None else {"url": url}
-    for origin, found in (*user, *project, *_environment(env), ("the argument", argument)):
+    nearby = configfiles.neighbour(here, notes)
+    for origin, found in (*user, *nearby, *project, *_environment(env), ("the argument", argument)):
         checked = _checked(found, origin, here, env)
         values.update(checked)  # type: ignore[typeddict-item] # each was checked by its key
         origins.update(dict.fromkeys(checked, origin))

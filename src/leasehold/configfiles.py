@@ -44,6 +44,16 @@ def project(here: str, env: Mapping[str, str], notes: list[str]) -> Found:
     return ()
 
 
+def neighbour(here: str, notes: list[str]) -> Found:
+    """What Action Llama's own `config.toml`, where its scheduler is started, says of locks: one key, and no other."""
+    path = os.path.join(here, USER)
+    data = _contents(path, notes) if os.access(path, os.R_OK) else None
+    if data is None or b"resourceLockTimeout" not in data:
+        return ()
+    value = _parsed(path, data).get("resourceLockTimeout")
+    return () if value is None else ((path, {"resourceLockTimeout": value}),)
+
+
 def _own(path: str, notes: list[str]) -> Found:
     data = _contents(path, notes)
     return () if data is None else ((path, _parsed(path, data)),)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR
 
-from leasehold import config, durations, identity, opening, places
+from leasehold import checks, config, durations, identity, opening, places
 from leasehold.errors import LeaseholdError, StoreBehind
 from leasehold.model import FOREVER, SECOND
 from leasehold.names import shown

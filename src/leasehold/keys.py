@@ -50,6 +50,14 @@ def secret_hash(secret: str) -> str:
     return _digest("leasehold secret", secret)
 
 
+def session_of_secret(secret: str) -> tuple[str, str]:
+    """Id and proof of the session that is known by its secret alone: whoever has the secret finds the session.
+
+    The id is listed, so nobody must be able to guess a secret that leads to it (see ``checks.credential``).
+    """
+    return "x" + _digest("leasehold session id", secret), _digest("leasehold session proof", secret)
+
+
 def lease_id(fence: int, home: str) -> str:
     """Id of the lease with this fence whose first node is `home`."""
     return f"l{fence}-{home[1:]}"

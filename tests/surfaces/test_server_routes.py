@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from leasehold.server import answers
+from leasehold.server import answers, gateway_schema
 from leasehold.server.openapi import LOOKS
 from leasehold.server.routes import ROUTES
 from tests.surfaces.serving import Reply, Running, serving, until
@@ -205,9 +205,9 @@ def test_openapi_describes_what_there_is(server: Running) -> None:
     told = server.ask("GET", "/openapi.json").json
     assert told["openapi"] == "3.1.0"
     paths = {(method.upper(), path) for path, each in told["paths"].items() for method in each}
-    assert paths == {(route.method, route.path) for route in ROUTES} | {("GET", path) for path in LOOKS} | {
-        ("GET", "/v1/events")
-    }
+    gateway = {(method.upper(), path) for path, each in gateway_schema.paths("{name}").items() for method in each}
+    ours = {(route.method, route.path) for route in ROUTES} | {("GET", path) for path in LOOKS}
+    assert paths == ours | gateway | {("GET", "/v1/events")}
     for method, path in paths - {("GET", "/v1/events")}:
         reply = server.ask(method, path, {} if method == "POST" else None)
         operation = told["paths"][path][method.lower()]

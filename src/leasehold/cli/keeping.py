@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold import keys
-from leasehold.checks import resource as checked_resource
+from leasehold import checks, keys
 from leasehold.cli import outcomes, state
 from leasehold.cli.context import read_secret
 from leasehold.cli.taking import told
@@ -60,7 +59,7 @@ def _meant(context: Context, token: str | None, target: str) -> list[Mine] | Res
     is_id, session = keys.is_lease_id(target), context.session
     if is_id and (token or session):
         return [Mine(target, token, session)]
-    name = target if is_id else checked_resource(target)
+    name = target if is_id else checks.resource(target)
     known = state.recall(*context.scope, name) if token is None else None
     if known is not None:
         return [Mine(*known, session)]
@@ -77,7 +76,7 @@ def _by_looking(context: Context, token: str | None, name: str) -> list[Mine]:
     seen = context.locks.list(space=context.space, resource=name)
     if isinstance(seen, Refused):
         return []
-    session = (context.session or "").rpartition(".")[0]
+    session = checks.session_id(context.session) if context.session else ""
     fitting = [lease for lease in seen if token or lease.session == session]
     fitting.sort(key=lambda lease: lease.holder != context.holder)
     return [Mine(lease.id, token, context.session) for lease in fitting]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold import wire
+from leasehold import checks, wire
 from leasehold.cli.output import clock, moment
 from leasehold.cli.tables import counted, table, width_of_terminal
 from leasehold.cli.taking import write_secret
@@ -70,7 +70,7 @@ def _ending(context: Context) -> str:
     if given is None or by is not None:
         return given or _credential(context)
     own = context.session
-    if own is None or own.rpartition(".")[0] != given:
+    if own is None or checks.session_id(own) != given:
         raise InvalidInput(
             "by", f"is missing: {shown(given)} is not your session; an admin says who it is with --by NAME"
         )

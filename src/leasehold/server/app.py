@@ -16,10 +16,11 @@ from leasehold import wire
 from leasehold.errors import LeaseholdError
 from leasehold.server import decoding, events, health, openapi, permissions, problems
 from leasehold.server.auth import Door, check_place
+from leasehold.server.gateway import endpoints as gateway_endpoints
 from leasehold.server.limits import BODY_SECONDS, Rates, read_body
 from leasehold.server.metrics import Metrics
 from leasehold.server.problems import Problem
-from leasehold.server.requests import Body, Query
+from leasehold.server.requests import DEFAULT_TTL, Body, Query
 from leasehold.server.routes import ROUTES
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ log = logging.getLogger("leasehold.server")
 class App:
     """What the routes share."""
 
-    def __init__(self, served: Served, *, loopback: bool, rate: float, waits: Waits) -> None:
+    def __init__(
+        self, served: Served, *, loopback: bool, rate: float, waits: Waits, ttl: float | str = DEFAULT_TTL
+    ) -> None:
         self.served = served
+        self.ttl = ttl
+        """How long a lease lives where nobody said, on the routes that leave it to the configuration."""
         self.door = Door(served, loopback=loopback)
         self.rates = Rates(rate)
         self.waits = waits
@@ -183,6 +188,7 @@ def _paths(app: App) -> list[Path]:
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = endpoint(app, route)
     by_path["/v1/events"] = {"GET": _watching(app)}
+    by_path.update(gateway_endpoints(app))
     for path, look in OPEN_LOOKS.items():
         by_path[path] = {"GET": _looking(app, look)}
     return [Path(path, _by_method(app, handlers), methods=list(handlers)) for path, handlers in by_path.items()]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from leasehold import keys
+from leasehold import checks, keys
+from leasehold.errors import InvalidInput
 from leasehold.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -139,7 +140,10 @@ class Door:
         return principal
 
     async def _look_up_session(self, token: str, space: str) -> Principal:
-        id_, _, secret = token.rpartition(".")
+        try:
+            id_, secret = checks.credential(token)
+        except InvalidInput:
+            id_, secret = "", ""
         loop = asyncio.get_running_loop()
         session = await loop.run_in_executor(None, self._served.session, space, id_) if id_ else None
         stored = session.secret if session is not None else NO_SECRET

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 import leasehold
-from leasehold.server import answers, events
+from leasehold.server import answers, events, gateway_schema
 from leasehold.server.problems import STATUS
 from leasehold.server.requests import Query
 from leasehold.server.routes import ROUTES, Route
@@ -38,13 +38,14 @@ LOOKS = {
 def document() -> dict[str, Any]:
     """The whole document."""
     routes = (*ROUTES, events.ROUTE)
-    types: list[type] = [answers.Problem, answers.Ticket, answers.Health]
+    types: list[type] = [answers.Problem, answers.Ticket, answers.Health, *gateway_schema.TYPES]
     for route in routes:
         types += [route.takes, route.gives]
     _, components = msgspec.json.schema_components(dict.fromkeys(types), ref_template=REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
+    paths.update(gateway_schema.paths(REF))
     for path, (name, says, media, gives) in LOOKS.items():
         paths[path] = {"get": _look(name, says, media, gives)}
     return {

@@ -89,10 +89,15 @@ def _as_session(who: Principal, verb: str, asked: dict[str, Any]) -> None:
 def _of_session(who: Principal, asked: dict[str, Any]) -> None:
     if asked["session"] is None:
         raise Problem("invalid", "session: is missing: which one? ID.SECRET, or for admins its id", field="session")
-    asked["admin"] = who.name if who.role == "admin" and "." not in asked["session"] else None
+    asked["admin"] = who.name if who.role == "admin" and not checks.is_credential(asked["session"]) else None
 
 
 def _start(who: Principal, asked: dict[str, Any]) -> None:
+    secret = asked.pop("secret")
+    if secret is not None and asked["session"] is not None:
+        raise Problem("invalid", "secret: is part of session, ID.SECRET: give one of them", field="secret")
+    if secret is not None:
+        asked["session"] = checks.BY_SECRET + secret
     if asked["session"] is not None and who.role != "admin":
         raise Problem("not_allowed", "only an admin chooses the id and the secret of a session", field="session")
     if asked["session"] is None and who.id != "open":

@@ -129,4 +129,9 @@ def as_bytes(response: Response) -> bytes:
 
 def ok(content: Mapping[str, Any], status: int = 200) -> Response:
     """A yes."""
-    return Response(encode(content), status, media_type="application/json")
+    return respond_json(content, status)
+
+
+def respond_json(content: object, status: int, told: Mapping[str, str] | None = None) -> Response:
+    """JSON, whatever it says."""
+    return Response(encode(content), status, told, media_type="application/json")

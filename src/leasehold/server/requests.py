@@ -88,6 +88,7 @@ class StartSession(Body):
     holder: str | None = None
     name: str | None = None
     session: str | None = None
+    secret: str | None = None
     space: str | None = None
 
 

@@ -90,7 +90,7 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
                 "`leasehold keys create NAME --role admin`, or listen on 127.0.0.1",
             )
         waits = Waits(served, at_most=terms.keep_open, grace=terms.keep_place)
-        app = App(served, loopback=loopback, rate=terms.rate, waits=waits)
+        app = App(served, loopback=loopback, rate=terms.rate, waits=waits, ttl=terms.store.ttl)
         server = Server(_config(terms, app), app)
         listener = _listen(terms.host, terms.port)
         url = _url(terms, listener)

@@ -1,0 +1,157 @@
+"""rlock, runlock, rlock-heartbeat: Action Llama's commands. They print the gateway's JSON; the exit code says the rest.
+
+With a server they ask its `/locks/…` routes, otherwise the store itself. A missing configuration is never a yes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leasehold.compat import action_llama as llama
+from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
+from leasehold.model import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from leasehold.compat.steps import Steps
+    from leasehold.config import Choice
+    from leasehold.locks import Locks
+
+ANSWER_WITHIN = 30.0
+_ABOUT = {
+    "rlock": ("acquire", "take an exclusive lock on a URI, or say who has it"),
+    "runlock": ("release", "give back a lock that you hold"),
+    "rlock-heartbeat": ("heartbeat", "reset the TTL of a lock that you hold"),
+}
+_HELP = """usage: {command} <uri>
+
+{about}, for example: {command} "github://acme/app/issues/42"
+
+It prints one JSON object. Exit codes: 0 ok, 1 held by another or deadlock, 2 not found, 3 not allowed,
+4 bad request, 5 busy, 6 unreachable, 7 other, 9 usage.
+
+Where the locks are: LEASEHOLD_URL, else GATEWAY_URL, else as configured, else the embedded store.
+Who you are: LEASEHOLD_SESSION_SECRET, else SHUTDOWN_SECRET, else LEASEHOLD_SESSION; a server needs one of them.
+"""
+
+
+def rlock() -> int:
+    """Take a lock."""
+    return main("rlock", sys.argv[1:], os.environ)
+
+
+def runlock() -> int:
+    """Give a lock back."""
+    return main("runlock", sys.argv[1:], os.environ)
+
+
+def rlock_heartbeat() -> int:
+    """Reset the TTL of a lock."""
+    return main("rlock-heartbeat", sys.argv[1:], os.environ)
+
+
+def main(command: str, words: list[str], env: Mapping[str, str]) -> int:
+    """Run one of the commands; the exit code says how it ended."""
+    verb, about = _ABOUT[command]
+    if words in (["-h"], ["--help"]):
+        _print(_HELP.format(command=command, about=about))
+        return 0
+    if words[:1] == ["--"]:
+        words = words[1:]
+    if len(words) != 1 or words[0].startswith("--"):
+        sys.stderr.write(f"usage: {command} <uri>\n")
+        return llama.USAGE
+    reply, code = _answer(verb, words[0], env)
+    import json  # noqa: PLC0415 (not for --help)
+
+    _print(json.dumps(reply, separators=(",", ":"), ensure_ascii=False) + "\n")
+    return code
+
+
+def _print(text: str) -> None:
+    """In UTF-8, whatever the locale says: it is read by a program."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()
+
+
+def _answer(verb: str, uri: str, env: Mapping[str, str]) -> tuple[Any, int]:
+    try:
+        key = llama.key_of(_as_utf8(uri))
+        reply = _ask(verb, key, _as_utf8(uri), env)
+    except InvalidInput as error:
+        reply = llama.bad(error.message if error.field == "resourceKey" else str(error))
+    except (Unreachable, OSError) as error:
+        return {"ok": False, "error": f"gateway unreachable: {error}"}, llama.UNREACHABLE
+    except LeaseholdError as error:
+        busy = error.code in ("closed", "store", "outcome_unknown", "conflict")
+        reply = llama.bad(str(error), 503 if busy else 500)
+    return reply.body, reply.exit_code
+
+
+def _as_utf8(uri: str) -> str:
+    return os.fsencode(uri).decode("utf-8", "surrogateescape")
+
+
+def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Reply:
+    from leasehold import config  # noqa: PLC0415
+    from leasehold.opening import is_served  # noqa: PLC0415
+
+    secret = env.get("LEASEHOLD_SESSION_SECRET") or env.get("SHUTDOWN_SECRET") or env.get("LEASEHOLD_SESSION")
+    choice = config.find(None if env.get("LEASEHOLD_URL") else env.get("GATEWAY_URL") or None, env=env)
+    if is_served(choice.url):
+        if not secret:
+            return llama.bad(
+                "missing secret: set LEASEHOLD_SESSION_SECRET, or SHUTDOWN_SECRET, to that of your session"
+            )
+        return _of_server(choice, verb, given, secret)
+    return _of_store(choice, secret, env, _STEPS[verb](key, given, choice))
+
+
+_STEPS: dict[str, Callable[[str, str, Choice], Callable[[llama.Run], Steps[llama.Reply]]]] = {
+    "acquire": lambda key, given, choice: lambda run: llama.acquire(run, key, choice.ttl, given),
+    "release": lambda key, _given, _choice: lambda run: llama.release(run, key),
+    "heartbeat": lambda key, _given, _choice: lambda run: llama.heartbeat(run, key),
+}
+
+
+# ---------------------------------------------------------------------------------------- a server's locks
+
+
+def _of_server(choice: Choice, verb: str, given: str, secret: str) -> llama.Reply:
+    from leasehold.client.asking import ask  # noqa: PLC0415 (only for those who have a server)
+
+    body = {"secret": secret, "resourceKey": given}
+    if "space" in choice.settings:
+        body["space"] = choice.space
+    status, told = ask(choice.url, "POST", f"/locks/{verb}", body, within=ANSWER_WITHIN)
+    return llama.Reply(status, told)
+
+
+# --------------------------------------------------------------------------------------- an embedded store
+
+
+def _of_store(
+    choice: Choice,
+    secret: str | None,
+    env: Mapping[str, str],
+    steps: Callable[[llama.Run], Steps[llama.Reply]],
+) -> llama.Reply:
+    from leasehold import identity  # noqa: PLC0415
+    from leasehold.compat.steps import ask  # noqa: PLC0415
+    from leasehold.opening import connect  # noqa: PLC0415
+
+    holder = identity.holder(choice, env=env)
+    with connect(choice, holder=holder, threaded=False) as locks:
+        run = llama.Run(holder, choice.space) if not secret else _run_of(locks, choice.space, secret)
+        return llama.bad(llama.INVALID_SECRET, 403) if run is None else ask(locks, steps(run))
+
+
+def _run_of(locks: Locks, space: str, secret: str) -> llama.Run | None:
+    sessions = locks.sessions(space=space)
+    found = None if isinstance(sessions, Refused) else llama.session_of(secret, sessions)
+    return None if found is None else llama.Run(found[0].holder, space, found[1])

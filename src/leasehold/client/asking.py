@@ -1,0 +1,41 @@
+"""One request to a server, for plain code that has a route of its own. It retries nothing: that is its caller's."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from leasehold.client.encoding import Request
+from leasehold.client.messages import bases, render
+from leasehold.client.plain import Connection
+from leasehold.errors import Unreachable
+
+if TYPE_CHECKING:
+    from leasehold.client.messages import Base
+
+
+def ask(
+    url: str, method: str, path: str, body: dict[str, Any] | None, *, within: float, key: str | None = None
+) -> tuple[int, Any]:
+    """Status and JSON of the answer, from the first of the servers that can be reached. Raises `Unreachable`."""
+    connection = _connected(bases(url))
+    try:
+        head, content = connection.exchange(render(Request(method, path, body), connection.base, key), within)
+    except OSError as error:
+        raise Unreachable(f"no answer from the server: {str(error) or type(error).__name__}") from error
+    finally:
+        connection.hang_up()
+    try:
+        return head.status, json.loads(content)
+    except ValueError:
+        raise Unreachable("what answers there is not a Leasehold server: its answer is not JSON") from None
+
+
+def _connected(servers: tuple[Base, ...]) -> Connection:
+    trouble: OSError | None = None
+    for base in servers:
+        try:
+            return Connection(base)
+        except OSError as error:
+            trouble = error
+    raise Unreachable(f"no server can be reached: {str(trouble) or type(trouble).__name__}") from trouble
