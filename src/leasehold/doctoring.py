@@ -75,7 +75,7 @@ def _about_identity(choice: Choice, env: Mapping[str, str], cwd: str | None) -> 
         yield Finding("holder", False, shown(str(error)))
         return
     if session is not None:
-        yield Finding("session", True, shown(session.rpartition(".")[0]))
+        yield Finding("session", True, shown(checks.session_id(session)))
 
 
 # -------------------------------------------------------------------------------------------- the database
