@@ -123,6 +123,8 @@ def _utf8(text: str, what: str) -> bytes:
 
 
 def _normal(text: str) -> str:
+    if ":" not in text:
+        return text
     kind, mark, rest = _split(text)
     if not kind:
         # `my_app://x` means to be a URI: taken for a plain string it would silently keep its case.
@@ -193,6 +195,8 @@ def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ())
 
     All of `repo:` share their nodes, the stripes, so the home says "a lease on the repository", not which.
     """
+    if ":" not in name:  # a plain string has no ancestors
+        return (Claim(keys.node(space, name), mode),)
     kind, _, _ = _split(name)
     if kind == "repo":
         return tuple(Claim(_stripe(space, number), mode) for number in range(STRIPES))

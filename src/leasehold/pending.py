@@ -44,7 +44,7 @@ class Pending:
 
     def resolve(self, outcome: Outcome) -> None:
         """Here is the answer; a grant comes with the token that only its caller knows."""
-        self.outcome = outcome._replace(token=self.token) if isinstance(outcome, Granted) else outcome
+        self.outcome = Granted(outcome.lease, self.token, outcome.fresh) if isinstance(outcome, Granted) else outcome
         self._tell()
 
     def fail(self, error: Exception) -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     Json: TypeAlias = dict[str, Any]
 
 SCHEMA_VERSION = 1
+SECONDS_KEPT = 1_024
+_told_seconds: dict[int, str] = {}
+"""Most times of a busy server are of a few seconds: telling one anew costs as much as the rest of a lease."""
 
 
 def rfc3339(us: int) -> str | None:
@@ -25,7 +28,12 @@ def rfc3339(us: int) -> str | None:
     if us >= m.FOREVER:
         return None
     seconds, rest = divmod(us, m.SECOND)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:06d}Z"
+    told = _told_seconds.get(seconds)
+    if told is None:
+        if len(_told_seconds) >= SECONDS_KEPT:
+            _told_seconds.clear()
+        told = _told_seconds[seconds] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{told}.{rest:06d}Z"
 
 
 def seconds(us: int) -> float | int:

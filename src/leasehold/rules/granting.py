@@ -83,9 +83,9 @@ def grant(
     home: Hold | None = None
     for claim in option.claims:
         slots = ask.slots if claim.mode == SLOTS else 1
-        hold = Hold(lease, claim.mode, slots, actor, ask.holder, fence, draft.now, expires_at, after)
-        if home is None:
-            home = hold = hold._replace(ask=ask, ticket=ticket)
+        told_here = (ask, ticket) if home is None else (None, None)
+        hold = Hold(lease, claim.mode, slots, actor, ask.holder, fence, draft.now, expires_at, after, *told_here)
+        home = home or hold
         draft.put(claim.node, hold)
     if home is None:
         raise AssertionError("an option without claims")

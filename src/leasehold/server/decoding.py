@@ -10,30 +10,42 @@ from leasehold.server.problems import Problem
 from leasehold.server.requests import Body, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)
 
 _DURATIONS = {"ttl_seconds": "ttl", "wait_seconds": "wait", "grace_seconds": "grace"}
 _NUMBERS = ("since", "before", "limit", "last_event_id")
+MISSPELLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises; a `ValidationError`, of something that is JSON, is one of them."""
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
-def decode(kind: type[B], content: bytes, media_type: str | None) -> B:
-    """The body, understood."""
+def check_media_type(media_type: str | None) -> None:
+    """Whoever says what a body is must say that it is JSON."""
     if media_type is not None and media_type.partition(";")[0].strip().lower() != "application/json":
         raise Problem("media_type", "the body must be application/json")
+
+
+def decode(kind: type[B], content: bytes, media_type: str | None = None) -> B:
+    """The body, understood."""
+    check_media_type(media_type)
+    try:
+        body: B = decoder_of(kind)(content or b"{}")
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+    except MISSPELLED as error:
+        raise Problem("invalid", f"the body is not JSON: {error}") from None
+    return body
+
+
+def decoder_of(kind: type[Any]) -> Callable[[bytes], Any]:
+    """What makes this kind of body of bytes, or raises one of `MISSPELLED`."""
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
-    try:
-        body: B = decoder.decode(content or b"{}")
-    except msgspec.ValidationError as error:
-        raise invalid(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem("invalid", f"the body is not JSON: {error}") from None
-    return body
+    return decoder.decode
 
 
 def decode_query(kind: type[Q], pairs: Iterable[tuple[str, str]]) -> Q:
@@ -68,4 +80,8 @@ def invalid(error: msgspec.ValidationError) -> Problem:
 
 def arguments(body: Body | Query) -> dict[str, Any]:
     """The arguments of the verb that a body stands for: durations are seconds here as there."""
-    return {_DURATIONS.get(name, name): getattr(body, name) for name in body.__struct_fields__}
+    given = msgspec.structs.asdict(body)
+    for spelled, name in _DURATIONS.items():
+        if spelled in given:
+            given[name] = given.pop(spelled)
+    return given

@@ -7,7 +7,7 @@ place for refusals of callers, and this one only has to be right about a yes.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold import wire
 from leasehold.errors import InvalidInput
@@ -18,7 +18,7 @@ from leasehold.server.problems import Problem
 from leasehold.server.routes import ROUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from starlette.responses import Response
 
@@ -27,20 +27,27 @@ if TYPE_CHECKING:
     from leasehold.server.auth import Principal
     from leasehold.server.protocol import Protocol
     from leasehold.server.requests import Body
+    from leasehold.server.routes import Route
     from leasehold.server.waiting import Wait
 
 log = logging.getLogger("leasehold.server")
 HOT = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release")}
+HEADS = 4_096
+"""How many heads are kept in mind."""
+HEAD_BYTES = 1_024
+"""Longer ones are not."""
 _KEY = b"Bearer lh_"
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 
 
 class Cycle:
-    """Stands where uvicorn keeps the request that is under way on a connection."""
+    """A hot request under way. It stands where uvicorn keeps the request of a connection."""
 
-    __slots__ = ("disconnected", "keep_alive", "message_event", "response_complete", "wait")
+    __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "message_event", "response_complete", "wait")
 
-    def __init__(self, *, keep_alive: bool) -> None:
+    def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
+        self._hot = hot
+        self._line = line
         self.keep_alive = keep_alive
         self.disconnected = False
         self.response_complete = False
@@ -52,98 +59,132 @@ class Cycle:
         if self.disconnected and self.wait is not None:
             self.wait.leave()
 
+    def answered(self, pending: Pending) -> None:
+        """The engine has committed. Nothing that happens here may break it."""
+        try:
+            if not (self.disconnected or self._line.transport.is_closing()):
+                self._line.end_hot(self, self._hot.answer(pending))
+            elif isinstance(pending.outcome, Granted):
+                self._hot.abandon(pending)
+        except Exception:
+            log.exception("an answer could not be given")
+            self._line.transport.close()
+
+    def told(self, answer: Response | BaseException) -> None:
+        """The wait is over."""
+        if self.disconnected or self._line.transport.is_closing():
+            if self.wait is not None:
+                self.wait.leave()
+            return
+        self._line.end_hot(self, self._hot.written(answer))
+
+
+class Head(NamedTuple):
+    """What the first lines of a request said, for the next time that they are the same."""
+
+    verb: str
+    decode: Callable[[bytes], Body]
+    length: int
+    token: str | None
+    """The key that it shows; None: nothing, on a server that asks for nothing."""
+
 
 class Hot:
     """Takes what it can."""
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self.heads: dict[bytes, Head] = {}
+        """Of requests that were plain and allowed, bytes and all."""
 
-    def take(self, line: Protocol, body: bytes) -> bool:
-        """Whether this request is being answered; if not, nothing has happened."""
-        if not self._app.door.is_fresh:
-            return False
+    def take(self, line: Protocol, body: bytes, head: bytes | None) -> bool:
+        """Whether this request is being answered; if not, nothing has happened. `head`: keep it in mind."""
         route = HOT[line.url]
         try:
-            asked = self._understood(line.headers, route.verb, route.takes, body)
-        except (Problem, InvalidInput):
+            known = self._understood(line.headers, route, len(body))
+        except Problem:
             return False
-        if asked is None:
+        if known is None or not self._begin(line, known, body, keep_alive=line.parser.should_keep_alive()):
             return False
-        cycle = Cycle(keep_alive=line.parser.should_keep_alive())
-        if asked.get("wait"):
-            return self._wait(line, cycle, asked)
-        pending = self._app.served.submit(route.verb, asked, lambda done: self._tell(line, cycle, done))
-        if isinstance(pending, Refused):
-            return False
-        line.begin_hot(cycle)
+        if head is not None and len(head) <= HEAD_BYTES:
+            if len(self.heads) >= HEADS:
+                self.heads.clear()
+            self.heads[head] = known
         return True
 
-    def _wait(self, line: Protocol, cycle: Cycle, asked: dict[str, Any]) -> bool:
-        def tell(answer: Response | BaseException) -> None:
-            if cycle.disconnected or line.transport.is_closing():
-                if cycle.wait is not None:
-                    cycle.wait.leave()
-                return
-            response = self._app.tell(answer) if isinstance(answer, BaseException) else answer
-            line.end_hot(cycle, problems.as_bytes(response))
+    def again(self, line: Protocol, head: Head, body: bytes) -> bool:
+        """A request with a head that is known, likewise."""
+        return self._begin(line, head, body, keep_alive=True)
 
-        wait = self._app.waits.begin(asked, tell)
-        if isinstance(wait, Problem):
-            return False
-        cycle.wait = wait
-        line.begin_hot(cycle)
-        return True
-
-    def _understood(
-        self, headers: Iterable[tuple[bytes, bytes]], verb: str, kind: type[Any], content: bytes
-    ) -> dict[str, Any] | None:
+    def _understood(self, headers: Iterable[tuple[bytes, bytes]], route: Route, length: int) -> Head | None:
         given: dict[bytes, bytes] = {}
         for name, value in headers:
             given.setdefault(name, value)
-        who = self._who(given)
+        decoding.check_media_type(_text(given.get(b"content-type")))
+        decoder = decoding.decoder_of(route.takes)
+        shown = given.get(b"authorization")
+        if shown is not None:
+            token = shown[7:].decode("latin-1").strip() if shown.startswith(_KEY) else None
+            return None if token is None else Head(route.verb, decoder, length, token)
+        check_place(_text(given.get(b"host")), _text(given.get(b"origin")))
+        return Head(route.verb, decoder, length, None)
+
+    def _begin(self, line: Protocol, head: Head, body: bytes, *, keep_alive: bool) -> bool:
+        if not self._app.door.is_fresh:
+            return False
+        try:
+            asked = self._asked(head, body)
+        except (Problem, InvalidInput, *decoding.MISSPELLED):
+            return False
+        if asked is None:
+            return False
+        cycle = Cycle(self, line, keep_alive=keep_alive)
+        if asked.get("wait"):
+            wait = self._app.waits.begin(asked, cycle.told)
+            if isinstance(wait, Problem):
+                return False
+            cycle.wait = wait
+        elif isinstance(self._app.served.submit(head.verb, asked, cycle.answered), Refused):
+            return False
+        line.begin_hot(cycle)
+        return True
+
+    def _asked(self, head: Head, body: bytes) -> dict[str, Any] | None:
+        who = self._who(head.token)
         if who is None:
             return None
-        media = given.get(b"content-type")
-        body: Body = decoding.decode(kind, content, None if media is None else media.decode("latin-1"))
-        asked = decoding.arguments(body)
-        permissions.allow(who, verb)
-        asked = permissions.bound(who, verb, asked)
-        if verb in permissions.PROVEN:
+        asked = decoding.arguments(head.decode(body))
+        permissions.allow(who, head.verb)
+        asked = permissions.bound(who, head.verb, asked)
+        if head.verb in permissions.PROVEN:
             del asked["space"]
         self._app.rates.take(who.id)
         return asked
 
-    def _who(self, given: dict[bytes, bytes]) -> Principal | None:
-        door, shown = self._app.door, given.get(b"authorization")
-        if shown is not None:
-            return door.by_key(shown[7:].decode("latin-1").strip()) if shown.startswith(_KEY) else None
-        if not door.is_open:
-            return None
-        host, origin = given.get(b"host"), given.get(b"origin")
-        check_place(
-            None if host is None else host.decode("latin-1"), None if origin is None else origin.decode("latin-1")
-        )
-        return OPEN
+    def _who(self, token: str | None) -> Principal | None:
+        door = self._app.door
+        if token is not None:
+            return door.by_key(token)
+        return OPEN if door.is_open else None
 
-    def _tell(self, line: Protocol, cycle: Cycle, pending: Pending) -> None:
-        """Called by the engine, which nothing that happens here may break."""
-        try:
-            if not (cycle.disconnected or line.transport.is_closing()):
-                line.end_hot(cycle, self._answer(pending))
-            elif isinstance(pending.outcome, Granted):
-                self._app.served.abandon(pending)
-        except Exception:
-            log.exception("an answer could not be given")
-            line.transport.close()
+    def abandon(self, pending: Pending) -> None:
+        """Nobody is left to hear of this grant."""
+        self._app.served.abandon(pending)
 
-    def _answer(self, pending: Pending) -> bytes:
-        if pending.error is None:
-            outcome = pending.outcome
-            if not wire.is_refusal(outcome):
-                content = problems.encode(wire.answer(outcome))
-                return _OK % (len(content), content)
-            response = self._app.tell(problems.of_refusal(outcome))
-        else:
-            response = self._app.tell(pending.error)
-        return problems.as_bytes(response)
+    def answer(self, pending: Pending) -> bytes:
+        """What goes over the wire."""
+        if pending.error is not None:
+            return self.written(pending.error)
+        outcome = pending.outcome
+        if wire.is_refusal(outcome):
+            return self.written(problems.of_refusal(outcome))
+        content = problems.encode(wire.answer(outcome))
+        return _OK % (len(content), content)
+
+    def written(self, answer: Response | BaseException) -> bytes:
+        """An answer of the ordinary way, likewise."""
+        return problems.as_bytes(self._app.tell(answer) if isinstance(answer, BaseException) else answer)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")

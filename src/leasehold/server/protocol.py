@@ -1,7 +1,8 @@
 """Bytes to requests: uvicorn's own protocol, with a way around ASGI for hot requests, and with limits of its own.
 
 A request's head has so long to arrive, and may be so large; and every request of a connection is told when its client
-is gone, not only the last one of a pipeline.
+is gone, not only the last one of a pipeline. A head that was understood once is not parsed again: a client that keeps
+its connection sends the same one each time, but for its length.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 64 * 1024
+END = b"\r\n\r\n"
 
 
 class Protocol(HttpToolsProtocol):
@@ -38,6 +40,12 @@ class Protocol(HttpToolsProtocol):
         self._body: bytearray | None = None
         """Of a request that may be a hot one; None: uvicorn has it."""
         self._active: RequestResponseCycle | None = None
+        self._is_between = True
+        """No part of a request has arrived without the rest of it."""
+        self._arrived = b""
+        """What is being parsed, if it began between two requests."""
+        self._was_used = False
+        """Whether anything was asked since the keep-alive timer was set."""
 
     # ------------------------------------------------------------------------------------ the connection
 
@@ -47,7 +55,20 @@ class Protocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes: of a head, unless one is complete."""
+        """Some bytes: the usual request once more, or some of a head or of a body."""
+        if self._is_between:
+            head, _, body = data.partition(END)
+            known = self.hot.heads.get(head)
+            if known is not None and known.length == len(body) and self._is_free():
+                self._was_used = True
+                if self.hot.again(self, known, body):
+                    self._stop_timer()
+                    return
+            self._arrived = data
+        self._take_in(data)
+        self._arrived = b""
+
+    def _take_in(self, data: bytes) -> None:
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES:
@@ -84,6 +105,7 @@ class Protocol(HttpToolsProtocol):
         """The head of a request begins."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
+        self._is_between = False
         if self._timer is None:
             self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
@@ -98,16 +120,18 @@ class Protocol(HttpToolsProtocol):
 
     def _is_plain(self) -> bool:
         return (
-            not self._is_busy()
-            and not self.flow.write_paused  # a client that does not read what it is sent has to wait
+            self._is_free()
             and not self.expect_100_continue
             and self.parser.get_method() == b"POST"
             and self.parser.get_http_version() == "1.1"
             and not self.parser.should_upgrade()
         )
 
+    def _is_free(self) -> bool:
+        """Whether no other request of this connection comes first, and its client reads what it is sent."""
+        return not (self._is_busy() or self.flow.write_paused)
+
     def _is_busy(self) -> bool:
-        """Whether another request of this connection comes first."""
         before: RequestResponseCycle | None = self.cycle
         return before is not None and not before.response_complete
 
@@ -122,13 +146,20 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The whole request is here."""
+        self._is_between = True
         if self._body is not None:
             self._stop_timer()
-            if self.hot.take(self, bytes(self._body)):
+            body = bytes(self._body)
+            if self.hot.take(self, body, self._head_of(body)):
                 self._body = None
                 return
             self._go_the_ordinary_way()
         super().on_message_complete()
+
+    def _head_of(self, body: bytes) -> bytes | None:
+        """The head of a request that arrived in one piece, alone, and will be followed by others."""
+        head, _, rest = self._arrived.partition(END)
+        return head if rest == body and self._arrived and self.parser.should_keep_alive() else None
 
     def _go_the_ordinary_way(self) -> None:
         body, self._body = self._body, None
@@ -149,7 +180,21 @@ class Protocol(HttpToolsProtocol):
         self.transport.write(answer)
         if not cycle.keep_alive:
             self.transport.close()
-        self.on_response_complete()
+        if self.pipeline or self.timeout_keep_alive_task is None:
+            self.on_response_complete()
+        else:  # the timer that runs finds out by itself that the connection was used
+            self.server_state.total_requests += 1
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing but hot requests came for a while, if anything at all: only who was silent is hung up on."""
+        self.timeout_keep_alive_task = None
+        if self._was_used or self._is_busy():
+            self._was_used = False
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        else:
+            super().timeout_keep_alive_handler()
 
 
 def protocol_for(app: App) -> type[Protocol]:

