@@ -16,6 +16,8 @@ from leasehold import wire
 from leasehold.errors import LeaseholdError
 from leasehold.server import decoding, events, health, openapi, permissions, problems
 from leasehold.server.auth import Door, check_place
+from leasehold.server.dashboard import routes as dashboard
+from leasehold.server.dashboard import signing
 from leasehold.server.gateway import endpoints as gateway_endpoints
 from leasehold.server.limits import BODY_SECONDS, Rates, read_body
 from leasehold.server.metrics import Metrics
@@ -67,7 +69,7 @@ class App:
     async def admit(self, request: Request, space: str | None) -> Principal:
         """Who asks; counted against its rate."""
         header = request.headers.get("authorization")
-        who = await self.door.admit(header, space)
+        who = await self.door.admit(header, space, lambda: signing.shown(request))
         if self.door.is_open:
             check_place(request.headers.get("host"), request.headers.get("origin"))
         self.rates.take(who.id)
@@ -191,6 +193,7 @@ def _paths(app: App) -> list[Path]:
     by_path.update(gateway_endpoints(app))
     for path, look in OPEN_LOOKS.items():
         by_path[path] = {"GET": _looking(app, look)}
+    by_path.update(dashboard.paths(app))
     return [Path(path, _by_method(app, handlers), methods=list(handlers)) for path, handlers in by_path.items()]
 
 

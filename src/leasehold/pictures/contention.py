@@ -1,0 +1,111 @@
+"""From events to contention: which resources people wait for most, how long, and how busy they are."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from leasehold.noun import Noun
+from leasehold.pictures.runs import KINDS as OF_RUNS
+from leasehold.pictures.runs import runs_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from leasehold.model import Event
+    from leasehold.pictures.runs import Run
+
+KINDS = (*OF_RUNS, "queued", "refused", "timeout", "deadlock")
+"""The events that these figures are made of."""
+
+
+class Figures(Noun):
+    """How one resource fared in a span of time."""
+
+    space: str
+    resource: str
+    grants: int
+    waits: int
+    """How often somebody had to wait for it, whatever came of it."""
+    refused: int
+    """Tries that were refused, timed out, or would have closed a cycle."""
+    median_wait: int
+    """Of these waits; those that last still count as long as they last by now."""
+    worst_wait: int
+    utilisation: float
+    """The part of the span during which somebody held it: 0 to 1."""
+
+
+def contention(events: Sequence[Event], since: int, until: int, most: int = 100) -> list[Figures]:
+    """The most contended resources first: by how long they were waited for in all, then by refusals."""
+    runs: dict[tuple[str, str], list[Run]] = {}
+    for run in runs_of(events):
+        for resource in run.resources:
+            runs.setdefault((run.space, resource), []).append(run)
+    waits, refused = _waits(events, until), _refusals(events)
+    found = [
+        _figures(key, runs.get(key, []), waits.get(key, []), refused.get(key, 0), (since, until))
+        for key in dict.fromkeys((*waits, *runs, *refused))
+    ]
+    total = {key: sum(spans) for key, spans in waits.items()}
+    found.sort(key=lambda it: (-total.get((it.space, it.resource), 0), -it.refused, -it.utilisation, it.resource))
+    return found[:most]
+
+
+def _waits(events: Sequence[Event], until: int) -> dict[tuple[str, str], list[int]]:
+    """How long each wait lasted, by what was waited for: until it was served, given up, or until now."""
+    open_: dict[object, Event] = {}
+    found: dict[tuple[str, str], list[int]] = {}
+
+    def note(event: Event, length: int) -> None:
+        for resource in event.resources:
+            found.setdefault((event.space, resource), []).append(length)
+
+    for event in reversed(events):
+        waiter = event.detail.get("waiter")
+        if event.kind == "queued":
+            open_.setdefault(waiter, event)
+        elif event.kind == "granted":
+            begun, waited = open_.pop(waiter, event), event.detail.get("waited")
+            if isinstance(waited, int) and waited:
+                note(begun, waited)
+        elif event.kind in ("timeout", "cancelled") and waiter in open_:
+            begun = open_.pop(waiter)
+            note(begun, event.at - begun.at)
+    for event in open_.values():
+        note(event, until - event.at)
+    return found
+
+
+def _refusals(events: Iterable[Event]) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for event in events:
+        if event.kind in ("refused", "timeout", "deadlock"):
+            for resource in event.resources:
+                found[event.space, resource] = found.get((event.space, resource), 0) + 1
+    return found
+
+
+def _figures(key: tuple[str, str], runs: list[Run], waits: list[int], refused: int, span: tuple[int, int]) -> Figures:
+    since, until = span
+    return Figures(
+        *key,
+        sum(run.began >= since for run in runs),
+        len(waits),
+        refused,
+        round(median(waits)) if waits else 0,
+        max(waits, default=0),
+        _busy(runs, since, until) / max(1, until - since),
+    )
+
+
+def _busy(runs: Iterable[Run], since: int, until: int) -> int:
+    """For how long anybody held it: shared leases that overlap count once."""
+    spans = sorted((max(run.began, since), min(until if run.ended is None else run.ended, until)) for run in runs)
+    total, reached = 0, since
+    for begin, end in spans:
+        begin = max(begin, reached)  # noqa: PLW2901 (what was counted already is not counted again)
+        if end > begin:
+            total += end - begin
+            reached = end
+    return total

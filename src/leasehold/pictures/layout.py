@@ -1,0 +1,133 @@
+"""Where the nodes of the wait-for graph stand: in columns from who waits to who is waited for. Pure figures."""
+
+from __future__ import annotations
+
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from leasehold.model import Graph
+
+NODES_MOST = 150
+"""More than this nobody can read: the agents that wait longest come first."""
+WIDTH, HEIGHT = 190.0, 44.0
+GAP_X, GAP_Y = 90.0, 22.0
+MARGIN = 16.0
+SWEEPS = 4
+
+
+class Node(Noun):
+    """An agent or a resource, at a place."""
+
+    id: str
+    kind: str
+    """`agent` or `resource`."""
+    label: str
+    space: str
+    x: float = 0
+    y: float = 0
+
+
+class Join(Noun):
+    """A line from one node to another."""
+
+    begin: str
+    end: str
+    kind: str
+    """`waits`: an agent wants a resource (`polls` if it only tries again and again); `held`: a resource's holder."""
+    since: int = 0
+
+
+class Placed(Noun):
+    """The whole drawing."""
+
+    nodes: tuple[Node, ...]
+    joins: tuple[Join, ...]
+    width: float
+    height: float
+    complete: bool
+    """Whether everybody is in it."""
+
+
+def placed(graph: Graph) -> Placed:
+    """The wait-for graph with agents and resources as nodes, each at its place."""
+    nodes, joins, complete = _bipartite(graph)
+    columns = _columns(nodes, joins)
+    rows = _ordered(columns, joins)
+    found: list[Node] = []
+    tallest = max((len(column) for column in rows), default=0)
+    height = tallest * (HEIGHT + GAP_Y) - GAP_Y
+    for number, column in enumerate(rows):
+        top = (height - (len(column) * (HEIGHT + GAP_Y) - GAP_Y)) / 2
+        for place, id_ in enumerate(column):
+            x = MARGIN + number * (WIDTH + GAP_X)
+            found.append(nodes[id_]._replace(x=x, y=MARGIN + top + place * (HEIGHT + GAP_Y)))
+    width = 2 * MARGIN + max(1, len(rows)) * (WIDTH + GAP_X) - GAP_X
+    return Placed(tuple(found), tuple(joins), width, 2 * MARGIN + max(height, HEIGHT), complete and graph.complete)
+
+
+def _bipartite(graph: Graph) -> tuple[dict[str, Node], list[Join], bool]:
+    """Agent → resource → agent instead of agent → agent: that is how people tell it."""
+    agents = {agent.id: agent for agent in graph.agents}
+    nodes: dict[str, Node] = {}
+    joins: dict[tuple[str, str], Join] = {}
+    for edge in graph.edges:
+        waiter, blocker = agents[edge.waiter], agents[edge.blocker]
+        wanted = f"r {waiter.space} {edge.resource}"
+        new = {edge.waiter, edge.blocker, wanted} - set(nodes)
+        if len(nodes) + len(new) > NODES_MOST:
+            return nodes, list(joins.values()), False
+        for agent in (waiter, blocker):
+            nodes.setdefault(agent.id, Node(agent.id, "agent", agent.holder, agent.space))
+        nodes.setdefault(wanted, Node(wanted, "resource", edge.resource, waiter.space))
+        kind = "polls" if edge.place is None else "waits"
+        joins.setdefault((edge.waiter, wanted), Join(edge.waiter, wanted, kind, edge.since))
+        if edge.state == "held":
+            joins.setdefault((wanted, edge.blocker), Join(wanted, edge.blocker, "held"))
+    return nodes, list(joins.values()), True
+
+
+def _columns(nodes: Iterable[str], joins: Sequence[Join]) -> dict[str, int]:
+    """In which column each node stands: right of everybody that waits for it. A ring does not go round for ever."""
+    before: dict[str, list[str]] = {id_: [] for id_ in nodes}
+    for join in joins:
+        before[join.end].append(join.begin)
+    found: dict[str, int] = {}
+    for id_ in before:
+        _place(id_, before, found)
+    return found
+
+
+def _place(start: str, before: dict[str, list[str]], found: dict[str, int]) -> None:
+    """Deepest first, with a stack of our own: a chain of waiters may be longer than Python's."""
+    stack, open_ = [start], set[str]()
+    while stack:
+        id_ = stack[-1]
+        if id_ in found:
+            stack.pop()
+            continue
+        open_.add(id_)
+        waits = [each for each in before[id_] if each not in found and each not in open_]
+        if waits:
+            stack.extend(waits)
+            continue
+        found[id_] = max((found[each] + 1 for each in before[id_] if each in found), default=0)
+        stack.pop()
+
+
+def _ordered(columns: dict[str, int], joins: Sequence[Join]) -> list[list[str]]:
+    """Neighbours close to each other, so that few lines cross."""
+    rows: list[list[str]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
+    for id_, column in columns.items():
+        rows[column].append(id_)
+    near: dict[str, list[str]] = {id_: [] for id_ in columns}
+    for join in joins:
+        near[join.begin].append(join.end)
+        near[join.end].append(join.begin)
+    for _ in range(SWEEPS):
+        places = {id_: place - len(row) / 2 for row in rows for place, id_ in enumerate(row)}
+        for row in rows:
+            row.sort(key=lambda id_: sum(places[each] for each in near[id_]) / max(1, len(near[id_])))
+    return rows

@@ -1,0 +1,111 @@
+"""From events to runs: one for each lease, from its grant to its end. It only tells what the history says."""
+
+from __future__ import annotations
+
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leasehold.model import Event
+
+ENDS = ("released", "expired", "forced", "cancelled")
+KINDS = ("granted", "updated", *ENDS)
+"""The events that runs are made of."""
+OUTCOMES = ("held", "completed", "failed", "cancelled", "expired", "forced")
+_MODES = {"X": "exclusive", "S": "shared", "N": "slots"}
+
+
+class Run(Noun):
+    """The life of one lease."""
+
+    lease: str
+    space: str
+    resources: tuple[str, ...]
+    holder: str
+    session: str | None
+    fence: int
+    mode: str | None
+    name: str | None
+    reason: str | None
+    context: str | None
+    """JSON text."""
+    began: int
+    ended: int | None
+    """None: it is held, as far as these events tell."""
+    waited: int
+    """How long it had to wait before it began."""
+    outcome: str
+    """One of `OUTCOMES`."""
+    error: str | None
+    """What went wrong, or who ended it and why."""
+
+
+def runs_of(events: Iterable[Event]) -> list[Run]:
+    """The runs in these events (newest first, as the history gives them), the latest first."""
+    found: dict[str, Run] = {}
+    for event in reversed(list(events)):
+        if event.lease is None or event.kind not in KINDS:
+            continue
+        known = found.get(event.lease)
+        if event.kind == "granted":
+            found[event.lease] = _begun(event)
+        elif event.kind == "updated":
+            if known is not None:
+                found[event.lease] = known._replace(context=_text(event, "context"))
+        else:
+            found[event.lease] = _ended(event, known)
+    return sorted(found.values(), key=lambda run: (run.began, run.fence), reverse=True)
+
+
+def _text(event: Event, field: str) -> str | None:
+    value = event.detail.get(field)
+    return value if isinstance(value, str) else None
+
+
+def _number(event: Event, field: str) -> int | None:
+    value = event.detail.get(field)
+    return value if isinstance(value, int) else None
+
+
+def _begun(event: Event) -> Run:
+    return Run(
+        event.lease or "",
+        event.space,
+        event.resources,
+        event.holder,
+        event.session,
+        event.fence,
+        _MODES.get(_text(event, "mode") or ""),
+        _text(event, "name"),
+        _text(event, "reason"),
+        _text(event, "context"),
+        event.at,
+        None,
+        _number(event, "waited") or 0,
+        "held",
+        None,
+    )
+
+
+def _ended(event: Event, known: Run | None) -> Run:
+    """Its end alone tells nearly all of a run: the grant may be older than what was asked for."""
+    run = known if known is not None else _begun(event)
+    began = _number(event, "acquired_at")
+    ended = _number(event, "expired_at") if event.kind == "expired" else event.at
+    outcome = (_text(event, "status") or "completed") if event.kind == "released" else event.kind
+    return run._replace(
+        began=run.began if began is None else began,
+        ended=event.at if ended is None else ended,
+        outcome=outcome if outcome in OUTCOMES else "completed",
+        error=_why(event),
+        context=_text(event, "context") or run.context,
+    )
+
+
+def _why(event: Event) -> str | None:
+    if event.kind == "forced":
+        how = "stolen" if event.detail.get("stolen") else "forced"
+        return f"{how} by {event.detail.get('by')}: {event.detail.get('why')}"
+    return _text(event, "error") or (_text(event, "reason") if event.kind == "cancelled" else None)

@@ -1,0 +1,75 @@
+"""A picture as SVG: a text that any browser shows, with nothing in it that could run or be fetched."""
+
+from __future__ import annotations
+
+from leasehold.names import shown
+from leasehold.pictures.shapes import PAPER, Box, Line, Words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.pictures.shapes import Picture, Shape
+
+FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+
+
+def svg(picture: Picture) -> str:
+    """The whole document."""
+    width, height = _number(picture.width), _number(picture.height)
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    says = f'role="img" aria-label="{_safe(picture.title)}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {says} font-family="{FONT}">',
+        f"<title>{_safe(picture.title)}</title>",
+        f'<rect width="{width}" height="{height}" fill="{PAPER}"/>',
+        *(_shape(shape) for shape in picture.shapes),
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _shape(shape: Shape) -> str:
+    if isinstance(shape, Box):
+        return _box(shape)
+    return _words(shape) if isinstance(shape, Words) else _line(shape)
+
+
+def _box(it: Box) -> str:
+    place = f'x="{_number(it.x)}" y="{_number(it.y)}" width="{_number(it.width)}" height="{_number(it.height)}"'
+    looks = f'rx="{_number(it.radius)}" fill="{it.fill}" stroke="{it.stroke}"'
+    says = f"<title>{_safe(it.says)}</title>" if it.says else ""
+    return f"<rect {place} {looks}>{says}</rect>" if says else f"<rect {place} {looks}/>"
+
+
+def _words(it: Words) -> str:
+    weight = ' font-weight="600"' if it.bold else ""
+    place = f'x="{_number(it.x)}" y="{_number(it.y)}" font-size="{_number(it.size)}"'
+    return f'<text {place} fill="{it.colour}" text-anchor="{it.anchor}"{weight}>{_safe(it.text)}</text>'
+
+
+def _line(it: Line) -> str:
+    points = " ".join(f"{_number(x)},{_number(y)}" for x, y in it.points)
+    dashes = ' stroke-dasharray="5 4"' if it.dashed else ""
+    line = f'<polyline points="{points}" fill="none" stroke="{it.colour}" stroke-width="{_number(it.width)}"{dashes}/>'
+    return line + (_arrow(it) if it.arrow else "")
+
+
+def _arrow(it: Line) -> str:
+    corners = " ".join(f"{_number(x)},{_number(y)}" for x, y in arrow_head(it))
+    return f'<polygon points="{corners}" fill="{it.colour}"/>'
+
+
+def arrow_head(it: Line, size: float = 8) -> tuple[tuple[float, float], ...]:
+    """The three corners of the arrow at the end of a line."""
+    (x1, y1), (x2, y2) = it.points[-2:]
+    length = max(((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5, 0.001)
+    dx, dy = (x2 - x1) / length * size, (y2 - y1) / length * size
+    return (x2, y2), (x2 - dx - dy / 2, y2 - dy + dx / 2), (x2 - dx + dy / 2, y2 - dy - dx / 2)
+
+
+def _safe(text: str) -> str:
+    return shown(text).translate(_ESCAPES)
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

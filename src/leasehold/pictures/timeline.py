@@ -1,0 +1,102 @@
+"""The history as a picture: one lane for each resource, a bar for each lease, coloured by how it ended."""
+
+from __future__ import annotations
+
+from leasehold import durations
+from leasehold.model import SECOND
+from leasehold.pictures.shapes import COLOURS, FAINT, GRID, INK, Box, Line, Picture, Words, cut
+from leasehold.wire import rfc3339
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.pictures.runs import Run
+    from leasehold.pictures.shapes import Shape
+
+LANES_MOST = 200
+WIDTH = 1100.0
+LABELS = 260.0
+RIGHT = 24.0
+TOP = 76.0
+LANE = 26.0
+FOOT = 40.0
+TICKS = 6
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800)
+
+
+def timeline(runs: Sequence[Run], now: int) -> Picture:
+    """These runs, up to now."""
+    lanes = _lanes(runs)
+    begin = min((run.began for run in runs), default=now - 3600 * SECOND)
+    end = max(now, begin + SECOND)
+    height = TOP + LANE * max(1, len(lanes)) + FOOT
+    shapes: list[Shape] = [*_heading(runs, begin, end), *_ticks(begin, end, height)]
+    if not lanes:
+        shapes.append(Words(LABELS, TOP + 18, "Nothing happened in this time.", FAINT))
+    for number, (resource, held) in enumerate(lanes.items()):
+        shapes += _lane(resource, held, TOP + number * LANE, (begin, end))
+    return Picture(f"Timeline of {len(runs)} leases on {len(lanes)} resources", WIDTH, height, tuple(shapes))
+
+
+def _lanes(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """The runs of each resource; the resource that was taken first comes first."""
+    spaces = {run.space for run in runs}
+    lanes: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.began):
+        for resource in run.resources:
+            lanes.setdefault(resource if len(spaces) == 1 else f"{resource}  ({run.space})", []).append(run)
+    return dict(list(lanes.items())[:LANES_MOST])
+
+
+def _heading(runs: Sequence[Run], begin: int, end: int) -> list[Shape]:
+    span = f"{(rfc3339(begin) or '')[:19]}Z to {(rfc3339(end) or '')[:19]}Z".replace("T", " ")
+    shapes: list[Shape] = [Words(16, 26, "Leases over time", INK, 16, bold=True), Words(160, 26, span, FAINT, 12)]
+    at = 16.0
+    for outcome, colour in COLOURS.items():
+        count = sum(run.outcome == outcome for run in runs)
+        shapes.append(Box(at, 40, 11, 11, colour, radius=2))
+        shapes.append(Words(at + 17, 50, f"{outcome} {count}", FAINT, 12))
+        at += 112
+    return shapes
+
+
+def _ticks(begin: int, end: int, height: float) -> list[Shape]:
+    step = next((each for each in _STEPS if (end - begin) / SECOND / each <= TICKS), _STEPS[-1]) * SECOND
+    shapes: list[Shape] = []
+    at = -(-begin // step) * step
+    while at <= end:
+        x = _x(at, (begin, end))
+        shapes.append(Line(((x, TOP - 8), (x, height - FOOT + 4)), GRID, width=1))
+        shapes.append(Words(x, height - FOOT + 22, _clock(at, step), FAINT, 11, "middle"))
+        at += step
+    return shapes
+
+
+def _clock(us: int, step: int) -> str:
+    told = rfc3339(us) or ""
+    return told[5:10] if step >= 86_400 * SECOND else told[11:16] if step >= 60 * SECOND else told[11:19]
+
+
+def _x(at: int, span: tuple[int, int]) -> float:
+    return LABELS + (at - span[0]) / (span[1] - span[0]) * (WIDTH - LABELS - RIGHT)
+
+
+def _lane(resource: str, runs: Sequence[Run], y: float, span: tuple[int, int]) -> list[Shape]:
+    shapes: list[Shape] = [
+        Words(LABELS - 12, y + 17, cut(resource, 34), INK, 12, "end"),
+        Line(((LABELS, y + LANE), (WIDTH - RIGHT, y + LANE)), GRID, width=1),
+    ]
+    for run in runs:
+        left, right = _x(run.began, span), _x(span[1] if run.ended is None else run.ended, span)
+        width = max(2.0, right - left)
+        shapes.append(Box(left, y + 5, width, LANE - 9, COLOURS[run.outcome], radius=3, says=_said(run, span[1])))
+        if width > 60:
+            shapes.append(Words(left + 6, y + 17.5, cut(run.holder, int(width / 8)), "#ffffff", 11))
+    return shapes
+
+
+def _said(run: Run, now: int) -> str:
+    length = ((now if run.ended is None else run.ended) - run.began) // 1000 * 1000
+    told = f"{run.holder}: {run.name or 'lease'}, {run.outcome} after {durations.format(length)}, fence {run.fence}"
+    return f"{told}, {run.error}" if run.error else told

@@ -1,0 +1,86 @@
+// What admins can do, each with a reason and a confirmation. The server decides whether they may.
+
+import { post } from "./api.js";
+import { confirm, tellOnce, toast } from "./dialog.js";
+
+const about = (lease) => `${lease.holder} holds ${lease.resources.join(" + ")}${lease.name ? ` (${lease.name})` : ""}.`;
+
+export function forceRelease(lease) {
+  return confirm({
+    title: "Force-release this lease?",
+    says: [about(lease), "It ends now. Its holder learns it at its next call, and may still be at work until then."],
+    action: "Force-release",
+    run: async ({ reason }) => {
+      const told = await post("/v1/force-release", { target: lease.id, reason, space: lease.space });
+      toast(told.released ? `Released ${lease.resources.join(" + ")}` : `It was over already: ${told.reason}`);
+      return told;
+    },
+  });
+}
+
+export async function steal(lease) {
+  const told = await confirm({
+    title: "Take over this lease?",
+    says: [about(lease), "Its lease ends and yours begins, in one step. Whoever waits goes on waiting."],
+    fields: [{ name: "holder", label: "New holder", hint: "Who holds it from now on; you, if left empty.", required: false },
+      { name: "ttl", label: "For how many seconds", value: "1800", type: "number" }],
+    action: "Take over",
+    run: ({ reason, holder, ttl }) => post("/v1/steal", { resources: lease.resources, reason, ttl_seconds: Number(ttl), space: lease.space, ...(holder ? { holder } : {}) }),
+  });
+  if (told?.token) {
+    tellOnce({ title: "It is yours", says: `Lease ${told.lease.id}, fence ${told.lease.fence}. Its token is told here and nowhere else:`, secret: told.token });
+  }
+}
+
+export function clear(closed) {
+  return confirm({
+    title: "Open this resource again?",
+    says: [`${closed.resource} is closed since ${closed.holder} ended uncleanly.`, "Look at what was left half-done first: the next holder will not know."],
+    action: "Clear it",
+    run: async ({ reason }) => {
+      const told = await post("/v1/clear", { resource: closed.resource, reason, space: closed.space });
+      toast(told.cleared ? `${closed.resource} is open again` : "There was nothing to clear");
+    },
+  });
+}
+
+export function endSession(session) {
+  return confirm({
+    title: "End this session?",
+    says: [`${session.holder}${session.name ? ` (${session.name})` : ""}: all that it holds is released, and it leaves every queue.`],
+    action: "End it",
+    run: async ({ reason }) => {
+      const told = await post("/v1/sessions/end", { session: session.id, space: session.space, reason });
+      toast(told.ended ? `Ended; released ${told.released.length}` : "It had ended before");
+    },
+  });
+}
+
+export async function createKey() {
+  const told = await confirm({
+    title: "Create a key",
+    says: "Whoever has it may do what its role allows.",
+    fields: [{ name: "name", label: "Whose", hint: "What an admin does is told under this name." },
+      { name: "role", label: "Role", options: ["viewer", "agent", "admin"], value: "viewer" },
+      { name: "space", label: "Space", value: "default" },
+      { name: "prefixes", label: "Only names that begin with", hint: "Several with blanks between them; empty: every name.", required: false }],
+    action: "Create",
+    danger: false,
+    run: ({ name, role, space, prefixes, reason }) => post("/v1/keys", { name, role, space, prefixes: prefixes.split(/\s+/).filter(Boolean), reason }),
+  });
+  if (told?.credential) {
+    tellOnce({ title: `The key of ${told.key.name}`, says: "It is told here and never again. Hand it over on a safe way:", secret: told.credential });
+  }
+}
+
+export function revokeKey(key) {
+  return confirm({
+    title: "Revoke this key?",
+    says: [`${key.name} (${key.role}, ${key.space}) is let in no more, within a second.`],
+    action: "Revoke",
+    run: async ({ reason }) => {
+      const told = await post("/v1/keys/revoke", { id: key.id, reason });
+      toast(told.revoked ? `Revoked the key of ${key.name}` : "There was no such key any more");
+    },
+  });
+}

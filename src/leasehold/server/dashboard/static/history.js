@@ -1,0 +1,115 @@
+// History: the timeline, the table behind it, and the same as a file.
+
+import { get } from "./api.js";
+import { el, say } from "./dom.js";
+import { exportCsv, exportJson } from "./exporting.js";
+import { openRun } from "./panel.js";
+import { Rows } from "./rows.js";
+import { moment, now, span } from "./times.js";
+import { OUTCOMES, Timeline } from "./timeline.js";
+
+const SPANS = { "15 minutes": 900, "1 hour": 3600, "1 day": 86_400, "1 week": 604_800, Everything: null };
+const COLUMNS = [["began", "Began"], ["resource", "Resource"], ["holder", "Holder"], ["name", "Work"], ["took", "Took"], ["waited", "Waited"], ["status", "Status"], ["error", "Error"]];
+const LIMIT = 2000;
+const EVERY = 2000;
+
+export class History {
+  constructor(app) {
+    this.app = app;
+    this.runs = [];
+    const choice = (id, label, input) => el("span", { class: "pair" }, el("label", { for: id }, label), input);
+    this.span = el("select", { id: "span", onchange: () => this.look() }, ...Object.keys(SPANS).map((each) => el("option", { value: each, selected: each === "1 hour" }, each)));
+    this.resource = el("input", { type: "search", id: "of-resource", placeholder: "Exact name", autocomplete: "off", spellcheck: "false", onchange: () => this.look() });
+    this.holder = el("input", { type: "search", id: "of-holder", placeholder: "Exact name", autocomplete: "off", spellcheck: "false", onchange: () => this.look() });
+    this.outcome = el("select", { id: "outcome", onchange: () => this.#draw() }, el("option", { value: "" }, "Any"), ...OUTCOMES.map((each) => el("option", { value: each }, each)));
+    this.note = el("p", { class: "hint grow", role: "status" });
+    this.older = el("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#page() }, "Older ones");
+    this.timeline = new Timeline((run) => openRun(app, run));
+    this.rows = new Rows({ label: "Runs", key: (run) => run.lease, make: makeRow, show: showRun, open: (run) => openRun(app, run), empty: "Nothing happened in this time." });
+    this.rows.head(COLUMNS.map(([name, text]) => el("div", { class: `cell ${name}`, role: "columnheader" }, text)));
+    this.element = el("section", { class: "view history", "aria-labelledby": "history-title" },
+      el("h1", { id: "history-title" }, "What happened"),
+      el("div", { class: "tools" }, choice("span", "The last", this.span), choice("of-resource", "Resource", this.resource), choice("of-holder", "Holder", this.holder), choice("outcome", "Status", this.outcome),
+        el("span", { class: "grow" }),
+        el("button", { type: "button", onclick: () => exportJson(this.shown) }, "Export JSON"), el("button", { type: "button", onclick: () => exportCsv(this.shown) }, "Export CSV")),
+      this.timeline.element, this.note, this.rows.element, this.older);
+  }
+
+  show() { this.visible = true; this.look(); }
+  hide() { this.visible = false; }
+  graph() {}
+
+  // While much happens, it is asked for seldom; while nothing does, not at all.
+  update() {
+    if (!this.visible || this.app.state.version === this.drawn || performance.now() < (this.again ?? 0) || this.paged) return;
+    this.look();
+  }
+
+  tick() { this.update(); }
+
+  #query() {
+    const seconds = SPANS[this.span.value];
+    this.since = seconds === null ? null : now() - seconds * 1000;
+    return { resource: this.resource.value.trim(), holder: this.holder.value.trim(), since: this.since === null ? null : Math.max(0, Math.round(this.since * 1000)), limit: LIMIT };
+  }
+
+  async look() {
+    const number = (this.number = (this.number ?? 0) + 1);
+    this.drawn = this.app.state.version;
+    this.again = Infinity;
+    const begun = performance.now();
+    try {
+      const told = await get("/dashboard/runs", this.#query());
+      if (number !== this.number) return;
+      this.runs = told.runs;
+      this.before = told.more_before;
+      this.paged = false;
+      this.#draw();
+    } catch (error) {
+      say(this.note, error.message);
+    } finally {
+      this.again = performance.now() + Math.max(EVERY, (performance.now() - begun) * 8);
+    }
+  }
+
+  async #page() {
+    const told = await get("/dashboard/runs", { ...this.#query(), before: this.before });
+    const known = new Map(told.runs.map((run) => [run.lease, run]));
+    // A run whose end is on one page and whose grant is on the next is one run: what is newer tells how it ended.
+    for (const run of this.runs) known.set(run.lease, { ...known.get(run.lease), ...run, waited_seconds: known.get(run.lease)?.waited_seconds || run.waited_seconds });
+    this.runs = [...known.values()].sort((a, b) => (a.began < b.began ? 1 : -1));
+    this.before = told.more_before;
+    this.paged = true;
+    this.#draw();
+  }
+
+  #draw() {
+    const outcome = this.outcome.value;
+    this.shown = outcome ? this.runs.filter((run) => run.outcome === outcome) : this.runs;
+    this.timeline.set(this.shown, this.since);
+    this.rows.set(this.shown);
+    this.older.hidden = !this.before;
+    say(this.note, `${this.shown.length.toLocaleString()} runs${this.before ? `, the latest of more; the picture shows those` : ""}`);
+  }
+}
+
+function makeRow() {
+  const cells = COLUMNS.map(([name]) => el("div", { class: `cell ${name}`, role: "gridcell" }));
+  const status = el("span");
+  cells[6].append(status);
+  return Object.assign(el("div", { class: "run" }, ...cells), { cells, status });
+}
+
+function showRun(row, run) {
+  const [began, resource, holder, name, took, waited, , error] = row.cells;
+  const start = Date.parse(run.began);
+  say(began, moment(start));
+  say(resource, run.resources.join(" + "));
+  say(holder, run.holder);
+  say(name, run.name ?? "");
+  say(took, span((run.ended ? Date.parse(run.ended) : now()) - start));
+  say(waited, run.waited_seconds ? span(run.waited_seconds * 1000) : "");
+  say(row.status, run.outcome);
+  row.status.className = `status ${run.outcome}`;
+  say(error, run.error ?? "");
+}

@@ -1,0 +1,158 @@
+// The page: who looks at it, which view is shown, and the line to the server. Each view is a module of its own.
+
+import { Act } from "./act.js";
+import { Contention } from "./contention.js";
+import { byId, el } from "./dom.js";
+import { History } from "./history.js";
+import { Live } from "./live.js";
+import { Now } from "./now.js";
+import { closePanel } from "./panel.js";
+import { askForKey, signOut, whoAmI } from "./signing.js";
+import { State } from "./state.js";
+import { now } from "./times.js";
+import { Waiting, showCount } from "./waiting.js";
+
+const VIEWS = { now: Now, waiting: Waiting, history: History, contention: Contention, act: Act };
+const TICK = 250;
+const WORDS = { connecting: "Connecting", live: "Live", cut: "Disconnected" };
+const app = { me: null, state: null, live: null, panel: null };
+let views = {};
+let current = null;
+let timer = null;
+
+// ---------------------------------------------------------------------------------------------- colours
+
+const THEMES = { auto: ["◐", "as the system has them"], light: ["☀", "light"], dark: ["☾", "dark"] };
+
+function theme(next) {
+  let chosen = "auto";
+  try {
+    chosen = next ?? localStorage.getItem("leasehold-theme") ?? "auto";
+    if (next) localStorage.setItem("leasehold-theme", next);
+  } catch { /* a browser that keeps nothing: then it is as the system has it, each time */ }
+  if (!(chosen in THEMES)) chosen = "auto";
+  document.documentElement.dataset.theme = chosen;
+  const [sign, says] = THEMES[chosen];
+  byId("theme").textContent = sign;
+  byId("theme").setAttribute("aria-label", `Colours: ${says}`);
+  byId("theme").onclick = () => theme({ auto: "light", light: "dark", dark: "auto" }[chosen]);
+}
+
+// ------------------------------------------------------------------------------------------------ views
+
+function show() {
+  const wanted = location.hash.slice(1).split("/")[0];
+  const name = wanted in VIEWS && (wanted !== "act" || isAdmin()) ? wanted : "now";
+  if (!app.me || current?.name === name) return;
+  current?.view.hide();
+  closePanel();
+  const view = (views[name] ??= new VIEWS[name](app));
+  current = { name, view };
+  byId("main").replaceChildren(view.element);
+  for (const tab of byId("tabs").children) {
+    if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
+    else tab.removeAttribute("aria-current");
+  }
+  document.title = `${name[0].toUpperCase()}${name.slice(1)} · Leasehold`;
+  view.show();
+  view.graph?.();
+  view.tick?.();
+}
+
+const isAdmin = () => app.me?.can.includes("force_release");
+
+let asked = false;
+function draw() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => {
+    asked = false;
+    current?.view.update();
+  });
+}
+
+function tick() {
+  if (document.hidden) return;
+  app.state.dropExpired(now());
+  current?.view.tick();
+  app.panel?.tick();
+}
+
+// ------------------------------------------------------------------------------------------------- line
+
+function heard(what) {
+  if (what === "signed-out") return leave();
+  if (what === "link") return tellLink();
+  if (what === "graph") {
+    showCount(app.live.graph);
+    current?.view.graph?.();
+    app.panel?.look();
+  }
+  draw();
+}
+
+function tellLink() {
+  const { link } = app.live;
+  byId("link").dataset.state = link;
+  byId("link-text").textContent = WORDS[link];
+  const notice = byId("notice");
+  notice.hidden = link !== "cut";
+  notice.textContent = link === "cut" ? "Disconnected from the server: what you see is as it was. It catches up by itself." : "";
+  document.body.classList.toggle("stale", link === "cut");
+  if (link === "live" && app.live.graph) heard("graph");
+}
+
+function enter(me) {
+  app.me = me;
+  app.state = new State();
+  views = {};
+  current = null;
+  byId("tabs").hidden = false;
+  byId("tabs").querySelector("[data-view=act]").hidden = !isAdmin();
+  byId("who").replaceChildren(el("b", {}, me.open ? "open server" : me.name), me.open ? "" : ` ${me.role}`);
+  byId("sign-out").hidden = me.open;
+  app.live = new Live(app.state, heard);
+  show();
+  timer = setInterval(tick, TICK);
+  app.live.start();
+}
+
+function leave() {
+  app.live?.stop();
+  clearInterval(timer);
+  Object.assign(app, { me: null, live: null, panel: null });
+  current = null;
+  closePanel();
+  byId("tabs").hidden = true;
+  byId("sign-out").hidden = true;
+  byId("who").replaceChildren();
+  byId("notice").hidden = true;
+  byId("link").dataset.state = "out";
+  byId("link-text").textContent = "Signed out";
+  askForKey(enter);
+}
+
+// ------------------------------------------------------------------------------------------------ begin
+
+async function begin() {
+  try {
+    const me = await whoAmI();
+    if (me.signed_in) enter(me);
+    else leave();
+  } catch {
+    byId("notice").hidden = false;
+    byId("notice").textContent = "The server does not answer. Trying again …";
+    setTimeout(begin, 1500);
+    return;
+  }
+}
+
+theme();
+window.addEventListener("hashchange", () => { show(); byId("main").focus({ preventScroll: true }); });
+window.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !document.querySelector("dialog[open]")) closePanel();
+  const typing = event.target.closest("input, select, textarea, dialog");
+  if (event.key === "/" && !typing && byId("search")) { event.preventDefault(); byId("search").focus(); }
+});
+byId("sign-out").addEventListener("click", signOut);
+begin();

@@ -1,0 +1,116 @@
+// A list of any length of which only what can be seen exists: rows of one height, used again while one scrolls.
+
+import { el } from "./dom.js";
+
+export class Rows {
+  // make() gives an empty row; show(row, item) fills it; open(item) is called when one is chosen.
+  constructor({ label, make, show, open, key = (item) => item.id, empty = "Nothing here." }) {
+    this.make = make;
+    this.show = show;
+    this.open = open;
+    this.key = key;
+    this.items = [];
+    this.active = null;
+    this.pool = [];
+    this.body = el("div", { class: "rows-body", role: "rowgroup" });
+    this.empty = el("p", { class: "empty", hidden: true }, empty);
+    this.view = el("div", { class: "rows", tabindex: "0", role: "grid", "aria-label": label, "aria-rowcount": "1" }, this.body);
+    this.element = el("div", { class: "rows-frame" }, this.view, this.empty);
+    this.view.addEventListener("scroll", () => this.#draw(), { passive: true });
+    this.view.addEventListener("keydown", (event) => this.#key(event));
+    this.view.addEventListener("focus", () => this.#draw());
+    new ResizeObserver(() => this.#draw()).observe(this.view);
+  }
+
+  head(cells) {
+    this.view.prepend(el("div", { class: "rows-head", role: "rowgroup" }, el("div", { class: "row head", role: "row", "aria-rowindex": "1" }, ...cells)));
+    this.headed = true;
+    return this;
+  }
+
+  set(items) {
+    this.items = items;
+    this.view.setAttribute("aria-rowcount", String(items.length + (this.headed ? 1 : 0)));
+    this.empty.hidden = items.length > 0;
+    this.#draw();
+  }
+
+  // What is seen now, again: the time left has changed, the items have not.
+  refresh() {
+    for (const row of this.pool) if (row.item !== undefined && !row.hidden) this.show(row, row.item);
+  }
+
+  get height() {
+    return this.rowHeight ||= parseFloat(getComputedStyle(this.view).getPropertyValue("--row")) || 44;
+  }
+
+  #draw() {
+    this.rowHeight = 0;
+    const height = this.height;
+    const head = this.headed ? this.view.firstElementChild.offsetHeight : 0;
+    const total = `${this.items.length * height}px`;
+    if (this.body.style.height !== total) this.body.style.height = total;
+    const first = Math.max(0, Math.floor((this.view.scrollTop - head) / height) - 2);
+    const count = Math.min(this.items.length - first, Math.ceil(this.view.clientHeight / height) + 5);
+    for (let place = 0; place < Math.max(count, this.pool.length); place++) this.#put(place, first, count, height);
+    if (!this.items.some((item) => this.key(item) === this.active)) this.active = null;
+    this.#mark();
+  }
+
+  #put(place, first, count, height) {
+    let row = this.pool[place];
+    if (place >= count) {
+      if (row) { row.hidden = true; row.item = undefined; }
+      return;
+    }
+    if (!row) {
+      row = this.make();
+      row.classList.add("row");
+      row.setAttribute("role", "row");
+      row.id = `row-${Math.random().toString(36).slice(2)}`;
+      row.addEventListener("click", () => { this.active = this.key(row.item); this.#mark(); this.open?.(row.item); });
+      this.pool.push(row);
+      this.body.append(row);
+    }
+    const index = first + place;
+    row.hidden = false;
+    row.item = this.items[index];
+    row.style.transform = `translateY(${index * height}px)`;
+    row.setAttribute("aria-rowindex", String(index + 1 + (this.headed ? 1 : 0)));
+    this.show(row, row.item);
+  }
+
+  #mark() {
+    let active = null;
+    for (const row of this.pool) {
+      const is = !row.hidden && this.active !== null && this.key(row.item) === this.active;
+      row.classList.toggle("active", is);
+      row.setAttribute("aria-selected", String(is));
+      if (is) active = row.id;
+    }
+    if (active) this.view.setAttribute("aria-activedescendant", active);
+    else this.view.removeAttribute("aria-activedescendant");
+  }
+
+  #key(event) {
+    if (event.target !== this.view || !this.items.length) return;
+    const page = Math.max(1, Math.floor(this.view.clientHeight / this.height) - 1);
+    const at = this.items.findIndex((item) => this.key(item) === this.active);
+    const moves = { ArrowDown: at + 1, ArrowUp: at < 0 ? 0 : at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: this.items.length - 1 };
+    if (event.key === "Enter" || event.key === " ") {
+      if (at >= 0) this.open?.(this.items[at]);
+    } else if (event.key in moves) this.#go(Math.min(this.items.length - 1, Math.max(0, moves[event.key])));
+    else return;
+    event.preventDefault();
+  }
+
+  #go(index) {
+    this.active = this.key(this.items[index]);
+    const head = this.headed ? this.view.firstElementChild.offsetHeight : 0;
+    const top = index * this.height;
+    const room = this.view.clientHeight - head - this.height;
+    if (top < this.view.scrollTop) this.view.scrollTop = top;
+    else if (top > this.view.scrollTop + room) this.view.scrollTop = top - room;
+    this.#draw();
+  }
+}

@@ -1,0 +1,102 @@
+// What is held, as the server told: a snapshot, and then one event after another. It shows nothing itself.
+
+const ENDS = new Set(["released", "expired", "forced", "cancelled"]);
+const MODES = { X: "exclusive", S: "shared", N: "slots" };
+const LATEST_MOST = 300;
+
+export class State {
+  constructor() {
+    this.leases = new Map();
+    this.latest = []; // events, newest first
+    this.seq = 0;
+    this.version = 0; // grows with every change of the leases
+    this.doubtful = false; // something happened to a lease that we do not know: look anew
+    this.rate = []; // when events came, for events a second
+    this.seen = 0;
+  }
+
+  load(leases) {
+    this.leases = new Map(leases.map((lease) => [lease.id, fromWire(lease)]));
+    this.version++;
+    this.doubtful = false;
+  }
+
+  apply(events) {
+    for (const event of events) {
+      if (event.seq <= this.seq) continue;
+      this.seq = event.seq;
+      this.seen++;
+      this.#applyOne(event);
+    }
+    if (events.length === 0) return;
+    this.rate.push([performance.now(), events.length]);
+    this.latest.unshift(...events.slice(-LATEST_MOST).reverse());
+    this.latest.length = Math.min(this.latest.length, LATEST_MOST);
+    this.version++;
+  }
+
+  #applyOne(event) {
+    const { kind, lease, detail } = event;
+    if (kind === "granted") this.leases.set(lease, fromGrant(event));
+    else if (ENDS.has(kind)) this.leases.delete(lease);
+    else if (kind === "renewed" && lease) this.#renew(lease, Date.parse(detail.expires_at), event);
+    else if (kind === "renewed") {
+      for (const [id, us] of Object.entries(detail.leases ?? {})) this.#renew(id, us / 1000, event);
+    } else if (kind === "updated") {
+      const known = this.leases.get(lease);
+      if (known) this.leases.set(lease, { ...known, context: detail.context });
+    }
+  }
+
+  #renew(id, expires, event) {
+    const known = this.leases.get(id);
+    if (!known) {
+      this.doubtful = true;
+      return;
+    }
+    const ttl = Math.max(1, expires - Date.parse(event.at));
+    this.leases.set(id, { ...known, expires, ttl });
+  }
+
+  // What has run out is gone, by the store's clock, even before somebody comes by to write that down.
+  dropExpired(now) {
+    for (const [id, lease] of this.leases) {
+      if (lease.expires < now - 1500) {
+        this.leases.delete(id);
+        this.version++;
+      }
+    }
+  }
+
+  perSecond(over = 5000) {
+    const from = performance.now() - over;
+    while (this.rate.length && this.rate[0][0] < from) this.rate.shift();
+    return this.rate.reduce((sum, [, count]) => sum + count, 0) / (over / 1000);
+  }
+}
+
+function fromWire(lease) {
+  return {
+    id: lease.id, space: lease.space, resources: lease.resources, holder: lease.holder, session: lease.session,
+    mode: lease.mode, slots: lease.slots, fence: lease.fence, ttl: lease.ttl_seconds * 1000,
+    acquired: Date.parse(lease.acquired_at), expires: Date.parse(lease.expires_at),
+    name: lease.name, reason: lease.reason, context: lease.context, text: textOf(lease),
+  };
+}
+
+function fromGrant(event) {
+  const detail = event.detail;
+  const lease = {
+    id: event.lease, space: event.space, resources: event.resources, holder: event.holder, session: event.session,
+    mode: MODES[detail.mode] ?? detail.mode, slots: detail.slots, fence: event.fence, ttl: detail.ttl_seconds * 1000,
+    acquired: Date.parse(event.at), expires: Date.parse(detail.expires_at),
+    name: detail.name ?? null, reason: detail.reason ?? null, context: null,
+  };
+  lease.text = textOf(lease);
+  return lease;
+}
+
+// What a search looks at, made once.
+function textOf(lease) {
+  return [...lease.resources, lease.holder, lease.name ?? "", lease.space].join("\n").toLowerCase();
+}

@@ -1,0 +1,102 @@
+// Waiting: who waits, how long, behind whom; the wait-for graph; and the cycles that were refused.
+
+import { drawCycle, drawGraph } from "./drawing.js";
+import { byId, el, say } from "./dom.js";
+import { Rows } from "./rows.js";
+import { ago, left, now, span } from "./times.js";
+
+const COLUMNS = [["holder", "Who"], ["resource", "Waits for"], ["long", "For"], ["behind", "Behind"], ["until", "Gives up in"]];
+const CYCLES_MOST = 6;
+
+export class Waiting {
+  constructor(app) {
+    this.app = app;
+    this.rows = new Rows({ label: "Who waits", make: makeRow, show: (row, wait) => this.#show(row, wait), empty: "Nobody waits." });
+    this.rows.head(COLUMNS.map(([name, text]) => el("div", { class: `cell ${name}`, role: "columnheader" }, text)));
+    this.picture = el("div", { class: "picture", tabindex: "0", role: "group", "aria-label": "The wait-for graph; scroll to see all of it" });
+    this.note = el("p", { class: "hint" });
+    this.cycles = el("div", { class: "cycles" });
+    this.element = el("section", { class: "view waiting", "aria-labelledby": "waiting-title" },
+      el("h1", { id: "waiting-title" }, "Who waits for whom"),
+      el("p", { class: "legend" }, el("span", { class: "key agent" }, "agent"), el("span", { class: "key resource" }, "resource"),
+        el("span", { class: "key waits" }, "waits for"), el("span", { class: "key held" }, "held by"), el("span", { class: "key polls" }, "polls for")),
+      this.picture, this.note, this.rows.element,
+      el("h2", {}, "Deadlocks that were refused"), this.cycles);
+  }
+
+  show() { this.graph(); }
+  hide() {}
+  update() {}
+
+  graph() {
+    const graph = this.app.live?.graph;
+    if (!graph) return;
+    this.rows.set(waitsOf(graph));
+    const same = JSON.stringify(graph.drawing);
+    if (same !== this.drawn) {
+      this.drawn = same;
+      this.picture.replaceChildren(graph.drawing.nodes.length ? drawGraph(graph.drawing) : el("p", { class: "empty" }, "Nobody waits for anybody: there is nothing to draw."));
+    }
+    say(this.note, graph.drawing.complete ? "" : "There are more: those who wait longest are drawn.");
+    this.#drawCycles(graph.deadlocks);
+  }
+
+  #drawCycles(deadlocks) {
+    const key = deadlocks.map((event) => event.seq).join();
+    if (key === this.known && this.cycles.childElementCount) return;
+    this.known = key;
+    this.cycles.replaceChildren(...(deadlocks.length ? deadlocks.slice(0, CYCLES_MOST).map(cycleCard) : [el("p", { class: "hint" }, "None that is remembered.")]));
+  }
+
+  tick() {
+    this.rows.refresh();
+    for (const node of this.cycles.querySelectorAll("time")) say(node, ago(Date.parse(node.dateTime)));
+  }
+
+  #show(row, wait) {
+    const [holder, resource, long, behind, until] = row.cells;
+    say(holder, wait.holder);
+    say(resource, [...wait.resources].join(" + "));
+    say(long, span(now() - wait.since));
+    say(behind, wait.behind.join(", "));
+    say(until, wait.polls ? "polls" : left(wait.until - now()));
+  }
+}
+
+// One row for each place in a queue (or each agent that polls), with everybody it waits for.
+export function waitsOf(graph) {
+  const names = new Map(graph.agents.map((agent) => [agent.id, agent.holder]));
+  const waits = new Map();
+  for (const edge of graph.edges) {
+    const id = edge.place ?? `polls ${edge.waiter}`;
+    if (!waits.has(id)) {
+      waits.set(id, { id, holder: names.get(edge.waiter), polls: !edge.place, resources: new Set(), since: Date.parse(edge.since), until: Date.parse(edge.until), behind: [] });
+    }
+    const wait = waits.get(id);
+    wait.resources.add(edge.resource);
+    const told = `${names.get(edge.blocker)} (${edge.state === "held" ? "holds it" : "waits before"})`;
+    if (!wait.behind.includes(told)) wait.behind.push(told);
+  }
+  return [...waits.values()];
+}
+
+function cycleCard(event) {
+  const cycle = event.detail.cycle ?? [];
+  return el("article", { class: "card cycle-card", "data-seq": String(event.seq) },
+    el("p", {}, el("b", {}, event.holder), " was refused ", el("b", {}, event.resources.join(" + ")), " ", el("time", { datetime: event.at }, ago(Date.parse(event.at))),
+      ": waiting would never have ended."),
+    drawCycle(cycle),
+    el("p", { class: "path" }, [...cycle, cycle[0]].join(" → ")));
+}
+
+function makeRow() {
+  const cells = COLUMNS.map(([name]) => el("div", { class: `cell ${name}`, role: "gridcell" }));
+  return Object.assign(el("div", { class: "wait" }, ...cells), { cells });
+}
+
+export function showCount(graph) {
+  const count = new Set(graph.edges.filter((edge) => edge.place).map((edge) => edge.place)).size;
+  const badge = byId("count-waiting");
+  say(badge, count > 999 ? "999+" : String(count));
+  badge.hidden = count === 0;
+}
