@@ -58,7 +58,11 @@ def test_stale_and_missing_files_are_noticed(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "left-over.json").exists()
 
 
-@pytest.mark.parametrize("verb", VERBS)
+def test_all_commands_speak_json_but_those_that_speak_to_programs_of_others() -> None:
+    assert set(VERBS) - set(schemas.speakers()) <= {"mcp", "hook"}
+
+
+@pytest.mark.parametrize("verb", schemas.speakers())
 def test_each_command_has_a_schema_that_is_one(verb: str) -> None:
     schema = json.loads((PUBLISHED / schemas.file_name(verb)).read_text())
     Draft202012Validator.check_schema(schema)
@@ -183,7 +187,7 @@ def admin(ask: Asker) -> None:
 def test_every_command_says_yes_and_no_as_published(ask: Asker) -> None:
     for part in (taking, looking, sessions, admin):
         part(ask)
-    missing = {(verb, ok) for verb in VERBS for ok in (True, False)} - ask.seen
+    missing = {(verb, ok) for verb in schemas.speakers() for ok in (True, False)} - ask.seen
     elsewhere = {("run", True), ("run", False), ("serve", True)}  # see below, and the tests of the server
     assert missing == elsewhere
 

@@ -116,6 +116,17 @@ def test_what_a_terminal_cannot_show_is_escaped(shell: Shell, env: dict[str, str
 
 
 @pytest.mark.parametrize("env", ASCII)
+def test_a_suggested_command_means_the_same_name_whatever_the_encoding(shell: Shell, env: dict[str, str]) -> None:
+    for name in (NAME, "日本 'x' \\ é1", "\u202eevil"):
+        suggested = shell.run("acquire", name, env=env).out.rpartition("Give it back with: ")[2].strip()
+        given_back = subprocess.run(
+            ["/bin/bash", "-c", suggested], cwd=shell.home, env=shell.with_command(shell.env() | env), check=False
+        )
+        assert given_back.returncode == 0, suggested
+        assert shell.holders(name) == []
+
+
+@pytest.mark.parametrize("env", ASCII)
 def test_json_is_the_same_whatever_the_encoding(shell: Shell, env: dict[str, str]) -> None:
     shell.run("acquire", NAME, "--context", json.dumps({"é": "\U0001f600"}))
     said = shell.json("list", env=env)["data"]["leases"][0]

@@ -143,6 +143,14 @@ examples:
   leasehold serve --store sqlite:///var/lib/leasehold/locks.db --port 7420
   leasehold serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 """,
+    "mcp": """
+An agent's program starts this by itself, and speaks to it through standard input and output. What was taken by it
+is given back when the agent goes away. It needs: pip install 'leasehold[mcp]'
+
+examples:
+  leasehold mcp
+  leasehold mcp --holder coder-1 --url https://locks.example.org
+""",
     "doctor": """
 examples:
   leasehold doctor

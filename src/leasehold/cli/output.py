@@ -134,8 +134,16 @@ def quoted(words: Iterable[str]) -> str:
 def _quote(word: str) -> str:
     if word and _PLAIN.issuperset(word):
         return word
-    inert = shown(word)
-    if inert == word:
+    if shown(word) == word and _can_show(word, sys.stdout) and _can_show(word, sys.stderr):
         return "'" + word.replace("'", "'\"'\"'") + "'"
-    # What cannot be seen is spelled out, in a way that bash and zsh read back.
-    return "$'" + shown(word.replace("\\", "\\\\").replace("'", "\\'")) + "'"
+    # What cannot be seen, or not be written here, is spelled out: as bytes, which bash and zsh read back in any locale.
+    octets = word.replace("\\", "\\\\").replace("'", "\\'").encode("utf-8", "surrogateescape")
+    return "$'" + "".join(chr(one) if 32 <= one < 127 else f"\\x{one:02x}" for one in octets) + "'"
+
+
+def _can_show(word: str, stream: TextIO | None) -> bool:
+    try:
+        word.encode(getattr(stream, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

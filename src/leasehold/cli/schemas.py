@@ -282,9 +282,14 @@ def file_name(verb: str) -> str:
     return verb.replace(" ", "-") + ".json"
 
 
+def speakers() -> list[str]:
+    """The commands that have an answer of ours; the others speak the protocol of an agent or of an editor."""
+    return [name for name, verb in VERBS.items() if any(option.flag == "--json" for option in verb.options)]
+
+
 def files() -> dict[str, str]:
     """All schemas, as they are published."""
-    return {file_name(verb): json.dumps(schema(verb), indent=2) + "\n" for verb in VERBS}
+    return {file_name(verb): json.dumps(schema(verb), indent=2) + "\n" for verb in speakers()}
 
 
 def main(words: list[str]) -> int:

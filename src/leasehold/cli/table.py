@@ -1,6 +1,7 @@
 """Every command, its words and options: read by hand for speed, and by ``help``, completion and the docs' tests.
 
-Examples are in ``examples``: a plain command line does not need them.
+A new command is a `Verb` here with its handler in a module of its own, its examples in ``examples`` (a plain command
+line does not need them), its answer in ``schemas`` and its section in docs/cli.md: tests miss whichever is missing.
 """
 
 from __future__ import annotations
