@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from leasehold import config, identity
 from leasehold.drivers import CallerDriver, ThreadDriver
 from leasehold.embedded import EngineAnswers
 from leasehold.engine import Engine
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.locks import Locks
 
 TYPE_CHECKING = False
@@ -139,9 +141,40 @@ def _sqlite(rest: str, *, accept_restore: bool) -> Store:
     return SqliteStore(path, accept_restore=accept_restore)
 
 
+def _git(scheme: str) -> Callable[..., Store]:
+    def opened(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a remote is not restored behind our back)
+        from leasehold.places import state_home  # noqa: PLC0415
+        from leasehold.stores.git import GitStore  # noqa: PLC0415
+        from leasehold.stores.git.address import parse  # noqa: PLC0415
+
+        return GitStore(parse(scheme, rest, state_home(os.environ)))
+
+    return opened
+
+
 def sqlite_path(rest: str) -> str:
     """The file that the part of a `sqlite:` URL after the colon means."""
     return "/" + rest.lstrip("/") if rest.startswith("//") else rest
 
 
-_STORES = {"sqlite": _sqlite}
+def _postgres(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a restored one is noticed by itself)
+    try:
+        from leasehold.stores.postgres import PostgresStore  # noqa: PLC0415
+    except ImportError as error:
+        if error.name is not None and error.name.startswith("leasehold"):
+            raise
+        raise LeaseholdError(f"{error.name} is missing; install the store: pip install 'leasehold[postgres]'") from None
+    return PostgresStore(f"postgresql:{rest}")
+
+
+_STORES: dict[str, Callable[..., Store]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+    "git": _git("git"),
+    "git+file": _git("git+file"),
+    "git+ssh": _git("git+ssh"),
+    "git+https": _git("git+https"),
+    "git+http": _git("git+http"),
+    "git+git": _git("git+git"),
+}

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     class Transaction(Protocol):
         """One atomic change under way. Left without `commit`, it changes nothing."""
 
-        now: int
-        """The store's clock, read once the records are ours (microseconds); never runs backwards."""
-        fence: int
-        """The next unused number. `commit` hands back the first that is still unused."""
+        @property
+        def now(self) -> int:
+            """The store's clock, read once the records are ours (microseconds); never runs backwards."""
+
+        @property
+        def fence(self) -> int:
+            """The next unused number; it may move up with a `load`. `commit` is told the first that is still unused."""
 
         def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
             """At least the records of these keys, ours alone until the end. May be called again.
@@ -67,7 +70,10 @@ if TYPE_CHECKING:
             """Past events, newest first."""
 
         def prune(self) -> int:
-            """Forget history beyond its retention; how many events went."""
+            """Forget some of the history beyond its retention; how many events went. 0: there is nothing left.
+
+            One call is one short step, since nobody else is served meanwhile: a long history takes several.
+            """
 
         def close(self) -> None:
             """Give everything back. Idempotent."""
@@ -88,6 +94,10 @@ class Capabilities(Noun):
     """Whether the outcome of a commit can stay unknown, so that the engine leaves a receipt in it."""
     poll: int
     """How often the engine should ask for a `hint` while somebody waits, in microseconds."""
+    beat: int = 500_000
+    """How often an engine says that its waiters live, in microseconds; they count as alive three times as long."""
+    remote: bool = False
+    """Whether each load waits for a network: then records are asked for together, and a server runs it in a thread."""
 
 
 class HistoryQuery(Noun):

@@ -1,0 +1,196 @@
+"""The PostgreSQL store: one database for any number of servers, each of which may do without it for a moment.
+
+It decides nothing about who gets a lease. It keeps no session state, so a proxy that pools transactions may stand in
+between; only the one connection that listens has to be direct, and is only ever a hint. See docs/postgresql.md.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock, get_ident
+
+import psycopg
+
+from leasehold.errors import StoreError
+from leasehold.model import Put
+from leasehold.stores import Capabilities
+from leasehold.stores.postgres import migrating, promotion
+from leasehold.stores.postgres.address import parse
+from leasehold.stores.postgres.connections import Connections, ask
+from leasehold.stores.postgres.listening import Listener
+from leasehold.stores.postgres.rows import each_record, event_of, gathered
+from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from leasehold.model import Drop, Event, Record
+    from leasehold.stores import HistoryQuery
+    from leasehold.stores.postgres.connections import Connection
+
+__all__ = ["PostgresStore"]
+
+PERSISTENT = 2
+"""Who has lost out so often in a row locks everybody else out."""
+CHUNK = 1_000
+"""So many old events go at a time."""
+SCAN_AT_ONCE = 2_000
+_DAY = 24 * 3_600 * 1_000_000
+_AFTER_EVERY_LETTER = "\U0010ffff"
+
+
+class PostgresStore:
+    """A `Store` in one PostgreSQL database. Transactions from one thread at a time, everything else from any."""
+
+    capabilities = Capabilities(
+        name="postgresql",
+        durable="a crash of any server and of PostgreSQL, and a power cut (as its fsync and synchronous_commit say)",
+        fifo=True,
+        history=True,
+        wakeup="in the same process at once, in others by LISTEN/NOTIFY; with all of them lost, by looking every 0.5 s",
+        receipts=True,
+        poll=10_000,
+        remote=True,
+    )
+
+    def __init__(self, url: str) -> None:
+        self.address = parse(url)
+        self.connections = Connections(self.address)
+        self.id = f"store {os.urandom(16).hex()}"
+        """What each of our transactions locks first, so that a later one can wait for the end of a lost one."""
+        self.engines: set[str] = set()
+        """The keys of engines that use this store."""
+        self.needs_many_numbers = False
+        self._mutex = allocate_lock()
+        self._owner = 0
+        self._conflicts = 0
+        self._latest = 0
+        self._is_doubtful = False
+        self._is_checked: Connection | None = None
+        self._listener: Listener | None = None
+        try:
+            migrating.prepare(self.connections)
+        except BaseException:
+            self.connections.close()
+            raise
+
+    # ------------------------------------------------------------------------------------ the protocol
+
+    def begin(self) -> PostgresTransaction:
+        """Start a transaction; records are waited for when they are loaded."""
+        self.connections.check_usable()
+        if self._owner == get_ident():
+            raise StoreError("a transaction of this store is already under way in this thread")
+        self._mutex.acquire()
+        self._owner = get_ident()
+        return PostgresTransaction(self)
+
+    def hint(self) -> bool:
+        """Whether we were notified since the last call, or may have missed it."""
+        self.connections.check_usable()
+        if self._listener is None:
+            self._listener = Listener(self.address, self.engines)
+        return self._listener.take()
+
+    def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
+        """The time and these records, as of one moment, without keeping anybody out."""
+        wanted = list(dict.fromkeys(keys))
+        if self._is_doubtful:
+            self._settle_doubt()
+        rows = self.connections.look("read", {"keys": wanted})
+        records = gathered(wanted, ((key, body) for _, key, body in rows if key is not None))
+        return max(rows[0][0], self._latest), records
+
+    def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
+        """Every record whose key starts with this letter, as of one moment."""
+        values = {"first": kind, "last": kind + _AFTER_EVERY_LETTER}
+        return each_record(self._each_row(self.connections.queries["scan"], values))
+
+    def _each_row(self, text: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:
+        try:
+            with self.connections.looking() as connection, connection.transaction():
+                ask(connection, f"DECLARE leasehold_scan NO SCROLL CURSOR FOR {text}", values)
+                while rows := ask(connection, f"FETCH {SCAN_AT_ONCE} FROM leasehold_scan")[0]:
+                    yield from rows
+        except psycopg.Error as error:
+            raise self.connections.explain(error) from error
+
+    def history(self, query: HistoryQuery) -> Sequence[Event]:
+        """Past events, newest first."""
+        asked = query._asdict()
+        asked["kinds"] = list(query.kinds) or None
+        asked["limit"] = max(query.limit, 0)
+        return [event_of(row) for row in self.connections.look("history", asked)]
+
+    def prune(self) -> int:
+        """Forget some of the history beyond its retention; how many events went."""
+        values = {"age": self.address.retention_days * _DAY, "rows": self.address.retention_rows, "chunk": CHUNK}
+        return int(self.connections.look("prune", values)[0][0])
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        if self._listener is not None:
+            self._listener.close()
+        self.connections.close()
+
+    # ---------------------------------------------------------------------------- for our transactions
+
+    def writer(self) -> Connection:
+        """The connection that writes; whenever it is a new one, the database behind it may be another."""
+        connection = self.connections.writer()
+        if connection is not self._is_checked:
+            promotion.check(self.connections, connection)
+            self._is_checked = connection
+        return connection
+
+    def was_promoted(self) -> None:
+        """The database has another history than when we looked last: look again."""
+        self._is_checked = None
+
+    @property
+    def must_be_alone(self) -> bool:
+        """Whether the next transaction has to lock everybody else out."""
+        return self._conflicts >= PERSISTENT
+
+    def be_alone(self) -> None:
+        """The next transaction needs more than can be shared."""
+        self._conflicts = PERSISTENT
+
+    def lost_out(self) -> None:
+        """Somebody else was quicker."""
+        self._conflicts += 1
+
+    def got_through(self) -> None:
+        """A transaction was committed."""
+        self._conflicts = 0
+        self.needs_many_numbers = False
+        self._is_doubtful = False  # it came after the lost one had ended
+        self.leave()
+
+    def in_doubt(self) -> None:
+        """Nobody knows what became of a commit: before its receipt is looked for, it must have ended."""
+        self._is_doubtful = True
+        self.connections.drop_writer()
+        self.leave()
+
+    def leave(self) -> None:
+        """The next transaction of this store may begin."""
+        if self._owner:
+            self._owner = 0
+            self._mutex.release()
+
+    def not_before(self, now: int) -> int:
+        """The time, but never an earlier one than we have told before."""
+        self._latest = max(self._latest, now)
+        return self._latest
+
+    def note_engines(self, changes: Sequence[Put | Drop]) -> None:
+        """Whoever leaves a receipt through this store is an engine of ours."""
+        self.engines.update(change.key for change in changes if isinstance(change, Put) and change.key[0] == "e")
+
+    def _settle_doubt(self) -> None:
+        """Wait until the lost transaction has ended, one way or the other; its lock tells."""
+        values = {"patience": PATIENCE, "store": self.id, "salt": self.address.salt}
+        self.connections.look("settle_doubt", values)
+        self._is_doubtful = False

@@ -1,0 +1,128 @@
+"""From a `postgresql:` URL to what a connection needs: libpq's own words, and ours, which libpq must not see. Pure.
+
+Messages name the host and the database; a password is never part of one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import blake2b
+from urllib.parse import parse_qsl, quote, urlencode
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import ProgrammingError
+
+from leasehold import durations
+from leasehold.errors import InvalidInput
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SCHEMA = "leasehold"
+LISTEN_VARIABLE = "LEASEHOLD_LISTEN_URL"
+OURS = ("schema", "listen", "synchronous", "pause", "retention_days", "retention_rows")
+"""The words of the URL's query that are ours and not libpq's."""
+DEFAULTS = {
+    "application_name": "leasehold",
+    "connect_timeout": "5",
+    "target_session_attrs": "read-write",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+"""What is not said in the URL: a standby is passed over, and a dead connection is noticed within seconds."""
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+class Address(Noun):
+    """Where the database is, and on what terms it is used."""
+
+    conninfo: str
+    listen: str
+    """For the one connection that listens: a proxy that pools transactions cannot carry it."""
+    place: str
+    """For messages."""
+    schema: str
+    salt: int
+    """Keeps our advisory locks apart from those of others in the same database."""
+    synchronous: bool
+    pause: int | None
+    retention_days: int
+    retention_rows: int
+
+    @property
+    def channel(self) -> str:
+        """Where a promoted waiter's server is told of it."""
+        return f"leasehold_{self.schema}"
+
+
+def parse(url: str) -> Address:
+    """The address behind a URL; raises `InvalidInput` if it cannot be understood."""
+    base, mark, query = url.partition("?")
+    words = parse_qsl(query, keep_blank_values=True)
+    ours = {name: value for name, value in words if name in OURS}
+    theirs = [(name, value) for name, value in words if name not in OURS]
+    libpq = _libpq(base + (mark + urlencode(theirs, quote_via=quote) if theirs else ""), "url")
+    listen = ours.get("listen") or os.environ.get(LISTEN_VARIABLE)
+    schema = ours.get("schema", SCHEMA)
+    if not _SCHEMA.fullmatch(schema):
+        raise InvalidInput("url", "schema= must be 1 to 40 of a-z, 0-9 and _, and not begin with a digit")
+    return Address(
+        make_conninfo("", **libpq),
+        make_conninfo("", **(libpq if listen is None else _libpq(listen, "listen"))),
+        _place(libpq),
+        schema,
+        int.from_bytes(blake2b(f"leasehold {schema}".encode(), digest_size=8).digest(), signed=True),
+        _yes_or_no(ours.get("synchronous", "no")),
+        _pause(ours.get("pause")),
+        _number(ours, "retention_days", 30),
+        _number(ours, "retention_rows", 1_000_000),
+    )
+
+
+def _libpq(url: str, field: str) -> dict[str, Any]:
+    try:
+        given = conninfo_to_dict(url)
+    except ProgrammingError:
+        # What libpq says may quote the URL, and so the password.
+        raise InvalidInput(
+            field, "is not understood: write postgresql://USER@HOST:PORT/DATABASE (special characters as %XX)"
+        ) from None
+    return {**DEFAULTS, **given}
+
+
+def _place(libpq: dict[str, Any]) -> str:
+    host = libpq.get("host") or libpq.get("hostaddr") or os.environ.get("PGHOST") or "the local socket"
+    port = libpq.get("port") or os.environ.get("PGPORT") or "5432"
+    name = libpq.get("dbname") or libpq.get("user") or os.environ.get("PGDATABASE") or "the default database"
+    return f"PostgreSQL at {host} port {port}, database {name}"
+
+
+def _yes_or_no(value: str) -> bool:
+    if value not in ("yes", "no"):
+        raise InvalidInput("url", "synchronous= must be yes or no")
+    return value == "yes"
+
+
+def _pause(value: str | None) -> int | None:
+    if value is None:
+        return None
+    if value == "0":
+        return 0
+    try:
+        return durations.parse(value)
+    except durations.BadDuration as error:
+        raise InvalidInput("url", f"pause= {error}") from None
+
+
+def _number(ours: dict[str, str], name: str, default: int) -> int:
+    value = ours.get(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdigit() and 1 <= int(value) <= 10**9):
+        raise InvalidInput("url", f"{name}= must be a whole number from 1 to 1000000000")
+    return int(value)

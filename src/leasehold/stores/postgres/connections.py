@@ -1,0 +1,149 @@
+"""Connections to one database: opened when needed, given back, dropped when broken. They keep no session state."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import ClientCursor
+
+from leasehold.errors import Closed, StoreError
+from leasehold.stores.postgres.failures import explained
+from leasehold.stores.postgres.queries import Queries, statement
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, TypeAlias
+
+    from leasehold.stores.postgres.address import Address
+
+    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+    Rows: TypeAlias = list[tuple[Any, ...]]
+
+IDLE_MOST = 4
+"""So many idle connections are kept for those who only look."""
+
+
+def connect(conninfo: str) -> Connection:
+    """A connection on which every statement stands for itself, and none is prepared: a proxy may pool it."""
+    connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, cursor_factory=ClientCursor)
+    connection.add_notice_handler(_ignore_notices)
+    return connection
+
+
+def _ignore_notices(_notice: psycopg.errors.Diagnostic) -> None:
+    """What PostgreSQL only remarks is for its own log."""
+
+
+def ask(connection: Connection, text: str, values: dict[str, Any] | None = None) -> list[Rows]:
+    """Send these statements together; what each of them answered. Statements without rows answer nothing."""
+    cursor = connection.cursor()
+    cursor.execute(statement(text), values)
+    found = []
+    while True:
+        if cursor.description is not None:
+            found.append(cursor.fetchall())
+        if not cursor.nextset():
+            return found
+
+
+class Connections:
+    """One connection that writes, and a few that look."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.queries = Queries(address.schema)
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._writer: Connection | None = None
+        self.closed = False
+
+    def check_usable(self) -> None:
+        """Raise if this is closed, or was opened before a fork."""
+        if self.closed:
+            raise Closed(f"{self.address.place}: this store is closed; connect again")
+        if os.getpid() != self._pid:
+            raise StoreError(f"{self.address.place} was opened before a fork: connect again in the child")
+
+    def open(self) -> Connection:
+        """A new connection."""
+        self.check_usable()
+        try:
+            return connect(self.address.conninfo)
+        except psycopg.Error as error:
+            raise self.explain(error) from None
+
+    def writer(self) -> Connection:
+        """The one that writes; opened anew if it broke."""
+        self.check_usable()
+        if self._writer is None or self._writer.closed:
+            self._writer = self.open()
+        return self._writer
+
+    def drop_writer(self) -> None:
+        """It broke, or nobody knows what state it is in."""
+        if self._writer is not None:
+            hang_up(self._writer)
+            self._writer = None
+
+    @contextmanager
+    def looking(self) -> Iterator[Connection]:
+        """A connection of one's own for a look; a broken one is not used again."""
+        self.check_usable()
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        connection = self.open() if connection is None else connection
+        try:
+            yield connection
+        except BaseException:
+            hang_up(connection)
+            raise
+        with self._lock:
+            if len(self._idle) < IDLE_MOST and not self.closed and not connection.closed:
+                self._idle.append(connection)
+                return
+        hang_up(connection)
+
+    def look(self, name: str, values: dict[str, Any]) -> Rows:
+        """What a query without a transaction answers; tried once more if the connection had been cut while idle."""
+        text = self.queries[name]
+        try:
+            with self.looking() as connection:
+                return ask(connection, text, values)[-1]
+        except psycopg.OperationalError:
+            pass  # the server was restarted, say: all idle ones are gone
+        except psycopg.Error as error:
+            raise self.explain(error) from error
+        self.forget_idle()
+        try:
+            with self.looking() as connection:
+                return ask(connection, text, values)[-1]
+        except psycopg.Error as error:
+            raise self.explain(error) from error
+
+    def forget_idle(self) -> None:
+        """Close those that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            hang_up(connection)
+
+    def explain(self, error: psycopg.Error) -> StoreError:
+        """The same failure in words that say what to do."""
+        return explained(self.address.place, error)
+
+    def close(self) -> None:
+        """Hang up. Idempotent."""
+        self.closed = True
+        if os.getpid() == self._pid:
+            self.forget_idle()
+            self.drop_writer()
+
+
+def hang_up(connection: Connection) -> None:
+    """Close a connection, also one that is broken: closing never asks the server anything."""
+    connection.close()

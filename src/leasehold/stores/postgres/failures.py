@@ -1,0 +1,43 @@
+"""What PostgreSQL's failures mean, and what to do about them. Never with a password in it."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors as pg
+
+from leasehold.errors import Conflict, StoreError, StoreUnsuitable, Unreachable
+
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+_MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
+    (pg.DeadlockDetected, Conflict, "two transactions waited for each other; nothing was changed"),
+    (pg.SerializationFailure, Conflict, "another transaction was quicker; nothing was changed"),
+    (pg.LockNotAvailable, StoreError, "another server has had these records for too long; try again"),
+    (pg.DiskFull, StoreError, "the database's disk is full; nothing was changed. Free some space and try again"),
+    (pg.OutOfMemory, StoreError, "the database has no room left for locks or memory; nothing was changed. Try again"),
+    (pg.TooManyConnections, Unreachable, "too many connections; raise max_connections, or use a pooler"),
+    (pg.CannotConnectNow, Unreachable, "it is starting or stopping; try again"),
+    (pg.InvalidPassword, Unreachable, "the password is wrong, or there is none; see the user and password in the URL"),
+    (pg.InvalidAuthorizationSpecification, Unreachable, "this user is not let in; see pg_hba.conf"),
+    (pg.InvalidCatalogName, Unreachable, "there is no such database; create it first: createdb NAME"),
+    (pg.InsufficientPrivilege, StoreUnsuitable, "this role may not do that; see docs/postgresql.md for what it needs"),
+    (pg.ReadOnlySqlTransaction, Unreachable, "this is a standby, or read-only; name the primary, or all hosts"),
+    (pg.UndefinedTable, StoreUnsuitable, "the tables are gone; connect again"),
+)
+
+
+def explained(place: str, error: psycopg.Error) -> StoreError:
+    """The failure as an error of Leasehold's own, with what PostgreSQL said in brackets."""
+    said = _said(error)
+    for kind, result, meaning in _MEANINGS:
+        if isinstance(error, kind):
+            return result(f"{place}: {meaning} ({said})")
+    if isinstance(error, LOST):
+        return Unreachable(f"{place} does not answer; is it running, and can it be reached from here? ({said})")
+    return StoreError(f"{place}: {said}")
+
+
+def _said(error: psycopg.Error) -> str:
+    """One line of it. Libpq names host, port and user in its messages, never the password."""
+    text = error.diag.message_primary or str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,85 @@
+"""The one connection that listens: a thread that turns notifications into hints. It reads nothing and decides nothing.
+
+When it is cut it comes back by itself; what it may have missed meanwhile counts as a hint.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+
+import psycopg
+
+from leasehold.stores.postgres.connections import ask, connect, hang_up
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.stores.postgres.address import Address
+    from leasehold.stores.postgres.connections import Connection
+
+PATIENCE = 10.0
+"""So long may it take to end, at most: while it connects, it does not hear the bell."""
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+
+
+class Listener:
+    """Listens until it is closed."""
+
+    def __init__(self, address: Address, engines: set[str]) -> None:
+        self._address = address
+        self._engines = engines
+        """Whose notifications are ours."""
+        self._hinted = False
+        self._closing = threading.Event()
+        self._bell, self._ear = socket.socketpair()
+        """Rung to wake it from its sleep."""
+        self.listening = threading.Event()
+        """Set while it is subscribed."""
+        self._thread = threading.Thread(target=self._run, name="leasehold-listen", daemon=True)
+        self._thread.start()
+
+    def take(self) -> bool:
+        """Whether there was a hint since the last call."""
+        hinted, self._hinted = self._hinted, False
+        return hinted
+
+    def close(self) -> None:
+        """Stop listening, and wait until it has stopped. Idempotent."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._bell.send(b"x")
+            self._thread.join(PATIENCE)
+            self._bell.close()
+            self._ear.close()
+
+    def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._closing.is_set():
+            connection = None
+            try:
+                connection = connect(self._address.listen)
+                pause = FIRST_PAUSE
+                self._listen(connection)
+            except psycopg.Error:  # the fallback poll serves everybody meanwhile; whoever writes tells what is wrong
+                self._closing.wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            finally:
+                self.listening.clear()
+                if connection is not None:
+                    hang_up(connection)
+
+    def _listen(self, connection: Connection) -> None:
+        ask(connection, f"LISTEN {self._address.channel}")
+        self.listening.set()
+        self._hinted = True  # whatever was told before we listened
+        either = select.poll()
+        either.register(connection.fileno(), select.POLLIN)
+        either.register(self._ear.fileno(), select.POLLIN)
+        while not self._closing.is_set():
+            either.poll()
+            connection.pgconn.consume_input()
+            while (told := connection.pgconn.notifies()) is not None:
+                if not self._engines.isdisjoint(told.extra.decode().split(",")):
+                    self._hinted = True

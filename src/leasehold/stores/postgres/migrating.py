@@ -1,0 +1,76 @@
+"""What is done once: create the tables and bring them up to date, one server at a time. Nothing while in use."""
+
+from __future__ import annotations
+
+import os
+
+import psycopg
+
+from leasehold.errors import StoreUnsuitable
+from leasehold.model import SECOND
+from leasehold.stores.postgres.connections import ask
+from leasehold.stores.postgres.queries import migrations
+from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.stores.postgres.connections import Connection, Connections
+
+LONGEST = 1_800 * SECOND
+"""What counts as the longest TTL until a longer one is granted: what surfaces give by default."""
+OLDEST = 140_000
+"""PostgreSQL 14: the oldest that is maintained and tested with."""
+
+
+def prepare(connections: Connections) -> None:
+    """Make the database ready for use, or say why it is not."""
+    connection = connections.writer()
+    try:
+        if connection.info.server_version < OLDEST:
+            raise StoreUnsuitable(f"{connections.address.place} is older than PostgreSQL {OLDEST // 10_000}: update it")
+        if _version(connections, connection) != SCHEMA_VERSION:
+            _migrate(connections, connection)
+    except psycopg.Error as error:
+        raise connections.explain(error) from error
+    finally:
+        if connection.closed:
+            connections.drop_writer()
+
+
+def _version(connections: Connections, connection: Connection) -> int:
+    """The last migration that was applied; 0 if there is nothing yet."""
+    if not ask(connection, connections.queries["exists"])[-1][0][0]:
+        return 0
+    rows = ask(connection, connections.queries["version"])[-1]
+    version = int(rows[0][0]) if rows else 0
+    if version > SCHEMA_VERSION:
+        raise StoreUnsuitable(
+            f"{connections.address.place} has schema {version}, this Leasehold knows schemas up to {SCHEMA_VERSION}: "
+            "update Leasehold on every server, or give another schema= in the URL"
+        )
+    return version
+
+
+def _migrate(connections: Connections, connection: Connection) -> None:
+    address, queries = connections.address, connections.queries
+    with connection.transaction():
+        # Whoever comes second finds everything done.
+        ask(connection, "SELECT pg_advisory_xact_lock(hashtextextended('migrate', %(salt)s))", {"salt": address.salt})
+        before = _version(connections, connection)
+        if before == 0:
+            _create_schema(connection, address.schema)
+        for number, text in migrations():
+            if number > before:
+                ask(connection, queries.in_schema(text))
+        if before == 0:
+            system, timeline = ask(connection, queries["identity"])[-1][0]
+            first = {"database": os.urandom(16).hex(), "system": system, "timeline": timeline, "longest": LONGEST}
+            ask(connection, queries["first_meta"], {"version": SCHEMA_VERSION, **first})
+        else:
+            ask(connection, queries["set_version"], {"version": SCHEMA_VERSION})
+
+
+def _create_schema(connection: Connection, schema: str) -> None:
+    """Where it is there already, no right to create one is needed."""
+    if not ask(connection, "SELECT to_regnamespace(%(schema)s) IS NOT NULL", {"schema": schema})[-1][0][0]:
+        ask(connection, f"CREATE SCHEMA {schema}")

