@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 
 from leasehold import batch, keys
 from leasehold import commands as c
 from leasehold.errors import Closed, LeaseholdError
 from leasehold.model import Granted, Queued
 from leasehold.pending import Errand, Pending
+
+try:
+    from _collections import deque  # what `collections` hands out, which a one-shot command need not load for it
+except ImportError:  # a Python without it
+    from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ OURS = {
             ".cli.output",
             ".cli.parsing",
             ".cli.state",
-            ".cli.table",
+            ".cli.hot",
             ".cli.taking",
         ),
     )

@@ -6,8 +6,8 @@ import gc
 import os
 import sys
 
+from leasehold.cli.hot import HOT
 from leasehold.cli.parsing import parse
-from leasehold.cli.table import VERBS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,14 +37,21 @@ def settle_down() -> None:
 
 def _run(given: list[str]) -> int:
     words = [word if word.isascii() else _as_utf8(word) for word in given]
+    line = parse(words, HOT) or _read(words)
+    from leasehold.cli.context import run  # noqa: PLC0415
+
+    return run(line, handler_of(line))
+
+
+def _read(words: list[str]) -> Line:
+    from leasehold.cli.table import VERBS  # noqa: PLC0415 (a plain acquire does without all the others)
+
     line = parse(words, VERBS)
     if line is None:
         from leasehold.cli.help import parse_or_explain  # noqa: PLC0415 (not for a plain command line)
 
         line = parse_or_explain(words)
-    from leasehold.cli.context import run  # noqa: PLC0415
-
-    return run(line, handler_of(line))
+    return line
 
 
 def _as_utf8(word: str) -> str:

@@ -6,91 +6,21 @@ line does not need them), its answer in ``schemas`` and its section in docs/cli.
 
 from __future__ import annotations
 
+from leasehold.cli.hot import COMMON, HOT, JSON, RESOURCES, SESSION, TAKING, TOKEN_FILE, TOKEN_IN, TTL
 from leasehold.cli.parsing import Option, Verb, Word
 
-JSON = Option("--json", "print one JSON object, for a yes and for a no")
-URL = Option("--url", "where the locks live (default: LEASEHOLD_URL, leasehold.toml, or the embedded store)", "URL")
-SPACE = Option("--space", "the tenant that names live in (default: LEASEHOLD_SPACE, or 'default')", "SPACE")
-HOLDER = Option("--holder", "who you are (default: LEASEHOLD_HOLDER, or one name per user, host and copy)", "NAME")
-COMMON = (JSON, URL, SPACE, HOLDER)
-SESSION = Option(
-    "--session-file",
-    "act for the session whose ID.SECRET is in there; - is standard input (or: LEASEHOLD_SESSION)",
-    "FILE",
-)
-
-TTL = Option("--ttl", "how long it lives unless it is renewed: 30s, 15m, 2h30m or seconds (default 30m)", "TIME")
-WAIT = Option("--wait", "how long to wait in the queue (default: answer at once)", "TIME", default="0")
-TAKING = (
-    TTL,
-    WAIT,
-    Option("--mode", "exclusive (default), shared or slots", "MODE", "exclusive", ("exclusive", "shared", "slots")),
-    Option("--shared", "the same as --mode shared: many readers at a time"),
-    Option("--slots", "how many may hold it at the same time", "N", default="1"),
-    Option("--any-of", "take the first of the resources that is free"),
-    Option("--name", "what the work is, for others to see", "TEXT"),
-    Option("--reason", "why it is held, for others to see", "TEXT"),
-    Option("--context", "JSON for others to see, at most 16 KiB", "JSON"),
-    Option("--priority", "a larger one is served first", "N", default="0"),
-    Option("--grace", "after an unclean end, nobody gets it for this long", "TIME", default="0"),
-    Option("--on-expiry", "free (default), or quarantine: closed until cleared", "HOW", "free", ("free", "quarantine")),
-)
-TOKEN_FILE = Option("--token-file", "write the token there, not to the private state; - is standard output", "FILE")
-TOKEN_IN = (
-    Option("--token-file", "read the token from there; - is standard input", "FILE"),
-    Option("--token-stdin", "the same as --token-file -"),
-)
 ADMIN = (
     Option("--reason", "why; it is in the history (required)", "TEXT"),
     Option("--by", "who does it (default: you)", "NAME"),
 )
 ROLES = ("admin", "agent", "viewer")
-STATUSES = ("completed", "failed", "cancelled")
-RESOURCES = Word("resources", "names such as issue:42, path:src/a.py, deploy://api-prod, or any text", "+")
-TARGETS = Word("targets", "resources that you hold, or ids of leases", "+")
 
 
 def _table(*verbs: Verb) -> dict[str, Verb]:
     return {verb.name: verb for verb in verbs}
 
 
-VERBS = _table(
-    Verb(
-        "acquire",
-        "take a lease, or say who has it",
-        "taking:acquire",
-        (RESOURCES,),
-        (
-            *TAKING,
-            Option("--request-id", "a retry with the same id gets the same lease", "ID"),
-            Option("--not-again", "refuse it even to yourself, if you hold it already"),
-            SESSION,
-            TOKEN_FILE,
-            *COMMON,
-        ),
-    ),
-    Verb(
-        "renew",
-        "set the clock of a lease back to a full TTL",
-        "keeping:renew",
-        (TARGETS,),
-        (TTL, SESSION, *TOKEN_IN, *COMMON),
-    ),
-    Verb(
-        "release",
-        "give a lease back",
-        "keeping:release",
-        (TARGETS,),
-        (
-            Option(
-                "--status", "how the work ended: completed (default), failed, cancelled", "HOW", "completed", STATUSES
-            ),
-            Option("--error", "what went wrong", "TEXT"),
-            SESSION,
-            *TOKEN_IN,
-            *COMMON,
-        ),
-    ),
+VERBS = HOT | _table(
     Verb(
         "update",
         "replace the context of a lease, or merge into it",
