@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from leasehold.batch import Result, View
-    from leasehold.model import Event, Lease, Outcome
+    from leasehold.model import Ask, Event, Lease, Outcome, Record
     from leasehold.pending import Pending
     from leasehold.stores import Store
 
@@ -204,6 +204,10 @@ class Attendance:
     def everybody(self) -> list[tuple[str, Pending]]:
         """Everybody who waits, each with its place in the queue."""
         return [(wait.id, pending) for wait in self._waits.all() for pending in wait.pendings]
+
+    def wanted(self) -> list[Ask]:
+        """What each of them wants."""
+        return [wait.ask for wait in self._waits.all()]
 
     def dismiss(self) -> None:
         """Nobody waits here any more."""

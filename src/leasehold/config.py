@@ -30,9 +30,10 @@ if TYPE_CHECKING:
         ttl_max: float | str
         hierarchical: frozenset[str]
         lock_policy: str
+        webhooks: list[dict[str, Any]]
 
 
-KEYS = ("url", "space", "holder", "ttl", "ttl_max", "hierarchical", "lock_policy", "resourceLockTimeout")
+KEYS = ("url", "space", "holder", "ttl", "ttl_max", "hierarchical", "lock_policy", "resourceLockTimeout", "webhooks")
 """What a configuration file may set."""
 VARIABLES = {
     "LEASEHOLD_URL": "url",
@@ -243,6 +244,13 @@ def _policy(value: object) -> object:
     return value
 
 
+def _webhooks(value: object) -> object:
+    """Only their form: what stands in them is for the server, which is not on everybody's way."""
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise InvalidInput("webhooks", "must be tables: [[webhooks]], each with a url and a secret")
+    return value
+
+
 _CHECKS: dict[str, Callable[[object], object]] = {
     "url": lambda value: checks.text(value, "url", 4_096),
     "space": checks.space,
@@ -252,4 +260,5 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "hierarchical": _hierarchical,
     "lock_policy": _policy,
     "resourceLockTimeout": _seconds,
+    "webhooks": _webhooks,
 }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leasehold.attendance import Attendance
     from leasehold.batch import Result
     from leasehold.collection import Collection
-    from leasehold.model import Event, Outcome
+    from leasehold.model import Ask, Event, Outcome
     from leasehold.stores import Store, Transaction
 
 BATCH = 1_024
@@ -130,6 +130,10 @@ class Engine:
     def waiting(self) -> int:
         """How many callers are in a queue."""
         return len(self._attendance) if self._attendance is not None else 0
+
+    def wanted(self) -> list[Ask]:
+        """What those want who are in a queue."""
+        return self._attendance.wanted() if self._attendance is not None else []
 
     def next_time(self) -> float | None:
         """When `turn` must be called although nobody asks, on the engine's clock; None: when somebody asks."""

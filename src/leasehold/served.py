@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 
-from leasehold import calls, reading
+from leasehold import calls, keys, reading
 from leasehold.async_locks import AsyncLocks
-from leasehold.commands import Sweep
+from leasehold.commands import GiveUp, Sweep
 from leasehold.drivers import LoopDriver
 from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 PAGE = 500
 """How many past events are read at a time."""
+NOBODY = keys.lease_id(0, keys.node("", ""))
+"""The id of a lease that there never is: fences begin later, and no resource is called so."""
 
 
 class Asking:
@@ -160,9 +162,13 @@ class Served:
         self._engine.abandon(pending)
 
     @property
-    def waiting(self) -> int:
-        """How many callers are in a queue."""
-        return self._engine.waiting
+    def has_history(self) -> bool:
+        """Whether this store remembers what happened."""
+        return self._store.capabilities.history
+
+    def queues(self) -> list[tuple[str, str]]:
+        """The space and the first resource of each caller that is in a queue."""
+        return [(ask.space, ask.options[0].resources[0]) for ask in self._engine.wanted()]
 
     def keys(self) -> tuple[Key, ...]:
         """Every key, with the hash of its secret. It asks the store: not for the event loop."""
@@ -176,9 +182,13 @@ class Served:
         """The store's time, read without a transaction; raises if nobody answers. Not for the event loop."""
         return self._store.read(())[0]
 
-    def watched(self, space: object, resource: object, holder: object) -> Watched:
+    async def probe(self) -> None:
+        """Returns once the engine has decided and committed something, though nothing; raises if it cannot."""
+        await self._driver.ask(GiveUp(NOBODY, "", None))
+
+    def watched(self, space: object, resource: object, holder: object, kinds: tuple[str, ...] = ()) -> Watched:
         """Which events somebody wants to see, checked."""
-        asked = {"space": space, "resource": resource, "holder": holder, "lease": None, "kinds": ()}
+        asked = {"space": space, "resource": resource, "holder": holder, "lease": None, "kinds": kinds}
         return reading.history_query({**asked, "since": None, "before": None, "limit": PAGE})
 
     def after(self, seq: int, query: Watched, most: int) -> tuple[Event, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -30,6 +31,13 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < give_up, "it never came true"
         time.sleep(0.005)
+
+
+async def until_soon(condition: Callable[[], object]) -> None:
+    """`until` for coroutines."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 (there is nothing to be told by)
+            await asyncio.sleep(0.005)
 
 
 class Reply(NamedTuple):
@@ -117,10 +125,10 @@ def read_reply(line: socket.socket) -> Reply:
 
 
 @contextmanager
-def serving(folder: Path, *words: str) -> Iterator[Running]:
+def serving(folder: Path, *words: str, env: dict[str, str] | None = None) -> Iterator[Running]:
     """A server on a database in this folder, until the end of the block."""
     database = folder / "locks.db"
-    with start(database, *words) as process:
+    with start(database, *words, env=env) as process:
         assert process.stdout is not None
         announced = process.stdout.readline()
         assert announced.startswith("Serving "), (announced, process.stderr and process.stderr.read())
@@ -128,7 +136,7 @@ def serving(folder: Path, *words: str) -> Iterator[Running]:
 
 
 @contextmanager
-def start(database: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def start(database: Path, *words: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
     """The process, whatever becomes of it."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
     port = () if "--port" in words else ("--port", "0")
@@ -137,7 +145,7 @@ def start(database: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=settings,
+        env={**settings, **(env or {})},
         cwd=database.parent,
     ) as process:
         try:

@@ -7,6 +7,9 @@ from leasehold.cli import settle_down
 from leasehold.cli.outcomes import DONE
 from leasehold.errors import InvalidInput, LeaseholdError
 
+SECRET = "LEASEHOLD_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
+"""Signs what the webhooks of the command line are told."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
@@ -20,6 +23,7 @@ def serve(context: Context) -> int:
     try:
         from leasehold.server.serve import Terms  # noqa: PLC0415
         from leasehold.server.serve import serve as serve_on  # noqa: PLC0415
+        from leasehold.server.webhooks.settings import configured, state_file  # noqa: PLC0415
     except ImportError as error:
         if error.name is not None and error.name.startswith("leasehold"):
             raise
@@ -32,8 +36,11 @@ def serve(context: Context) -> int:
     if (values["tls_cert"] is None) != (values["tls_key"] is None):
         raise InvalidInput("tls_key", "and --tls-cert go together")
     settle_down()
+    store = find(values["store"] or values["url"])
+    told = [{"url": url, "secret_env": SECRET, "allow_private": values["webhook_private"]} for url in values["webhook"]]
+    hooks = configured([*store.settings.get("webhooks", []), *told])
     terms = Terms(
-        find(values["store"] or values["url"]),
+        store,
         values["host"],
         port,
         values["tls_cert"],
@@ -41,6 +48,8 @@ def serve(context: Context) -> int:
         float(rate),
         _seconds(context, "keep_open"),
         _seconds(context, "keep_place"),
+        hooks,
+        values["webhook_state"] or (state_file(store.url) if hooks else ""),
     )
     serve_on(terms, lambda url: _announce(context, url))
     return DONE

@@ -1,4 +1,4 @@
-"""Is it there, and can it serve: the second really asks the store."""
+"""Is it there, and can it serve: the second really asks the store, and has the engine commit something."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ async def ready(served: Served) -> Response:
     try:
         async with asyncio.timeout(SECONDS):
             await asyncio.get_running_loop().run_in_executor(None, served.ping)
+            await served.probe()
     except TimeoutError:
         raise problems.Problem("unreachable", f"the store has not answered for {SECONDS:g} s") from None
     except LeaseholdError as error:

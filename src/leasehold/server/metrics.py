@@ -93,6 +93,8 @@ class Metrics:
         self._served = served
         self._counts: dict[str, dict[str, int]] = {name: {} for name, _ in COUNTED.values()}
         self._problems: dict[str, int] = {}
+        self._webhooks: dict[str, int] = {}
+        self._queued: set[str] = set()
         self._space = Bounded(SPACES_MOST)
         self._scheme = Bounded(SCHEMES_MOST)
         self._waits = Histogram("leasehold_wait_seconds", "How long granted requests had waited.", WAIT_BUCKETS)
@@ -106,6 +108,11 @@ class Metrics:
         """One request that was answered with a problem; codes are few."""
         self._problems[code] = self._problems.get(code, 0) + 1
 
+    def webhook(self, hook: str, outcome: str) -> None:
+        """One try to tell a receiver; there are few of them."""
+        labels = f'hook="{_escaped(hook)}",outcome="{outcome}"'
+        self._webhooks[labels] = self._webhooks.get(labels, 0) + 1
+
     def measure(self, size: int, seconds: float) -> None:
         """One transaction."""
         self._sizes.add(size)
@@ -117,7 +124,7 @@ class Metrics:
             counted = COUNTED.get(event.kind)
             if counted is None:
                 continue
-            labels = self._labels(event)
+            labels = self._labels(event.space, event.resources[0] if event.resources else "")
             if event.kind == "granted":
                 waited = event.detail.get("waited")
                 if isinstance(waited, int) and waited:
@@ -131,11 +138,19 @@ class Metrics:
             counts = self._counts[counted[0]]
             counts[labels] = counts.get(labels, 0) + 1
 
-    def _labels(self, event: Event) -> str:
-        name = event.resources[0] if event.resources else ""
+    def _labels(self, space: str, name: str) -> str:
         scheme, colon, _ = name.partition(":")
         shown = self._scheme(scheme) if colon and scheme.isascii() and len(scheme) <= 32 else "plain"
-        return f'space="{_escaped(self._space(event.space))}",scheme="{_escaped(shown)}"'
+        return f'space="{_escaped(self._space(space))}",scheme="{_escaped(shown)}"'
+
+    def _queues(self) -> dict[str, int]:
+        """How many wait, also where nobody does any more: a figure that vanishes looks like trouble."""
+        lengths = dict.fromkeys(self._queued, 0)
+        for space, name in self._served.queues():
+            labels = self._labels(space, name)
+            lengths[labels] = lengths.get(labels, 0) + 1
+        self._queued = set(lengths)
+        return lengths
 
     def text(self) -> str:
         """Everything, as Prometheus reads it."""
@@ -148,12 +163,17 @@ class Metrics:
             "# HELP leasehold_queue_length Callers that wait at this server.",
             "# TYPE leasehold_queue_length gauge",
         ]
-        lines.append(f"leasehold_queue_length {self._served.waiting}")
+        lines += [f"leasehold_queue_length{{{labels}}} {count}" for labels, count in self._queues().items()]
         lines += [
             "# HELP leasehold_problems_total Requests answered with a problem.",
             "# TYPE leasehold_problems_total counter",
         ]
         lines += [f'leasehold_problems_total{{code="{code}"}} {count}' for code, count in self._problems.items()]
+        lines += [
+            "# HELP leasehold_webhooks_total Tries to tell a receiver, by what came of them.",
+            "# TYPE leasehold_webhooks_total counter",
+        ]
+        lines += [f"leasehold_webhooks_total{{{labels}}} {count}" for labels, count in self._webhooks.items()]
         for histogram in (self._waits, self._holds, self._sizes, self._commits):
             lines += histogram.lines()
         return "\n".join(lines) + "\n"

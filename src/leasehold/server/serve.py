@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import signal
 import socket
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -21,11 +21,15 @@ from leasehold.server.app import App, asgi
 from leasehold.server.limits import RATE
 from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import GRACE, SLICE, Waits
+from leasehold.server.webhooks.delivery import Webhooks
+from leasehold.server.webhooks.places import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from leasehold.config import Choice
+    from leasehold.served import Served
+    from leasehold.server.webhooks.settings import Hook
 
 log = logging.getLogger("leasehold.server")
 LEAVING = 10
@@ -47,6 +51,9 @@ class Terms(Noun):
     """How long one waiting request is kept open, in seconds; then it gets a ticket."""
     keep_place: float = GRACE
     """How long a place in the queue is kept for whoever has a ticket, in seconds."""
+    webhooks: tuple[Hook, ...] = ()
+    webhook_state: str = ""
+    """The file that remembers what was sent."""
 
 
 class Server(uvicorn.Server):
@@ -96,10 +103,25 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
         url = _url(terms, listener)
         log.info("serving", extra={"url": url})
         announce(url)
-        await server.serve([listener])
+        async with told(served, terms, app):
+            await server.serve([listener])
     finally:
         await served.close()
         log.info("stopped")
+
+
+@asynccontextmanager
+async def told(served: Served, terms: Terms, app: App) -> AsyncIterator[None]:
+    """While this lasts, webhooks are sent."""
+    if not terms.webhooks:
+        yield
+        return
+    hooks = Webhooks(served, terms.webhooks, Places(terms.webhook_state), app.metrics.webhook)
+    await hooks.begin()
+    try:
+        yield
+    finally:
+        await hooks.close()
 
 
 def _config(terms: Terms, app: App) -> uvicorn.Config:

@@ -1,0 +1,111 @@
+"""One POST of one event, signed, to a checked address. Redirects are not followed; what comes back is a status."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import ssl
+import time
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from leasehold import wire
+from leasehold.server import problems
+from leasehold.server.webhooks.addresses import resolve
+
+if TYPE_CHECKING:
+    from leasehold.model import Event
+    from leasehold.server.webhooks.settings import Hook
+
+SECONDS = 10.0
+"""A receiver has so long to answer; it should take the event and work later."""
+HEAD_MOST = 16 * 1024
+
+
+class Reply(NamedTuple):
+    """What a receiver said."""
+
+    status: int
+    retry_after: float | None
+
+
+def body_of(event: Event) -> bytes:
+    """What is told: the event as the history has it."""
+    told = wire.event(event)
+    return problems.encode({"type": event.kind, "timestamp": told["at"], "data": told})
+
+
+def signature(secret: bytes, id_: str, timestamp: int, body: bytes) -> str:
+    """Over the id, the time and the body, so that none of them can be exchanged."""
+    signed = b"%b.%d.%b" % (id_.encode(), timestamp, body)
+    return "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
+
+
+async def post(hook: Hook, event: Event) -> Reply:
+    """Tell this receiver of this event; raises `OSError` or `TimeoutError` if it does not answer."""
+    async with asyncio.timeout(SECONDS):
+        reader, writer = await _connect(hook)
+        try:
+            writer.write(_request(hook, event))
+            return _understood(await reader.readuntil(b"\r\n\r\n"))
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+            raise ConnectionError("what answers there does not speak HTTP") from error
+        finally:
+            writer.transport.abort()
+
+
+async def _connect(hook: Hook) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """To the first of the receiver's addresses that takes it, and to no other than those that were checked."""
+    parts = urlsplit(hook.url)
+    host, is_tls = parts.hostname or "", parts.scheme == "https"
+    port = parts.port or (443 if is_tls else 80)
+    trouble: OSError = ConnectionError(f"{host} has no address")
+    for address in await resolve(host, port, allow_private=hook.allow_private):
+        try:
+            if is_tls:
+                return await asyncio.open_connection(address, port, limit=HEAD_MOST, ssl=_trust(), server_hostname=host)
+            return await asyncio.open_connection(address, port, limit=HEAD_MOST)
+        except OSError as error:
+            trouble = error
+    raise trouble
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _request(hook: Hook, event: Event) -> bytes:
+    parts = urlsplit(hook.url)
+    body, now, id_ = body_of(event), int(time.time()), id_of(event)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = (
+        f"POST {target} HTTP/1.1",
+        f"Host: {parts.netloc}",
+        "User-Agent: leasehold",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        f"Webhook-Id: {id_}",
+        f"Webhook-Timestamp: {now}",
+        f"Webhook-Signature: {signature(hook.secret, id_, now, body)}",
+        "Connection: close",
+    )
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def id_of(event: Event) -> str:
+    """The same each time that this event is sent: a receiver forgets what it has seen before."""
+    return f"event-{event.seq}"
+
+
+def _understood(head: bytes) -> Reply:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
+    if not words[0].startswith("HTTP/1.") or len(words) < 2 or not words[1].isdigit():
+        raise ValueError("no status")
+    fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    after = fields.get("retry-after", "")
+    return Reply(int(words[1]), float(after) if after.isascii() and after.isdigit() and len(after) < 9 else None)

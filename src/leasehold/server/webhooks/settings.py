@@ -1,0 +1,135 @@
+"""Which webhooks there are: from the tables of a configuration file, or the options of `serve`, to checked hooks."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from leasehold import checks, places
+from leasehold.errors import InvalidInput
+from leasehold.noun import Noun
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+KINDS = ("granted", "expired", "forced", "deadlock")
+"""What can be told."""
+FIELDS = ("url", "secret", "secret_env", "kinds", "space", "allow_private")
+HOOKS_MOST = 20
+SECRET_LEAST = 16
+_BASE64 = "whsec_"
+
+
+class Hook(Noun):
+    """One receiver."""
+
+    url: str
+    secret: bytes
+    kinds: tuple[str, ...] = KINDS
+    space: str | None = None
+    """Only what happens there; None: everywhere."""
+    allow_private: bool = False
+    """Whether it may be on this machine or in a private network."""
+
+    @property
+    def shown(self) -> str:
+        """For logs and figures: a path or a query may hold a secret."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def id(self) -> str:
+        """What its place in the history is remembered under."""
+        return hashlib.sha256(f"{self.url}\0{self.space or ''}".encode()).hexdigest()[:16]
+
+
+def configured(tables: Sequence[Mapping[str, Any]], env: Mapping[str, str] | None = None) -> tuple[Hook, ...]:
+    """The hooks of these tables, or an error that says which is wrong."""
+    env = os.environ if env is None else env
+    if len(tables) > HOOKS_MOST:
+        raise InvalidInput("webhooks", f"there are more than {HOOKS_MOST}")
+    hooks = tuple(_hook(table, number, env) for number, table in enumerate(tables, 1))
+    if len({hook.id for hook in hooks}) < len(hooks):
+        raise InvalidInput("webhooks", "two of them have the same url and space")
+    return hooks
+
+
+def state_file(store: str) -> str:
+    """Where it is remembered what was sent: beside a database file, else in the user's state directory."""
+    scheme, _, rest = store.partition("://")
+    if scheme == "sqlite":
+        return f"{rest}-webhooks.json"
+    directory = places.state_home(os.environ)
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    return str(Path(directory) / f"webhooks-{places.digest(store)[:16]}.json")
+
+
+def _hook(table: Mapping[str, Any], number: int, env: Mapping[str, str]) -> Hook:
+    try:
+        _refuse_unknown(table)
+        space = table.get("space")
+        return Hook(
+            check_url(table.get("url")),
+            _secret(table, env),
+            _kinds(table.get("kinds", list(KINDS))),
+            None if space is None else checks.space(space),
+            checks.flag(table.get("allow_private", False), "allow_private"),
+        )
+    except InvalidInput as error:
+        raise InvalidInput("webhooks", f"number {number}: {error.field}: {error.message}") from None
+
+
+def _refuse_unknown(table: Mapping[str, Any]) -> None:
+    for field in table:
+        if field not in FIELDS:
+            raise InvalidInput(str(field), f"is not known; there are {', '.join(FIELDS)}")
+
+
+def check_url(url: object) -> str:
+    """A URL that can be posted to."""
+    text = checks.text(url, "url", 2_048)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise InvalidInput("url", "must be https://HOST[:PORT]/PATH") from None
+    is_plain = text.isascii() and text.isprintable() and " " not in text
+    if not is_plain or parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise InvalidInput("url", "must be https://HOST[:PORT]/PATH, in ASCII and without blanks")
+    if parts.username is not None or parts.fragment:
+        raise InvalidInput("url", "must hold neither a user nor a fragment; the receiver checks the signature")
+    return text
+
+
+def _secret(table: Mapping[str, Any], env: Mapping[str, str]) -> bytes:
+    if ("secret" in table) == ("secret_env" in table):
+        raise InvalidInput("secret", "give either secret, or secret_env: the variable that has it")
+    if "secret" in table:
+        return check_secret(table["secret"])
+    variable = checks.text(table["secret_env"], "secret_env", 256)
+    if not env.get(variable):
+        raise InvalidInput("secret_env", f"{variable} is not set")
+    return check_secret(env[variable])
+
+
+def check_secret(given: object) -> bytes:
+    """The key of the signature: text as it is, or `whsec_` and base64."""
+    text = checks.text(given, "secret", 1_024)
+    try:
+        secret = base64.b64decode(text[len(_BASE64) :], validate=True) if text.startswith(_BASE64) else text.encode()
+    except binascii.Error:
+        raise InvalidInput("secret", "after whsec_ there must be base64") from None
+    if len(secret) < SECRET_LEAST:
+        raise InvalidInput("secret", f"must have at least {SECRET_LEAST} bytes")
+    return secret
+
+
+def _kinds(given: object) -> tuple[str, ...]:
+    if not isinstance(given, list) or not given or any(kind not in KINDS for kind in given):
+        raise InvalidInput("kinds", f"must be a list of {', '.join(KINDS)}")
+    return tuple(dict.fromkeys(given))
