@@ -1,0 +1,189 @@
+"""Leases with nothing but a git remote: refs below `refs/leasehold/`, changed by pushes that name the expected value.
+
+It decides nothing about who gets a lease. A transaction fetches the refs it needs, and its commit is one atomic push;
+what was fetched is ours only if nobody has pushed meanwhile, otherwise the commit is a `Conflict` and the engine
+decides again. Times are told by this observer's clock (see ``observing``).
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock, get_ident
+
+from leasehold.errors import Closed, StoreError
+from leasehold.model import EMPTY, SECOND, End, Event
+from leasehold.stores import Capabilities
+from leasehold.stores.git import place, refs
+from leasehold.stores.git.objects import Objects
+from leasehold.stores.git.observing import Observer
+from leasehold.stores.git.remote import Remote
+from leasehold.stores.git.snapshot import Snapshot
+from leasehold.stores.git.transaction import GitTransaction
+from leasehold.stores.sqlite.clock import system_clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from leasehold.model import Record
+    from leasehold.stores import HistoryQuery
+    from leasehold.stores.git.address import Address
+    from leasehold.stores.sqlite.clock import Clock
+
+__all__ = ["CAPABILITIES", "GitStore"]
+
+CAPABILITIES = Capabilities(
+    name="git",
+    durable="whatever the remote's own disk survives",
+    fifo=False,
+    history=False,
+    wakeup="by asking the remote every 500 ms",
+    receipts=True,
+    poll=SECOND // 2,
+    beat=2 * SECOND,
+    remote=True,
+)
+
+
+class GitStore:
+    """A `Store` at one remote. Transactions from one thread at a time, everything else from any thread."""
+
+    def __init__(self, address: Address, clock: Clock | None = None) -> None:
+        place.make(address.cache)
+        self.capabilities = CAPABILITIES._replace(poll=address.poll, beat=max(4 * address.poll, SECOND // 2))
+        self.objects = Objects(address.cache)
+        self.remote = Remote(address)
+        self.observer = Observer(
+            os.path.join(address.cache, "seen.db"),  # noqa: PTH118 (pathlib is slow to import)
+            clock or system_clock(),
+            address.max_skew,
+        )
+        self.due_times: dict[str, int] = {}
+        """When the records that were seen here need attention, by key."""
+        self.looked_at = -(10**12)
+        """When everything was looked at last, on the observer's clock."""
+        self._turn = place.Turn(address.cache, 2 * address.timeout / SECOND)
+        self._lock = allocate_lock()
+        self._owner = 0
+        self._pid = os.getpid()
+        self._is_closed = False
+        self.known_head = ""
+        """What the head pointed to when it was last seen, or after our own last push."""
+        self._hinted = ""
+
+    # ------------------------------------------------------------------------------------- taking turns
+
+    def enter(self) -> None:
+        """Wait for our turn, among the threads of this process and the processes of this user."""
+        if self._is_closed:
+            raise Closed("this store is closed; connect again")
+        if os.getpid() != self._pid:
+            raise StoreError("these locks were opened before a fork; connect again in the child process")
+        if self._owner == get_ident():
+            raise StoreError("a transaction is already under way in this thread")
+        self._lock.acquire()
+        try:
+            self._turn.take()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._owner = get_ident()
+
+    def leave(self) -> None:
+        """It is the next one's turn."""
+        self._owner = 0
+        self._turn.give()
+        self._lock.release()
+
+    # ---------------------------------------------------------------------------------------- the store
+
+    def begin(self) -> GitTransaction:
+        """Start a transaction; blocks until it is this caller's turn."""
+        self.enter()
+        return GitTransaction(self)
+
+    def hint(self) -> bool:
+        """Whether somebody else has pushed since the last call. Asks the remote for one ref."""
+        self.enter()
+        try:
+            head = self.remote.fetch([refs.exact(refs.HEAD)]).get(refs.HEAD, "")
+        finally:
+            self.leave()
+        before, self._hinted = self._hinted, head
+        return head not in (before, self.known_head)
+
+    def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
+        """The time and these records, as of one moment, without keeping anybody out."""
+        wanted = list(dict.fromkeys(keys))
+        self.enter()
+        try:
+            if not wanted:
+                return self.observer.now(), {}
+            snapshot = Snapshot(self)
+            snapshot.fetch(wanted)
+            return self.observer.now(), {key: snapshot.record(key) for key in wanted}
+        finally:
+            self.leave()
+
+    def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
+        """Every record whose key starts with this letter, as of one moment."""
+        self.enter()
+        try:
+            snapshot = Snapshot(self)
+            keys = snapshot.fetch_folder(kind)
+            found = [(key, snapshot.record(key)) for key in keys]
+        finally:
+            self.leave()
+        return iter([(key, record) for key, record in found if record != EMPTY])
+
+    def history(self, query: HistoryQuery) -> Sequence[Event]:
+        """What the commits still tell: who holds what since when, and which leases ended uncleanly in the last day."""
+        events = [event for _, record in self.scan("n") for event in _told_by(record)]
+        wanted = [event for event in events if _is_wanted(event, query)]
+        wanted.sort(key=lambda event: (event.at, event.fence), reverse=True)
+        numbered = [event._replace(seq=len(wanted) - place) for place, event in enumerate(wanted)]
+        return [event for event in numbered if query.before is None or event.seq < query.before][: max(query.limit, 0)]
+
+    def prune(self) -> int:
+        """There is no history to trim; sightings that nothing depends on any more are forgotten."""
+        self.enter()
+        try:
+            self.observer.forget_old()
+        finally:
+            self.leave()
+        return 0
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if os.getpid() == self._pid:
+            with self._lock:
+                self.observer.close()
+                self._turn.close()
+
+
+def _told_by(record: Record) -> Iterator[Event]:
+    for hold in record.holds.values():
+        if hold.ask is not None and not hold.closed:
+            ask = hold.ask
+            about = (ask.space, ask.options[0].resources, ask.holder, ask.session, hold.id, hold.fence)
+            yield Event("granted", hold.acquired_at, *about, {"name": ask.name, "reason": ask.reason, "ttl": ask.ttl})
+    for note in record.notes.values():
+        if isinstance(note, End):
+            lease = note.id.removeprefix("end-")
+            kind = "expired" if note.reason.startswith("expired") else "forced"
+            about = (note.space, note.resources, note.holder, note.session, lease, int(lease[1:].partition("-")[0]))
+            yield Event(kind, note.at, *about, {"reason": note.reason})
+
+
+def _is_wanted(event: Event, query: HistoryQuery) -> bool:
+    return (
+        query.space in (None, event.space)
+        and (query.resource is None or query.resource in event.resources)
+        and query.holder in (None, event.holder)
+        and query.lease in (None, event.lease)
+        and (not query.kinds or event.kind in query.kinds)
+        and (query.since is None or event.at >= query.since)
+    )

@@ -1,0 +1,138 @@
+"""Whose clock: each observer's own. A lease has expired when this observer has seen it unchanged for its TTL.
+
+Nobody else's clock is trusted: times in a commit are taken relative to the moment it was written, and counted from
+the moment it was first seen here, by a clock that counts from boot. That is never earlier than its writer counts, so
+nobody takes over what its holder still believes to have. First sightings are kept in a file, so that separate
+commands of one user add up. After a reboot all of them begin anew.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from leasehold import model as m
+from leasehold.errors import StoreError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from leasehold.model import Entry
+    from leasehold.stores.git.payload import Stamp, Stored
+    from leasehold.stores.sqlite.clock import Clock
+
+_FUTURE = {
+    m.Hold: "expires_at",
+    m.Waiter: "deadline",
+    m.End: "until",
+    m.Wish: "until",
+    m.Session: "expires_at",
+    m.Request: "until",
+    m.Presence: "until",
+    m.Receipt: "until",
+}
+"""Times that have to be counted from the first sighting."""
+_PAST = {m.Hold: "acquired_at", m.Waiter: "since", m.End: "at", m.Session: "started_at", m.Key: "created_at"}
+"""Times that are only told: by the writer's clock, but not later than it was seen."""
+_KEPT = 31 * 24 * 3_600 * m.SECOND
+_MANY = 50_000
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS seen (stamp TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS clock (boot TEXT NOT NULL, shift INTEGER NOT NULL);
+"""
+
+
+class Observer:
+    """What this user of this machine has seen, and when. Used by one process at a time: its owner holds the lock."""
+
+    def __init__(self, path: str, clock: Clock, max_skew: int | None) -> None:
+        self._clock = clock
+        self._max_skew = max_skew
+        self._seen: dict[str, int] = {}
+        self._boot = clock.boot()
+        try:
+            self._database = apsw.Connection(path)
+            self._database.set_busy_timeout(10_000)
+            self._database.execute("PRAGMA synchronous = OFF")  # a lost sighting is only counted anew
+            self._database.execute(_SCHEMA)
+            self._shift = self._begin()
+        except apsw.Error as error:
+            raise StoreError(f"{path} cannot be used: {error}; remove it, it only holds first sightings") from error
+
+    def _begin(self) -> int:
+        """How far this clock is from the time since boot; what was seen before a reboot is forgotten."""
+        database, shift = self._database, self._clock.wall() - self._clock.elapsed()
+        with database:
+            for (known,) in database.execute("SELECT shift FROM clock WHERE boot = ?", (self._boot,)):
+                shift = known
+                break
+            else:
+                database.execute("DELETE FROM seen")
+                database.execute("DELETE FROM clock")
+                database.execute("INSERT INTO clock VALUES (?, ?)", (self._boot, shift))
+        return shift
+
+    def now(self) -> int:
+        """The time, by a clock that nobody can set while the machine runs."""
+        return self._clock.elapsed() + self._shift
+
+    def wall(self) -> int:
+        """What people take for the time."""
+        return self._clock.wall()
+
+    def sight(self, stamps: Iterable[str], at: int) -> None:
+        """These were seen at this time; what was seen before keeps its first time."""
+        new = [(stamp, at) for stamp in dict.fromkeys(stamps) if self._first(stamp) is None]
+        if not new:
+            return
+        try:
+            with self._database:
+                self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", new)
+        except apsw.Error as error:
+            raise StoreError(f"what was seen cannot be written down: {error}") from error
+        if len(self._seen) > _MANY:
+            self._seen.clear()
+        self._seen.update(new)
+
+    def _first(self, stamp: str) -> int | None:
+        if stamp not in self._seen:
+            for (at,) in self._database.execute("SELECT at FROM seen WHERE stamp = ?", (stamp,)):
+                self._seen[stamp] = at
+        return self._seen.get(stamp)
+
+    def translated(self, stored: Stored) -> Entry:
+        """The entry in this observer's time. Its stamp must have been sighted."""
+        entry, stamp = stored.entry, stored.stamp
+        first = self._first(stamp.id)
+        if first is None:
+            raise AssertionError(f"{stamp.id} was never seen")
+        changed: dict[str, int] = {}
+        future, past = _FUTURE.get(type(entry)), _PAST.get(type(entry))
+        if future is not None:
+            moment = getattr(entry, future)
+            if moment < m.FOREVER:
+                changed[future] = min(moment - stamp.at + first, self._by_the_wall(moment, stamp))
+        if past is not None:
+            changed[past] = min(getattr(entry, past), first)
+        return _with(entry, changed) if changed else entry
+
+    def _by_the_wall(self, moment: int, stamp: Stamp) -> int:
+        """When it has run out by the writer's wall clock, for certain, if clocks differ by at most `max_skew`."""
+        if self._max_skew is None:
+            return m.FOREVER
+        return moment - stamp.at + stamp.wall + self._max_skew + (self.now() - self._clock.wall())
+
+    def forget_old(self) -> None:
+        """Sightings that no live entry can depend on."""
+        with self._database:
+            self._database.execute("DELETE FROM seen WHERE at < ?", (self.now() - _KEPT,))
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._database.close()
+
+
+def _with(entry: Any, changed: dict[str, int]) -> Any:  # noqa: ANN401 (which fields an entry has is told above)
+    return entry._replace(**changed)

@@ -1,0 +1,164 @@
+"""What stands in a commit: a line for people, then JSON with every field named. Pure; it knows no remote and no clock.
+
+Each entry says with which commit it was written (`written`: that commit's stamp, and what the writer's clocks showed).
+An entry that a later commit does not change is carried over as it stands, stamp and all: only so can an observer tell
+how long it has been seen unchanged (see ``observing``).
+"""
+
+from __future__ import annotations
+
+import json
+
+from leasehold import model as m
+from leasehold.durations import format as duration
+from leasehold.errors import StoreError
+from leasehold.names import shown
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from leasehold.model import Entry
+
+SCHEMA = 1
+
+_KINDS: dict[str, type] = {
+    "hold": m.Hold,
+    "waiter": m.Waiter,
+    "end": m.End,
+    "ref": m.Ref,
+    "wish": m.Wish,
+    "session": m.Session,
+    "request": m.Request,
+    "presence": m.Presence,
+    "receipt": m.Receipt,
+    "key": m.Key,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_INSIDE: dict[str, type] = {"ask": m.Ask, "options": m.Option, "claims": m.Claim}
+"""Fields that are nouns, or sequences of nouns."""
+
+
+class Stamp(Noun):
+    """With which commit an entry was written."""
+
+    id: str
+    """Drawn at random for each commit."""
+    at: int
+    """What the writer took for the time: the entry's own times are told by the same clock."""
+    wall: int
+    """What the writer's wall clock showed, for those who allow `max_skew`."""
+
+
+class Stored(Noun):
+    """An entry as it stands in a commit."""
+
+    entry: Entry
+    stamp: Stamp
+
+
+def encode(key: str, entries: Mapping[str, Stored]) -> str:
+    """The message of a record's commit."""
+    told = ",\n  ".join(json.dumps(_plain(each)) for each in entries.values())
+    body = f'{{"schema": {SCHEMA}, "key": {json.dumps(key)}, "entries": [\n  {told}\n]}}'
+    return f"{headline(key, [each.entry for each in entries.values()])}\n\n{body}\n"
+
+
+def decode(key: str, message: str) -> dict[str, Stored]:
+    """The entries of a record, from the message of its commit."""
+    body = parsed(message, f"the ref of {key}")
+    if body.get("key") != key:
+        raise _strange(f"the ref of {key}", f"it is of {body.get('key')}")
+    try:
+        return {each["id"]: _stored(each) for each in body["entries"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise _strange(f"the ref of {key}", f"{type(error).__name__}: {error}") from error
+
+
+def parsed(message: str, what: str) -> dict[str, Any]:
+    """The JSON in a message."""
+    try:
+        body = json.loads(message.partition("\n\n")[2])
+        schema = body["schema"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _strange(what, "it was not written by Leasehold") from error
+    if schema != SCHEMA:
+        raise _strange(what, f"it has schema {schema}, and this version reads {SCHEMA}: update Leasehold")
+    found: dict[str, Any] = body
+    return found
+
+
+def _strange(what: str, why: str) -> StoreError:
+    return StoreError(
+        f"{what} below refs/leasehold/ cannot be read: {why}. If nobody needs it, delete that ref at the remote"
+    )
+
+
+def _plain(stored: Stored) -> dict[str, object]:
+    fields = _values(stored.entry)
+    return {"kind": _NAMES[type(stored.entry)], **fields, "written": list(stored.stamp)}
+
+
+def _values(noun: Any) -> dict[str, object]:  # noqa: ANN401 (one of the nouns)
+    """Field by field, without those that have their default: a busy record has thousands of entries."""
+    usual = noun._field_defaults
+    told = zip(noun._fields, noun, strict=True)
+    return {field: _value(value) for field, value in told if field not in usual or value != usual[field]}
+
+
+def _value(value: Any) -> object:  # noqa: ANN401 (whatever a field holds)
+    if hasattr(value, "_fields"):
+        return _values(value)
+    return [_value(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def _stored(told: dict[str, Any]) -> Stored:
+    fields = dict(told)
+    kind, stamp = _KINDS[fields.pop("kind")], Stamp(*fields.pop("written"))
+    return Stored(_noun(kind, fields), stamp)
+
+
+def _noun(kind: Any, fields: dict[str, Any]) -> Any:  # noqa: ANN401 (one of the nouns)
+    """Fields that this version does not know are a newer version's, and are dropped; missing ones have defaults."""
+    return kind(**{name: _built(name, value) for name, value in fields.items() if name in kind._fields})
+
+
+def _built(field: str, value: Any) -> Any:  # noqa: ANN401
+    inside = _INSIDE.get(field)
+    if isinstance(value, list):
+        return tuple(_noun(inside, each) for each in value) if inside is not None else tuple(value)
+    return _noun(inside, value) if inside is not None and value is not None else value
+
+
+# ----------------------------------------------------------------------------------------------- for people
+
+
+def headline(key: str, entries: Iterable[Entry]) -> str:
+    """What `git log --oneline` shows of a record."""
+    kinds: dict[type, list[Any]] = {}
+    for entry in entries:
+        kinds.setdefault(type(entry), []).append(entry)
+    if m.Hold in kinds or m.Waiter in kinds:
+        return "; ".join([*map(_held, kinds.get(m.Hold, ())), *_waiting(kinds.get(m.Waiter, ()))])[:400]
+    if m.Session in kinds:
+        return f"session of {shown(kinds[m.Session][0].holder)}"
+    if m.Ref in kinds:
+        return f"what one holder has: {len(kinds[m.Ref])}"
+    return f"{_NAMES[next(iter(kinds))] if kinds else 'nothing'} of {key}"
+
+
+def _held(hold: m.Hold) -> str:
+    who = shown(hold.holder)
+    if hold.ask is None:
+        return f"part of {hold.id}, held by {who}"
+    what = shown(" ".join(hold.ask.options[0].resources))
+    if hold.closed:
+        return f"{what} closed after {who}"
+    return f"{what} held by {who} for {duration(hold.ask.ttl)} (fence {hold.fence})"
+
+
+def _waiting(waiters: Iterable[m.Waiter]) -> list[str]:
+    names = [shown(waiter.holder) for waiter in waiters]
+    return [f"waiting: {', '.join(names)}"] if names else []

@@ -1,0 +1,139 @@
+"""The remote: fetch some refs, push some changes with the values they must still have. It knows no record.
+
+What a push came to is told in three ways: it returns (done), raises `Conflict` (somebody else was quicker, nothing
+was written) or `OutcomeUnknown` (nobody can tell).
+"""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH108, PTH118, PTH123
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from leasehold.errors import Conflict, OutcomeUnknown, StoreUnsuitable, Unreachable
+from leasehold.model import SECOND
+from leasehold.noun import Noun
+from leasehold.stores.git.command import run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from leasehold.stores.git.address import Address
+    from leasehold.stores.git.command import Done
+
+_QUIET = (
+    "core.hooksPath=/dev/null",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "fetch.writeCommitGraph=false",
+    "fetch.fsckObjects=false",
+    "advice.fetchShowForcedUpdates=false",
+    "push.followTags=false",
+    "push.gpgSign=false",
+    "push.negotiate=false",
+    "push.recurseSubmodules=no",
+    "pack.threads=1",
+)
+"""Whatever the user has set for work on branches does not concern us; how to log in does, and stays."""
+_FETCH = (
+    *("fetch", "--quiet", "--no-tags", "--no-prune", "--force", "--refmap=", "--no-recurse-submodules"),
+    *("--no-auto-maintenance", "--no-show-forced-updates", "--stdin", "--"),
+)
+_PUSH = ("push", "--porcelain", "--atomic", "--no-verify", "--no-thin")
+_SOMEBODY_WAS_QUICKER = (
+    "stale info",
+    "fetch first",
+    "failed to update ref",
+    "failed to lock",
+    "cannot lock ref",
+    "incorrect old value provided",
+    "reference already exists",
+    "atomic push failed",
+    "atomic transaction failed",
+    "transaction failed",
+    "failed transaction",
+)
+"""Reasons of a rejection that go away by deciding again."""
+
+
+class Change(Noun):
+    """One ref that is to change."""
+
+    ref: str
+    old: str
+    """What it must be until then; empty: it must not be there."""
+    new: str
+    """What it becomes; empty: it goes. The same as `old`: it stays, and is only compared."""
+
+
+class Remote:
+    """One remote, by way of our private repository."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._fetched = os.path.join(address.cache, "FETCH_HEAD")
+
+    def fetch(self, refspecs: Iterable[str]) -> dict[str, str]:
+        """What these refs point to, with the objects; a ref that is not there is not among them."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._fetched)
+        wanted = "".join(f"{refspec}\n" for refspec in refspecs)
+        done = self._run((*_FETCH, self._address.url), wanted)
+        if done.code:
+            raise _unreachable(self._address.url, done)
+        return self._told()
+
+    def _told(self) -> dict[str, str]:
+        try:
+            with open(self._fetched, encoding="utf-8", errors="surrogateescape") as file:
+                lines = [line.split("\t") for line in file]
+        except FileNotFoundError:
+            return {}
+        return {told.split("'")[1]: oid for oid, _, told in lines}
+
+    def push(self, changes: Sequence[Change]) -> None:
+        """Make all of these changes, or none of them."""
+        leases = [f"--force-with-lease={change.ref}:{change.old}" for change in changes]
+        moves = [f"{change.new}:{change.ref}" for change in changes]
+        try:
+            done = self._run((*_PUSH, *leases, "--", self._address.url, *moves))
+        except Unreachable as error:
+            raise OutcomeUnknown(str(error)) from error
+        if done.code:
+            raise _explained(self._address.url, done)
+
+    def _run(self, words: Sequence[str], give: str = "") -> Done:
+        address = self._address
+        settings = [word for setting in _QUIET for word in ("-c", setting)]
+        if address.config is not None:
+            settings = ["-c", f"include.path={address.config}", *settings]
+        whole = ["--git-dir", address.cache, *settings, *words]
+        return run(whole, give=give, timeout=address.timeout / SECOND)
+
+
+def _unreachable(url: str, done: Done) -> Unreachable:
+    return Unreachable(f"the git remote {_without_password(url)} cannot be reached: {done.complaint}")
+
+
+def _explained(url: str, done: Done) -> Exception:
+    """What a failed push means. Rejected refs are named in lines that begin with `!`."""
+    rejected = [line.split("\t")[-1] for line in done.out.splitlines() if line.startswith("!")]
+    whole = f"{' '.join(rejected)} {done.err}"
+    if "does not support --atomic" in whole:
+        return StoreUnsuitable(f"{_without_password(url)} does not support atomic pushes, so locks are not safe there")
+    if not rejected or any("[remote failure]" in line for line in rejected):
+        return OutcomeUnknown(f"the push to {_without_password(url)} broke off: {done.complaint}")
+    if any(reason in whole for reason in _SOMEBODY_WAS_QUICKER):
+        return Conflict("somebody else was quicker")
+    return StoreUnsuitable(
+        f"{_without_password(url)} refuses to keep locks: {' '.join(dict.fromkeys(rejected))}; {done.complaint}"
+    )
+
+
+def _without_password(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    user, at, host = rest.partition("@")
+    return f"{scheme}{mark}{user.partition(':')[0]}{at}{host}" if mark and at and "/" not in user else url

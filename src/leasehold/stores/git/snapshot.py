@@ -1,0 +1,130 @@
+"""Records as the remote had them at one moment, in this observer's time. It changes nothing.
+
+Refs are not fetched in one instant: a push may fall in between. The head tells which refs the last commit changed;
+if one of them was seen as it was before, or one has changed since, everything is fetched again.
+"""
+
+from __future__ import annotations
+
+import time
+
+from leasehold.errors import StoreError
+from leasehold.model import EMPTY, FOREVER, Put
+from leasehold.records import apply, build
+from leasehold.rules.timing import due
+from leasehold.stores.git import head as heads
+from leasehold.stores.git import payload, refs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from leasehold.model import Record
+    from leasehold.stores.git import GitStore
+    from leasehold.stores.git.payload import Stored
+
+AGAIN = 20
+"""So often a torn view is fetched anew."""
+MANY = 200
+"""More keys than this are fetched folder by folder."""
+
+
+class Torn(Exception):
+    """The head has moved, or does not fit the refs that were seen with it."""
+
+
+class Snapshot:
+    """What was fetched so far, all of it under one head."""
+
+    def __init__(self, store: GitStore) -> None:
+        self._store = store
+        self.head_id: str | None = None
+        """What the head points to; empty if the remote has none; None before the first fetch."""
+        self.head = heads.Head()
+        self.oids: dict[str, str] = {}
+        """What the ref of each fetched key points to; empty if there is none."""
+        self.stored: dict[str, dict[str, Stored]] = {}
+        self._records: dict[str, Record] = {}
+
+    def fetch(self, keys: Iterable[str]) -> None:
+        """Fetch these as well. Raises `Torn` if that cannot be of the same moment as what was fetched before."""
+        wanted = [key for key in dict.fromkeys(keys) if key not in self.oids]
+        if not wanted and self.head_id is not None:
+            return
+        kinds = dict.fromkeys(key[0] for key in wanted)
+        specs = map(refs.folder, kinds) if len(wanted) > MANY else (refs.exact(refs.of_key(key)) for key in wanted)
+        self._fetch(list(specs), wanted)
+
+    def fetch_folder(self, kind: str) -> list[str]:
+        """Fetch every record of this kind; their keys."""
+        return self._fetch([refs.folder(kind)], [])
+
+    def fetch_everything(self) -> list[str]:
+        """Fetch all there is; their keys."""
+        return self._fetch([refs.EVERYTHING], [])
+
+    def record(self, key: str) -> Record:
+        """A record that was fetched."""
+        found = self._records.get(key)
+        if found is None:
+            observer = self._store.observer
+            found = build([observer.translated(each) for each in self.stored[key].values()])
+            receipt = self.head.receipt_of(key) if key[0] == "e" else None
+            if receipt is not None:
+                found = apply(found, Put(key, receipt))
+            self._records[key] = found
+        return found
+
+    def _fetch(self, specs: Sequence[str], wanted: Sequence[str]) -> list[str]:
+        is_first = self.head_id is None
+        for turn in range(AGAIN):
+            try:
+                return self._fetch_once(specs, wanted)
+            except Torn:
+                if not is_first:
+                    raise
+                self.head_id = None
+                time.sleep(0.002 * turn)
+        raise StoreError(
+            "the refs below refs/leasehold/ do not fit together: either somebody pushes without pause, or a push was "
+            "cut off half-way at the remote; try again"
+        )
+
+    def _fetch_once(self, specs: Sequence[str], wanted: Sequence[str]) -> list[str]:
+        store = self._store
+        found = store.remote.fetch([refs.exact(refs.HEAD), *specs])
+        at = store.observer.now()  # afterwards: it must not be counted from before it was there
+        head_id = found.get(refs.HEAD, "")
+        if self.head_id not in (None, head_id):
+            raise Torn
+        seen = {key: oid for ref, oid in found.items() if (key := refs.key_of(ref)) is not None}
+        oids = {**dict.fromkeys(wanted, ""), **seen}
+        oids = {key: oid for key, oid in oids.items() if key not in self.oids}
+        messages = store.objects.read([*filter(None, (head_id, *oids.values()))])
+        if self.head_id is None:
+            self.head = heads.decode(messages[head_id]) if head_id else heads.Head()
+        self._check_fits(oids)
+        stored = {key: payload.decode(key, messages[oid]) if oid else {} for key, oid in oids.items()}
+        store.observer.sight((each.stamp.id for entries in stored.values() for each in entries.values()), at)
+        self.head_id = store.known_head = head_id
+        self.oids.update(oids)
+        self.stored.update(stored)
+        for key in oids:
+            note_due(store.due_times, key, self.record(key))
+        return list(seen)
+
+    def _check_fits(self, oids: dict[str, str]) -> None:
+        for ref, oid in (self.head.changed or {}).items():
+            key = refs.key_of(ref)
+            if key in oids and oids[key] != oid:
+                raise Torn
+
+
+def note_due(times: dict[str, int], key: str, record: Record) -> None:
+    """Remember when a record needs attention."""
+    entries = (*record.holds.values(), *record.waiters, *record.notes.values())
+    moments = [at for at in map(due, entries) if at is not None and at < FOREVER]
+    if moments and record is not EMPTY:
+        times[key] = min(moments)
+    else:
+        times.pop(key, None)

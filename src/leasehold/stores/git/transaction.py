@@ -1,0 +1,163 @@
+"""One atomic change at a git remote: fetch, decide elsewhere, push. Optimistic: whoever pushes first wins."""
+
+from __future__ import annotations
+
+import os
+
+from leasehold.errors import Conflict, OutcomeUnknown, StoreError
+from leasehold.model import Put, Receipt
+from leasehold.rules.timing import due
+from leasehold.stores.git import head as heads
+from leasehold.stores.git import payload, refs
+from leasehold.stores.git.payload import Stamp, Stored
+from leasehold.stores.git.remote import Change
+from leasehold.stores.git.snapshot import Snapshot, Torn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from leasehold.model import Drop, Event, Record
+    from leasehold.stores.git import GitStore
+
+LOOK_EVERY = 60_000_000
+"""Nobody asked for anything: everything is looked at once in so many microseconds."""
+COMPARED = 200
+"""At most so many refs that were only read are compared by the push once more."""
+
+
+class GitTransaction:
+    """One turn."""
+
+    def __init__(self, store: GitStore) -> None:
+        self._store = store
+        self._snapshot = Snapshot(store)
+        self._is_over = False
+        self._now: int | None = None
+
+    @property
+    def now(self) -> int:
+        """This observer's clock, read once the first records were fetched."""
+        if self._now is None:
+            self._now = self._store.observer.now()
+        return self._now
+
+    @property
+    def fence(self) -> int:
+        """The next unused number."""
+        return self._snapshot.head.fence
+
+    def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
+        """These records, as of the moment of the first load."""
+        self._check_under_way()
+        wanted = list(dict.fromkeys(keys))
+        if wanted:
+            self._fetch(wanted)
+        return {key: self._snapshot.record(key) for key in wanted}
+
+    def _fetch(self, wanted: list[str]) -> None:
+        try:
+            self._snapshot.fetch(wanted)
+        except Torn:
+            raise Conflict("somebody else has pushed meanwhile") from None
+        if self._now is None:
+            self._now = self._store.observer.now()
+
+    def due(self, limit: int) -> Sequence[str]:
+        """Keys of records that a sweep should look at, the most urgent first.
+
+        Whoever came for certain records looks at those alone: nobody should pay for the whole remote. Whoever came for
+        none (a clearing up) looks at all of them, if that was not done in the last minute.
+        """
+        self._check_under_way()
+        times, now = self._store.due_times, self.now
+        if self._snapshot.oids:
+            times = {key: times[key] for key in self._snapshot.oids if key in times}
+        elif now - self._store.looked_at > LOOK_EVERY:
+            times.clear()
+            self._snapshot.fetch_everything()
+            self._store.looked_at = now
+        come = sorted((at, key) for key, at in times.items() if at <= now)
+        return [key for _, key in come[:limit]]
+
+    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:  # noqa: ARG002
+        """All of this in one push, or nothing of it. Events are not kept."""
+        self._check_under_way()
+        try:
+            if fence != self.fence or not all(map(_is_receipt, changes)):
+                self._push(changes, fence)
+        finally:
+            self.close()
+
+    def _push(self, changes: Sequence[Put | Drop], fence: int) -> None:
+        store, snapshot = self._store, self._snapshot
+        self._fetch_unknown(changes)
+        stamp = Stamp(os.urandom(8).hex(), self.now, store.observer.wall())
+        moves = self._moves(changes, stamp)
+        engine, receipt = _receipt_among(changes)
+        changed = {move.ref: move.new for move in moves if move.new != move.old}
+        head = snapshot.head.after(fence, receipt, engine, changed)
+        head_id = store.objects.write(heads.encode(head), stamp.wall)
+        # Counted from before the push, as its holder counts; and noted before it, as nobody may be left to do it after.
+        store.observer.sight((stamp.id,), stamp.at)
+        try:
+            store.remote.push([Change(refs.HEAD, snapshot.head_id or "", head_id), *moves])
+        except (Conflict, OutcomeUnknown):
+            store.known_head = ""
+            raise
+        store.known_head = head_id
+        for change in changes:
+            # Not later than need be: what it really is, is seen at the next load.
+            moment = due(change.entry) if isinstance(change, Put) else None
+            if moment is not None:
+                store.due_times[change.key] = min(moment, store.due_times.get(change.key, moment))
+
+    def _fetch_unknown(self, changes: Sequence[Put | Drop]) -> None:
+        """What is written must have been seen, if only to be compared."""
+        keys = [change.key for change in changes if not _is_receipt(change)]
+        if self._snapshot.head_id is None or any(key not in self._snapshot.oids for key in keys):
+            self._fetch(keys)
+
+    def _moves(self, changes: Sequence[Put | Drop], stamp: Stamp) -> list[Change]:
+        """The refs that change, and those that must be as they were seen."""
+        store, snapshot = self._store, self._snapshot
+        after: dict[str, dict[str, Stored]] = {}
+        for change in changes:
+            if _is_receipt(change):
+                continue
+            entries = after.setdefault(change.key, dict(snapshot.stored[change.key]))
+            if isinstance(change, Put):
+                entries[change.entry.id] = Stored(change.entry, stamp)
+            else:
+                entries.pop(change.id, None)
+        moves = []
+        for key, entries in after.items():
+            new = store.objects.write(payload.encode(key, entries), stamp.wall) if entries else ""
+            moves.append(Change(refs.of_key(key), snapshot.oids[key], new))
+        only_read = [key for key, oid in snapshot.oids.items() if oid and key not in after]
+        moves = [move for move in moves if move.old or move.new]
+        return moves + [
+            Change(refs.of_key(key), snapshot.oids[key], snapshot.oids[key]) for key in only_read[:COMPARED]
+        ]
+
+    def _check_under_way(self) -> None:
+        if self._is_over:
+            raise StoreError("this transaction is over; begin another")
+
+    def close(self) -> None:
+        """Give the turn to the next; what was not pushed never happened."""
+        if not self._is_over:
+            self._is_over = True
+            self._store.leave()
+
+
+def _receipt_among(changes: Sequence[Put | Drop]) -> tuple[str, Receipt | None]:
+    for change in changes:
+        if isinstance(change, Put) and isinstance(change.entry, Receipt):
+            return change.key, change.entry
+    return "", None
+
+
+def _is_receipt(change: Put | Drop) -> bool:
+    """Receipts stand in the head: a ref for each would be one for every process that ever asked."""
+    return isinstance(change, Put) and isinstance(change.entry, Receipt)
