@@ -105,6 +105,19 @@ def test_tables_fit_the_terminal(shell: Shell, words: list[str], width: int) -> 
     assert all(columns(line) <= width for line in plain(terminal.shown)), terminal.shown
 
 
+@pytest.mark.parametrize("words", [["list"], ["history"], ["watch", "--count", "1"]])
+def test_one_long_name_does_not_push_the_others_off_the_terminal(shell: Shell, words: list[str]) -> None:
+    shell.call("acquire", "n" * 512, "--name", "w" * 200, holder="ada")
+    shell.call("acquire", "short", holder="bob")
+    with Terminal(shell, *words, columns=80) as terminal:
+        assert terminal.end() == 0
+    lines = plain(terminal.shown)
+    assert all(columns(line) <= 80 for line in lines), lines
+    assert any("nnn…" in line and "ada" in line and "www" in line for line in lines), lines
+    assert any("short" in line and "bob" in line for line in lines), lines
+    assert "n" * 512 in shell.call(*words).out, "a pipe gets all of it"
+
+
 def test_watch_draws_the_table_anew_and_fits_the_height(shell: Shell) -> None:
     for number in range(20):
         shell.call("acquire", f"x{number}")

@@ -8,6 +8,9 @@ from unicodedata import combining, east_asian_width
 
 from leasehold.names import shown
 
+NARROWEST = 8
+"""No column is made narrower than this; what still does not fit is cut off at the right."""
+
 
 def width_of_terminal() -> int | None:
     """How many columns standard output has; None if it is no terminal."""
@@ -47,8 +50,19 @@ def padded(text: str, width: int) -> str:
 
 
 def table(rows: list[tuple[str, ...]], heads: tuple[str, ...], width: int | None = None) -> str:
-    """Columns side by side, each line cut where the terminal ends; what came from elsewhere is inert."""
+    """Columns side by side, as many and as wide as the terminal allows; what came from elsewhere is inert."""
     safe = [heads, *(tuple(shown(cell) for cell in row) for row in rows)]
     widths = [max(columns(row[place]) for row in safe) for place in range(len(heads))]
-    lines = ("  ".join(padded(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in safe)
+    if width is not None:
+        _narrow(widths, width - 2 * (len(widths) - 1))
+    lines = (
+        "  ".join(padded(cut(cell, wide), wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
+        for row in safe
+    )
     return "\n".join(cut(line, width) for line in lines)
+
+
+def _narrow(widths: list[int], room: int) -> None:
+    """Take from the widest column until all fit, so that one long name does not push the others off the terminal."""
+    while sum(widths) > room and max(widths) > NARROWEST:
+        widths[widths.index(max(widths))] -= 1

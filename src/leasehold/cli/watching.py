@@ -98,14 +98,14 @@ def _show(context: Context, seen: Look) -> None:
     is_live = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     size = shutil.get_terminal_size() if is_live else None
     head = time.strftime("%H:%M:%S  ") + f"{counted(len(seen.leases), 'lease')}, {len(seen.waiting)} waiting"
-    lines = [head, *_lines(seen)]
+    lines = [head, *_lines(seen, size.columns if size is not None else None)]
     if size is not None:
         lines = [cut(line, size.columns) for line in _within(lines, size.lines)]
     context.out.say((CLEAR if is_live else "") + "\n".join(lines))
 
 
-def _lines(seen: Look) -> list[str]:
-    lines = lease_table(seen.leases).splitlines() if seen.leases else ["No live leases."]
+def _lines(seen: Look, width: int | None) -> list[str]:
+    lines = lease_table(seen.leases, width).splitlines() if seen.leases else ["No live leases."]
     return lines + [
         f"  waiting {each.position}. {shown(each.holder)} for {shown(' '.join(each.resources))}"
         for each in seen.waiting.values()
