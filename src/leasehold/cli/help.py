@@ -133,7 +133,9 @@ def _version() -> str:
 def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) -> None:
     about = verb.help[:1].upper() + verb.help[1:] + "."
     usage = "%(prog)s [options] NAME [NAME ...] -- COMMAND ..." if verb.runs_command else None
-    parser = commands.add_parser(name, help=verb.help, description=about, epilog=EXAMPLES[verb.name], usage=usage)
+    parser = commands.add_parser(
+        name, help=verb.help, description=about, epilog=EXAMPLES.get(verb.name, ""), usage=usage
+    )
     parser.set_defaults(verb=verb)
     for word in verb.words:
         _add_word(parser, word)
