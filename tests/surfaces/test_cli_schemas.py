@@ -184,8 +184,30 @@ def admin(ask: Asker) -> None:
     assert ask("doctor --url sqlite:damaged.db")["code"] == "unwell"
 
 
+def runs(ask: Asker) -> None:
+    run = ask("workflow create --name deploy --work-unit 7", "--context", '{"a": [1, null]}')["id"]
+    assert ask("workflow create --name deploy --work-unit 7")["workflow"]["id"] == run
+    assert ask("workflow create --name deploy")["code"] == "invalid"
+    ask("workflow get", run)
+    assert ask("workflow check --work-unit 7")["id"] == run
+    ask("workflow check --task 7")
+    assert ask("workflow check")["code"] == "invalid"
+    ask("workflow list")
+    assert ask("workflow list --limit 0")["code"] == "invalid"
+    ask("workflow update", run, "--context", "[1]")
+    ask("workflow heartbeat", run)
+    ask("workflow release", run, "--status", "failed", "--error", "red")
+    ask("workflow release", run)
+    ask("workflow get", run)
+    for verb in ("update", "heartbeat", "release", "get"):
+        more = ("--context", "1") if verb == "update" else ()
+        assert ask(f"workflow {verb} wf-00000000000000000000000000", *more)["code"] == "not_found"
+    assert ask("workflow heartbeat", run)["code"] == "lost"
+    assert ask("workflow update", run, "--context", "1")["code"] == "lost"
+
+
 def test_every_command_says_yes_and_no_as_published(ask: Asker) -> None:
-    for part in (taking, looking, sessions, admin):
+    for part in (taking, looking, sessions, runs, admin):
         part(ask)
     missing = {(verb, ok) for verb in schemas.speakers() for ok in (True, False)} - ask.seen
     elsewhere = {("run", True), ("run", False), ("serve", True)}  # see below, and the tests of the server

@@ -76,7 +76,12 @@ def test_each_role_has_its_verbs(scene: Scene) -> None:
             assert is_denied == (route.verb not in verbs and who != "admin"), (who, route, reply)
 
 
+NO_RUN = "wf-00000000000000000000000000"
 BODIES = {
+    "create_run": {"name": "matrix", "work_unit": "matrix"},
+    "update_run": {"id": NO_RUN, "context": {}},
+    "beat_run": {"id": NO_RUN},
+    "release_run": {"id": NO_RUN},
     "acquire": {"resources": "matrix"},
     "renew": {"lease": "l1-" + "0" * 32, "token": "t"},
     "release": {"lease": "l1-" + "0" * 32, "token": "t"},

@@ -91,6 +91,47 @@ examples:
 examples:
   leasehold session list
 """,
+    "workflow create": """
+Exit code 0: the run is yours, and its id is all you need later; 4: another is active, and you see which.
+A run that nobody ends expires after its TTL, so a crash blocks nobody for ever: `workflow heartbeat` or
+`workflow update` sets its clock back.
+
+examples:
+  leasehold workflow create --name deploy-staging --work-unit 7
+  leasehold workflow create --name run-tests --task 12 --ttl 2h
+""",
+    "workflow get": """
+examples:
+  leasehold workflow get wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9
+""",
+    "workflow check": """
+Exit code 0 in both cases: {} means that you may begin.
+
+examples:
+  leasehold workflow check --work-unit 7
+""",
+    "workflow list": """
+examples:
+  leasehold workflow list --status running
+  leasehold workflow list --work-unit 7 --limit 10
+""",
+    "workflow update": """
+examples:
+  leasehold workflow update wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9 --context '{"step": 3, "progress": 75}'
+""",
+    "workflow heartbeat": """
+A run that has expired is lost for good (exit code 7): begin a new one.
+
+examples:
+  leasehold workflow heartbeat wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9
+""",
+    "workflow release": """
+Ends exactly this run, never a successor; what has ended before is no failure, unless it expired.
+
+examples:
+  leasehold workflow release wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9 --status completed
+  leasehold workflow release wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9 --status failed --error "Build failed on step 3"
+""",
     "gc": """
 It happens by itself, sooner or later; this does it now.
 

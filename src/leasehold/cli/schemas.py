@@ -46,6 +46,24 @@ def one(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
 
 
+RUN: dict[str, Schema] = {
+    "id": {"type": "string", "pattern": "^wf-[0-7][0-9A-HJKMNP-TV-Z]{25}$"},
+    "status": {"enum": ["running", "completed", "failed", "cancelled", "expired"]},
+    "name": TEXT_OR_NULL,
+    "space": TEXT,
+    "resource": TEXT_OR_NULL,
+    "holder": TEXT,
+    "context": ANYTHING,
+    "error": TEXT_OR_NULL,
+    "started_at": TIME_OR_NULL,
+    "ended_at": TIME_OR_NULL,
+    "expires_at": TIME_OR_NULL,
+    "ttl_seconds": SECONDS_OR_NULL,
+    "fence": {"type": ["integer", "null"], "minimum": 1},
+    "lease": TEXT_OR_NULL,
+}
+"""What `workflow` tells of a run."""
+
 DEFINITIONS: dict[str, Schema] = {
     "lease": record(
         id=LEASE_ID,
@@ -130,6 +148,16 @@ DEFINITIONS: dict[str, Schema] = {
         queue=record(length=COUNT, position=COUNT),
         retry_after_seconds=SECONDS,
     ),
+    "workflow": record(**RUN),
+    "conflict": record(
+        code={"const": "held"},
+        message=TEXT,
+        resources=NAMES,
+        holders=several("blocker"),
+        queue=record(length=COUNT, position=COUNT),
+        retry_after_seconds=SECONDS,
+        workflow={"anyOf": [one("workflow"), {"type": "null"}]},
+    ),
     "deadlock": record(code={"const": "deadlock"}, message=TEXT, resources=NAMES, cycle=NAMES),
     "lost": record(
         {"exit_code": {"type": ["integer", "null"]}},
@@ -181,6 +209,13 @@ DATA: dict[str, Schema] = {
     "session heartbeat": record(session=one("session"), leases=several("lease")),
     "session end": record(session=TEXT, ended=FLAG, released=NAMES),
     "session list": record(sessions=several("session")),
+    "workflow create": one("workflow"),
+    "workflow get": one("workflow"),
+    "workflow check": {"anyOf": [one("workflow"), {"type": "object", "maxProperties": 0}]},
+    "workflow list": record(workflows=several("workflow")),
+    "workflow update": one("workflow"),
+    "workflow heartbeat": one("workflow"),
+    "workflow release": record(**RUN, released=FLAG),
     "gc": record(swept=COUNT, forgotten=COUNT, tokens=COUNT),
     "force-release": RELEASED,
     "steal": GRANTED,
@@ -203,6 +238,10 @@ NOES: dict[str, tuple[str, ...]] = {
     "update": ("lost", "not_allowed"),
     "session heartbeat": ("lost", "not_allowed"),
     "session end": ("not_allowed",),
+    "workflow create": ("conflict",),
+    "workflow update": ("lost", "not_allowed"),
+    "workflow heartbeat": ("lost", "not_allowed"),
+    "workflow release": ("lost", "not_allowed"),
     "doctor": ("unwell",),
 }
 """What each can answer when it is a no, besides a `failure`."""

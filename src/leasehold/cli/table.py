@@ -14,6 +14,16 @@ ADMIN = (
     Option("--by", "who does it (default: you)", "NAME"),
 )
 ROLES = ("admin", "agent", "viewer")
+RUN_ID = Word("id", "the run's id, as `workflow create` gave it: wf-…")
+SCOPE = (
+    Option("--org", "the organisation (default: LEASEHOLD_ORGANIZATION_ID, AGIFLOW_ORGANIZATION_ID)", "ID"),
+    Option("--project", "the project (default: LEASEHOLD_PROJECT_ID, AGIFLOW_PROJECT_ID)", "ID"),
+)
+WHAT = (
+    Option("--work-unit", "which work unit (default: LEASEHOLD_WORK_UNIT_ID, AGIFLOW_WORK_UNIT_ID)", "ID"),
+    Option("--task", "which task, instead of a work unit (default: LEASEHOLD_TASK_ID, AGIFLOW_TASK_ID)", "ID"),
+)
+RUN_STATUSES = ("running", "completed", "failed", "cancelled", "expired")
 
 
 def _table(*verbs: Verb) -> dict[str, Verb]:
@@ -128,6 +138,66 @@ VERBS = HOT | _table(
         (SESSION, Option("--by", "end it as an admin of this name", "NAME"), *COMMON),
     ),
     Verb("session list", "every live session", "sessions:list_sessions", (), COMMON),
+    Verb(
+        "workflow create",
+        "begin a run, unless another is active on the same work",
+        "workflows:create",
+        (),
+        (
+            Option("--name", "what the run is, such as deploy-staging (required)", "TEXT"),
+            *WHAT,
+            TTL,
+            Option("--context", "JSON for others to see, at most 16 KiB", "JSON"),
+            *SCOPE,
+            *COMMON,
+        ),
+    ),
+    Verb("workflow get", "a run, active or over", "workflows:get", (RUN_ID,), (*SCOPE, *COMMON)),
+    Verb("workflow check", "the run that is active, or {}", "workflows:check", (), (*WHAT, *SCOPE, *COMMON)),
+    Verb(
+        "workflow list",
+        "the runs of a project, newest first",
+        "workflows:list_runs",
+        (),
+        (
+            Option("--status", "only these: running, completed, failed, cancelled, expired", "HOW", None, RUN_STATUSES),
+            *WHAT,
+            Option("--limit", "at most so many (default 50)", "N", default="50"),
+            *SCOPE,
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "workflow update",
+        "replace the context of a run, or merge into it; also a heartbeat",
+        "workflows:update",
+        (RUN_ID,),
+        (
+            Option("--context", "the new context (required)", "JSON"),
+            Option("--merge", "merge it into the context that is there"),
+            *SCOPE,
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "workflow heartbeat",
+        "set the clock of a run back to a full TTL",
+        "workflows:heartbeat",
+        (RUN_ID,),
+        (TTL, *SCOPE, *COMMON),
+    ),
+    Verb(
+        "workflow release",
+        "end a run, with its outcome",
+        "workflows:release",
+        (RUN_ID,),
+        (
+            Option("--status", "how it ended: completed (default) or failed", "HOW", "completed", STATUSES[:2]),
+            Option("--error", "what went wrong", "TEXT"),
+            *SCOPE,
+            *COMMON,
+        ),
+    ),
     Verb("gc", "sweep what has expired, and trim the history to its retention", "admin:collect", (), COMMON),
     Verb(
         "force-release",

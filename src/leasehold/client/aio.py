@@ -155,4 +155,4 @@ class AsyncHttpAnswers:
 
 def async_http_answers(url: str, api_key: str | None) -> AsyncHttpAnswers:
     """A client of the servers at this URL."""
-    return AsyncHttpAnswers(bases(url), token(api_key))
+    return AsyncHttpAnswers(bases(url), token(api_key, url))

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from leasehold import credentials
 from leasehold.errors import InvalidInput, Unreachable
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ class Base(NamedTuple):
         return f"{host}:{self.port}"
 
 
-def token(api_key: str | None) -> str | None:
-    """What the server knows us by."""
-    given = api_key or os.environ.get("LEASEHOLD_API_KEY") or None
+def token(api_key: str | None, url: str) -> str | None:
+    """What the server knows us by: as given, from the environment, or stored for this server."""
+    given = api_key or os.environ.get("LEASEHOLD_API_KEY") or credentials.stored(url, os.environ)
     if given is not None and not (given.isascii() and given.isprintable() and " " not in given):
         raise InvalidInput("api_key", "must be a key as `leasehold keys create` gave it, or a session's ID.SECRET")
     return given

@@ -142,7 +142,7 @@ class HttpAnswers:
 
 def http_answers(url: str, api_key: str | None) -> HttpAnswers:
     """A client of the servers at this URL."""
-    return HttpAnswers(bases(url), token(api_key))
+    return HttpAnswers(bases(url), token(api_key, url))
 
 
 def _connect(base: Base) -> socket.socket:

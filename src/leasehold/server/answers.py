@@ -283,6 +283,50 @@ class KeyRevoked(Answer):
     revoked: bool
 
 
+class Workflow(Answer):
+    """A run: a lease with a name, a context and an outcome."""
+
+    id: str
+    status: Literal["running", "completed", "failed", "cancelled", "expired"]
+    name: str | None
+    space: str
+    resource: str | None
+    holder: str
+    context: Any
+    error: str | None
+    started_at: str | None
+    ended_at: str | None
+    expires_at: str | None
+    ttl_seconds: Seconds | None
+    fence: int | None
+    lease: str | None
+
+
+class OneWorkflow(Answer):
+    """A run."""
+
+    workflow: Workflow
+
+
+class ReleasedWorkflow(Answer):
+    """A run that is over; `released` is true once."""
+
+    workflow: Workflow
+    released: bool
+
+
+class CheckedWorkflow(Answer):
+    """The run that is active, or null: you may begin."""
+
+    workflow: Workflow | None
+
+
+class Workflows(Answer):
+    """Runs, the newest first."""
+
+    workflows: list[Workflow]
+
+
 class Health(Answer):
     """All is well."""
 
@@ -305,3 +349,4 @@ class Problem(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_def
     cycle: list[str] | None = None
     reason: str | None = None
     lease: str | None = None
+    workflow: Workflow | None = None

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route as Path
 
 from leasehold import wire
+from leasehold.compat.steps import aask, verbs_of
 from leasehold.errors import LeaseholdError
 from leasehold.server import decoding, events, health, openapi, permissions, problems
 from leasehold.server.auth import Door, check_place
@@ -24,6 +25,7 @@ from leasehold.server.metrics import Metrics
 from leasehold.server.problems import Problem
 from leasehold.server.requests import DEFAULT_TTL, Body, Query
 from leasehold.server.routes import ROUTES
+from leasehold.server.workflows import shaped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -106,7 +108,10 @@ def endpoint(app: App, route: Route) -> Endpoint:
     """The handler of one route."""
 
     async def answer(request: Request) -> Response:
-        _, asked = await app.understand(request, route)
+        who, asked = await app.understand(request, route)
+        if route.steps is not None:
+            told = await aask(verbs_of(app.served.locks), route.steps(who, asked))
+            return problems.ok(shaped(told, route.gives))
         if route.verb == "acquire":
             return await app.waits.acquire(asked, request.receive) or Response(status_code=499)
         outcome = await getattr(app.served.locks, route.verb)(**asked)

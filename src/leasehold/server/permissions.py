@@ -12,8 +12,13 @@ from leasehold.server.problems import Problem
 if TYPE_CHECKING:
     from leasehold.server.auth import Principal
 
-LOOKING = frozenset({"inspect", "list", "graph", "history", "sessions", "events"})
-OWN = frozenset({"acquire", "renew", "release", "update", "cancel", "renew_session", "end_session"})
+LOOKING = frozenset({"inspect", "list", "graph", "history", "sessions", "events"}) | {
+    "get_run",
+    "check_run",
+    "list_runs",
+}
+RUNNING = frozenset({"create_run", "update_run", "beat_run", "release_run"})
+OWN = frozenset({"acquire", "renew", "release", "update", "cancel", "renew_session", "end_session"}) | RUNNING
 RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "revoke_key"})
 ROLES = {
     "viewer": LOOKING,
@@ -45,7 +50,7 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
     if "holder" in asked and asked["holder"] is None and verb not in LOOKING:
         asked["holder"] = who.name
     if verb in ("acquire", "steal") and who.prefixes:
-        _check_names(who, asked["resources"])
+        check_names(who, asked["resources"])
     if who.session is not None:
         _as_session(who, verb, asked)
     elif verb in PROVEN:
@@ -65,10 +70,10 @@ def _space(who: Principal, verb: str, space: str | None) -> str | None:
     return who.space
 
 
-def _check_names(who: Principal, resources: object) -> None:
+def check_names(who: Principal, resources: object) -> None:
     """Names are compared as the rules see them, or `path:docs/../secret` would begin with `path:docs`."""
     for name in checks.resource_names(resources):
-        if not name.startswith(who.prefixes):
+        if who.prefixes and not name.startswith(who.prefixes):
             raise Problem("not_allowed", f"this key is only for names that begin with {' or '.join(who.prefixes)}")
 
 

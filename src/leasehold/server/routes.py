@@ -9,9 +9,13 @@ import msgspec
 from leasehold import wire
 from leasehold.server import answers as a
 from leasehold.server import requests as r
+from leasehold.server import workflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from leasehold.compat.steps import Steps
+    from leasehold.server.auth import Principal
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -27,6 +31,8 @@ class Route(msgspec.Struct, frozen=True):
     shape: Callable[[Any], dict[str, Any]] = wire.answer
     rename: dict[str, str] = {}
     """Where the verb calls an argument by another name."""
+    steps: Callable[[Principal, dict[str, Any]], Steps[Any]] | None = None
+    """The conversation that it stands for, where that is more than one verb."""
 
     @property
     def says(self) -> str:
@@ -64,4 +70,8 @@ ROUTES = (
     Route("GET", "/v1/keys", "keys", r.Nothing, a.Keys, (), _several("keys", wire.key)),
     Route("POST", "/v1/keys", "create_key", r.CreateKey, a.KeyCreated, ("conflict",)),
     Route("POST", "/v1/keys/revoke", "revoke_key", r.RevokeKey, a.KeyRevoked, (), wire.answer, {"id": "key"}),
+    *(
+        Route(row.method, row.path, row.verb, row.takes, row.gives, row.problems, steps=row.steps)
+        for row in workflows.TABLE
+    ),
 )

@@ -1,0 +1,332 @@
+"""Agiflow's workflow locks in terms of `Locks`: a lock is a named run with an outcome. It neither listens nor prints.
+
+A run is a lease on two names: what it locks (`work-unit:7`) and its own (`run:wf-01KSH…`), by which it is found while
+it lives and in the history afterwards. So a run needs nothing of its own in any store.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from leasehold import wire
+from leasehold.errors import InvalidInput
+from leasehold.model import Deadlock, Granted, Held, Lost, Refused, Released
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    from leasehold.compat.steps import Steps
+    from leasehold.model import Event, Inspection, Lease
+
+    Json: TypeAlias = dict[str, Any]
+
+PREFIX = "wf-"
+RUN = "run:"
+RUNNING = "running"
+STATUSES = (RUNNING, "completed", "failed", "cancelled", "expired")
+ENDS = ("released", "expired", "forced")
+"""The events that are the last of a run."""
+LIMIT = 50
+PAGE = 500
+PAGES_MOST = 20
+"""So far back a list looks: other leases have their ends in the same history."""
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID = 26
+
+
+class Who(Noun):
+    """Who asks, and what lets it touch a run."""
+
+    holder: str
+    space: str
+    session: str | None = None
+    """What a session shows: then the run ends with it."""
+    session_id: str | None = None
+    rules: bool = True
+    """Whether it may touch everybody's runs: whoever may open the store, and admins."""
+
+    @property
+    def proof(self) -> Json:
+        """What it shows to end or renew a run that `may` says is its own."""
+        return {"admin": self.holder} if self.session is None else {"session": self.session}
+
+    def may(self, lease: Lease) -> bool:
+        """Whether this run is its own to touch."""
+        if self.session is not None:
+            return lease.session == self.session_id
+        return self.rules or (lease.holder == self.holder and lease.session is None)
+
+
+class Conflict(Noun):
+    """Another run is active on the same thing."""
+
+    held: Held
+    run: Json | None
+    """The other run, if it is one."""
+
+
+if TYPE_CHECKING:
+    Told: TypeAlias = Json | Conflict | Refused | Lost | Deadlock
+
+
+# ------------------------------------------------------------------------------------------- ids and names
+
+
+def new_id() -> str:
+    """`wf-` and a ULID: the time in milliseconds, then 80 bits of chance."""
+    number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10))
+    letters = [_ALPHABET[number >> shift & 31] for shift in range(5 * (_ULID - 1), -1, -5)]
+    return PREFIX + "".join(letters)
+
+
+def run_id(value: object) -> str:
+    """A run's id, well spelled."""
+    text = str.__str__(value) if isinstance(value, str) else ""
+    ulid = text.removeprefix(PREFIX)
+    if not (text.startswith(PREFIX) and len(ulid) == _ULID and set(ulid) <= set(_ALPHABET) and ulid[0] <= "7"):
+        raise InvalidInput("id", "must be the id of a run, such as wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9")
+    return text
+
+
+def resource(*, project: str | None = None, work_unit: str | None = None, task: str | None = None) -> str:
+    """The name of what a run locks: a task, a work unit or a project, exactly one of them."""
+    given = {"task": task, "work-unit": work_unit, "project": project}
+    named = [f"{kind}:{id_}" for kind, id_ in given.items() if id_ is not None]
+    if len(named) != 1:
+        raise InvalidInput("work_unit", "exactly one of work_unit, task and project is needed: what is locked?")
+    return named[0]
+
+
+def status(value: object) -> str | None:
+    """Which runs are wanted."""
+    if value is not None and value not in STATUSES:
+        raise InvalidInput("status", f"must be one of {', '.join(STATUSES)}")
+    return None if value is None else str(value)
+
+
+# --------------------------------------------------------------------------------------------------- shapes
+
+
+def _own_name(resources: tuple[str, ...]) -> str | None:
+    return next((name.removeprefix(RUN) for name in resources if name.startswith(RUN + PREFIX)), None)
+
+
+def _locked(resources: tuple[str, ...]) -> str | None:
+    return next((name for name in resources if not name.startswith(RUN + PREFIX)), None)
+
+
+def of_lease(lease: Lease) -> Json | None:
+    """A run that is active; None for a lease that is no run."""
+    id_ = _own_name(lease.resources)
+    if id_ is None:
+        return None
+    told = wire.lease(lease)
+    return {
+        "id": id_,
+        "status": RUNNING,
+        "name": lease.name,
+        "space": lease.space,
+        "resource": _locked(lease.resources),
+        "holder": lease.holder,
+        "context": told["context"],
+        "error": None,
+        "started_at": told["acquired_at"],
+        "ended_at": None,
+        "expires_at": told["expires_at"],
+        "ttl_seconds": told["ttl_seconds"],
+        "fence": lease.fence,
+        "lease": lease.id,
+    }
+
+
+def of_event(event: Event) -> Json | None:
+    """A run that is over, from the last event of its lease."""
+    id_ = _own_name(event.resources)
+    if id_ is None:
+        return None
+    told = wire.event(event)
+    outcome, error = _ended(event)
+    return {
+        "id": id_,
+        "status": outcome,
+        "name": told["detail"].get("name"),
+        "space": event.space,
+        "resource": _locked(event.resources),
+        "holder": event.holder,
+        "context": told["detail"].get("context"),
+        "error": error,
+        "started_at": told["detail"].get("acquired_at"),
+        "ended_at": told["at"],
+        "expires_at": None,
+        "ttl_seconds": None,
+        "fence": event.fence,
+        "lease": event.lease,
+    }
+
+
+def _ended(event: Event) -> tuple[str, object]:
+    if event.kind == "expired":
+        return "expired", "no heartbeat came before the TTL was over"
+    if event.kind == "forced":
+        return "cancelled", f"forced by {event.detail['by']}: {event.detail['why']}"
+    return str(event.detail["status"]), event.detail.get("error")
+
+
+# ----------------------------------------------------------------------------------------------- the verbs
+
+
+def create(who: Who, id_: str, locked: str, *, name: str, ttl: float | str, context: object = None) -> Steps[Told]:
+    """Begin a run, unless another is active on the same thing."""
+    outcome = yield (
+        "acquire",
+        {
+            "resources": [locked, RUN + id_],
+            "ttl": ttl,
+            "holder": who.holder,
+            "space": who.space,
+            "session": who.session,
+            "name": name,
+            "context": context,
+            "request_id": id_,
+        },
+    )
+    if isinstance(outcome, Granted):
+        return of_lease(outcome.lease) or {}
+    if isinstance(outcome, Held):
+        active = yield from check(who, locked)
+        held = outcome._replace(resources=(locked,))  # its own name is not what stands in the way
+        return Conflict(held, active or None) if isinstance(active, dict) else active
+    return outcome  # type: ignore[no-any-return] # a Refused: without a wait and an intent there is nothing else
+
+
+def check(who: Who, locked: str) -> Steps[Told]:
+    """The run that is active on this; nothing if there is none."""
+    seen: Inspection | Refused = yield "inspect", {"resource": locked, "space": who.space}
+    if isinstance(seen, Refused):
+        return seen
+    return next((run for run in map(of_lease, seen.leases) if run is not None), {})
+
+
+def get(who: Who, id_: str) -> Steps[Told]:
+    """A run, active or over."""
+    lease = yield from _find(who, id_)
+    if isinstance(lease, Refused):
+        return lease
+    return (of_lease(lease) or {}) if lease is not None else (yield from _over(who, id_))
+
+
+def _find(who: Who, id_: str) -> Steps[Lease | Refused | None]:
+    seen: Inspection | Refused = yield "inspect", {"resource": RUN + id_, "space": who.space}
+    if isinstance(seen, Refused):
+        return seen
+    return seen.leases[0] if seen.leases else None
+
+
+def _over(who: Who, id_: str) -> Steps[Json | Refused]:
+    past: tuple[Event, ...] | Refused = yield (
+        "history",
+        {"space": who.space, "resource": RUN + id_, "kinds": ENDS, "limit": 1},
+    )
+    if isinstance(past, Refused):
+        return past
+    run = of_event(past[0]) if past else None
+    return Refused("not_found", "id", f"there is no run {id_} in {who.space}") if run is None else run
+
+
+def _touch(who: Who, id_: str) -> Steps[Lease | Json | Refused]:
+    """The lease of a run that is active and may be touched; the run itself if it is over."""
+    lease = yield from _find(who, id_)
+    if lease is None:
+        return (yield from _over(who, id_))
+    if isinstance(lease, Refused) or who.may(lease):
+        return lease
+    return Refused("not_allowed", "id", f"this run belongs to {lease.holder}; only its own key or an admin may")
+
+
+def update(who: Who, id_: str, context: object, *, merge: bool = False) -> Steps[Told]:
+    """Replace the context of a run, or merge into it. To report is a sign of life: its clock is set back, too."""
+    found = yield from _touch(who, id_)
+    if isinstance(found, Refused):
+        return found
+    if isinstance(found, dict):
+        return _gone(found)
+    outcome = yield "update", {"lease": found.id, "context": context, "merge": merge, **who.proof}
+    if isinstance(outcome, Refused | Lost):
+        return outcome
+    return (yield from _beat(who, found))
+
+
+def heartbeat(who: Who, id_: str, ttl: float | str | None = None) -> Steps[Told]:
+    """Another full TTL."""
+    found = yield from _touch(who, id_)
+    if isinstance(found, Refused):
+        return found
+    return _gone(found) if isinstance(found, dict) else (yield from _beat(who, found, ttl))
+
+
+def _beat(who: Who, lease: Lease, ttl: float | str | None = None) -> Steps[Told]:
+    outcome = yield "renew", {"lease": lease.id, "ttl": ttl, **who.proof}
+    return outcome if isinstance(outcome, Refused | Lost) else of_lease(outcome.lease) or {}
+
+
+def _gone(run: Json) -> Lost:
+    reason = f"{run['status']}: {run['error']}" if run["error"] else run["status"]
+    return Lost(run["lease"] or "", reason)
+
+
+def release(who: Who, id_: str, *, outcome: str, error: str | None = None) -> Steps[Told]:
+    """End a run: exactly this one, never a successor. What ended before is told as it ended."""
+    found = yield from _touch(who, id_)
+    if isinstance(found, Refused):
+        return found
+    if isinstance(found, dict):
+        return _gone(found) if found["status"] in ("expired", "cancelled") else {**found, "released": False}
+    done: Released | Refused = yield (
+        "release",
+        {"lease": found.id, "status": outcome, "error": error, **who.proof},
+    )
+    if isinstance(done, Refused):
+        return done
+    run = yield from _over(who, id_)
+    if isinstance(run, Refused):  # a store that keeps no history
+        run = {**(of_lease(found) or {}), "status": outcome, "error": error, "expires_at": None}
+    return {**run, "released": done.released}
+
+
+def runs(
+    who: Who, *, wanted: str | None = None, locked: str | None = None, limit: int = LIMIT
+) -> Steps[Json | Refused]:
+    """Runs of this space, the newest first: active ones, and those that the history still tells of."""
+    found: list[Json] = []
+    if wanted in (None, RUNNING):
+        active: tuple[Lease, ...] | Refused = yield "list", {"space": who.space, "resource": locked}
+        if isinstance(active, Refused):
+            return active
+        found += [run for run in map(of_lease, reversed(active)) if run is not None]
+    if wanted != RUNNING and len(found) < limit:
+        past = yield from _past(who, wanted, locked, limit - len(found))
+        if isinstance(past, Refused):
+            return past
+        found += past
+    return {"workflows": found[:limit]}
+
+
+def _past(who: Who, wanted: str | None, locked: str | None, limit: int) -> Steps[list[Json] | Refused]:
+    found: list[Json] = []
+    before: int | None = None
+    for _ in range(PAGES_MOST):
+        page: tuple[Event, ...] | Refused = yield (
+            "history",
+            {"space": who.space, "resource": locked, "kinds": ENDS, "before": before, "limit": PAGE},
+        )
+        if isinstance(page, Refused):
+            return page
+        ended = (run for run in map(of_event, page) if run is not None)
+        found += [run for run in ended if wanted in (None, run["status"])]
+        if len(page) < PAGE or len(found) >= limit:
+            break
+        before = page[-1].seq
+    return found[:limit]
