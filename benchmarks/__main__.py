@@ -14,7 +14,7 @@ def _core(*, smoke: bool) -> list[Figure]:
 
 
 def _many(*, smoke: bool) -> list[Figure]:
-    return core.many_leases(5_000, 0.5) if smoke else core.many_leases()
+    return core.many_leases(5_000, 0.5, 1) if smoke else core.many_leases()
 
 
 def _startup(*, smoke: bool) -> list[Figure]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leasehold.stores import HistoryQuery
+from leasehold.stores import HistoryQuery, sqlite
 from leasehold.stores.sqlite import SqliteStore, pruning
 from tests.stores.samples import MINUTE, SPACE, FakeClock, commit, event, texts
 
@@ -104,14 +105,45 @@ def many(start: int, count: int) -> tuple[Event, ...]:
     return tuple(event(at=start + number) for number in range(count))
 
 
+def backlog(path: str, clock: FakeClock, count: int) -> None:
+    """So many events, written while all of them were to be kept."""
+    store = SqliteStore(path, clock=clock)
+    commit(store, events=many(clock.wall(), count))
+    store.close()
+
+
 def test_only_so_many_rows_are_kept(path: str) -> None:
     clock = FakeClock()
+    backlog(path, clock, 2_345)
     store = SqliteStore(path, clock=clock, retention_rows=100)
-    commit(store, events=many(clock.wall(), 2_345))
-    assert store.prune() == 2_245
-    assert store.prune() == 0
+    assert [store.prune() for _ in range(4)] == [1_000, 1_000, 245, 0]
     found = store.history(HistoryQuery(limit=1_000))
     assert [each.seq for each in found] == list(range(2_345, 2_245, -1))
+    store.close()
+
+
+def test_history_is_trimmed_by_those_who_write_it(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One-shot processes never collect, and a history that nobody trims would fill the disk."""
+    monkeypatch.setattr(pruning, "STEP", 100)
+    monkeypatch.setattr(sqlite, "TRIM_EVERY", 50)
+    clock = FakeClock()
+    backlog(path, clock, 500)
+    store = SqliteStore(path, clock=clock, retention_rows=100)
+    lengths = [500]
+    for _ in range(500):
+        commit(store, events=many(clock.wall(), 1))
+        lengths.append(len(store.history(HistoryQuery(limit=1_000))))
+    assert max(before - after for before, after in itertools.pairwise(lengths)) < 100, "a little at a time"
+    assert max(lengths[-50:]) <= 100 + 50
+    store.close()
+
+
+def test_a_large_batch_does_not_outrun_the_trimming(path: str) -> None:
+    clock = FakeClock()
+    store = SqliteStore(path, clock=clock, retention_rows=100)
+    for _ in range(5):
+        commit(store, events=many(clock.wall(), 3_000))
+    assert len(store.history(HistoryQuery(limit=100_000))) == 100
     store.close()
 
 
@@ -131,17 +163,6 @@ def test_only_so_many_days_are_kept_and_numbers_are_not_used_again(path: str) ->
     commit(store, events=many(clock.wall(), 1))
     assert [each.seq for each in store.history(HistoryQuery())] == [16]
     store.close()
-
-
-def test_pruning_gives_others_a_turn_in_between(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "CHUNK", 10)
-    store, other = SqliteStore(path, retention_rows=0), SqliteStore(path)
-    commit(store, events=many(1, 35))
-    other.hint()
-    assert store.prune() == 35
-    assert other.hint()
-    store.close()
-    other.close()
 
 
 def test_pruning_nothing_writes_nothing(path: str) -> None:

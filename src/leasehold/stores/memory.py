@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Event, Put, Record
     from leasehold.stores import HistoryQuery
 
+PRUNE = 1_000
+"""At most so many events are forgotten at once."""
+
 
 def _wall() -> int:
     return time.time_ns() // 1_000
@@ -146,11 +149,11 @@ class MemoryStore:
         return found[: max(query.limit, 0)]
 
     def prune(self) -> int:
-        """Forget all but the newest events."""
+        """Forget some of what is older than the newest `keep_events` events."""
         self._check_open()
         self.memory.enter()
         try:
-            gone = max(0, len(self.memory.events) - self.memory.keep_events)
+            gone = min(PRUNE, max(0, len(self.memory.events) - self.memory.keep_events))
             del self.memory.events[:gone]
         finally:
             self.memory.leave()

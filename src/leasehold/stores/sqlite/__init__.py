@@ -38,6 +38,8 @@ _TELL = """
 INSERT INTO event (seq, at, kind, space, lease, fence, holder, session, resources, detail)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+TRIM_EVERY = 500
+"""Events between two looks at what is too old to be kept."""
 
 
 class SqliteStore:
@@ -75,7 +77,7 @@ class SqliteStore:
         """Start a transaction; blocks until it is this caller's turn."""
         self._database.enter()
         self._cache.trim()
-        return SqliteTransaction(self._database, self._cache)
+        return SqliteTransaction(self._database, self._cache, self._retention)
 
     def hint(self) -> bool:
         """Whether another process has committed since the last call.
@@ -109,10 +111,10 @@ class SqliteStore:
         return self._reader
 
     def prune(self) -> int:
-        """Forget history beyond its retention, a little at a time; how many events went."""
-        from leasehold.stores.sqlite.pruning import prune  # noqa: PLC0415 (rare)
+        """Forget some of the history beyond its retention; how many events went. Writing forgets some, too."""
+        from leasehold.stores.sqlite.pruning import Retention, prune  # noqa: PLC0415 (rare)
 
-        return prune(self._database, *self._retention)
+        return prune(self._database, Retention(*self._retention))
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
@@ -125,11 +127,12 @@ class SqliteStore:
 class SqliteTransaction:
     """One turn at the gate."""
 
-    __slots__ = ("_cache", "_database", "_is_over", "fence", "now")
+    __slots__ = ("_cache", "_database", "_is_over", "_retention", "fence", "now")
 
-    def __init__(self, database: Database, cache: Cache) -> None:
+    def __init__(self, database: Database, cache: Cache, retention: tuple[int, int]) -> None:
         self._database = database
         self._cache = cache
+        self._retention = retention
         self._is_over = False
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
@@ -211,6 +214,14 @@ class SqliteTransaction:
                 for seq, event in enumerate(events, first)
             ]
             self._database.connection.executemany(_TELL, rows)
+            if first // TRIM_EVERY != (first + len(events)) // TRIM_EVERY:
+                self._trim(first + len(events) - 1, len(events))
+
+    def _trim(self, newest: int, written: int) -> None:
+        """Forget old history in passing: where only one-shot processes write, nobody else would."""
+        from leasehold.stores.sqlite.pruning import Retention, trim  # noqa: PLC0415 (rare)
+
+        trim(self._database.connection, Retention(*self._retention), newest, self.now, written)
 
     def _check_under_way(self) -> None:
         if self._is_over:
