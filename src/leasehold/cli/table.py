@@ -192,7 +192,7 @@ VERBS = HOT | _table(
         "workflows:release",
         (RUN_ID,),
         (
-            Option("--status", "how it ended: completed (default) or failed", "HOW", "completed", STATUSES[:2]),
+            Option("--status", "how it ended: completed (default) or failed", "HOW", "completed", RUN_STATUSES[1:3]),
             Option("--error", "what went wrong", "TEXT"),
             *SCOPE,
             *COMMON,
