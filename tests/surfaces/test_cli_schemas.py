@@ -85,7 +85,7 @@ class Asker:
         check(verb, said)
         assert said["ok"] is (done.code == 0)
         self.seen.add((verb, said["ok"]))
-        return said.get("data") or said["error"]
+        return said["data"] if said["ok"] else said["error"]
 
 
 @pytest.fixture
