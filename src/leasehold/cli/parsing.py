@@ -58,7 +58,7 @@ class Word:
         self.name = name
         self.help = about
         self.number = number
-        """`1`, `?` (may be missing), `+` (one or more), or `--` (all that follows a `--`)."""
+        """`1`, `?` (may be missing), `+` (one or more), `*` (any number), or `--` (all that follows a `--`)."""
 
 
 class Verb:
@@ -149,9 +149,11 @@ def with_words(verb: Verb, values: dict[str, object], words: list[str], rest: li
             if not rest:
                 return None
             values[word.name] = rest
-        elif word.number == "+":
-            if not words:
+        elif word.number in ("+", "*"):
+            if not words and word.number == "+":
                 return None
+            values[word.name], words = words, []
+        elif word.number == "*":
             values[word.name], words = words, []
         elif words:
             values[word.name] = words.pop(0)

@@ -13,7 +13,24 @@ ADMIN = (
     Option("--reason", "why; it is in the history (required)", "TEXT"),
     Option("--by", "who does it (default: you)", "NAME"),
 )
+LOCKED = Word("name", "its name: issue:…, path:… or repo:…; the same as --resource", "?")
+LOCK = (
+    Option("--resource", "its name", "NAME"),
+    Option("--ttl", "how long it lives: seconds, or 30s, 15m, 1h (default 300)", "TIME", default="300"),
+    SESSION,
+)
+FAILING = ("open", "closed")
 ROLES = ("admin", "agent", "viewer")
+INSTALLING = (Word("what", "claude, codex, cursor, git or skill"),)
+INSTALL = (
+    Option("--dry-run", "only show what would change"),
+    Option("--user", "for all of your projects, not only for this one"),
+    Option("--policy", "off, warn, require (default) or require-own", "HOW"),
+    Option("--http", "have a server answer Claude Code's hooks, so that no process starts for each edit", "URL"),
+    Option("--target", "whose skill: claude (default), codex, cursor or agents", "WHOSE", "claude"),
+    Option("--server", "git: the pre-receive hook of a bare repository"),
+    JSON,
+)
 RUN_ID = Word("id", "the run's id, as `workflow create` gave it: wf-…")
 SCOPE = (
     Option("--org", "the organisation (default: LEASEHOLD_ORGANIZATION_ID, AGIFLOW_ORGANIZATION_ID)", "ID"),
@@ -199,6 +216,23 @@ VERBS = HOT | _table(
         ),
     ),
     Verb("gc", "sweep what has expired, and trim the history to its retention", "admin:collect", (), COMMON),
+    Verb("lock acquire", "take a lock, in grite's words", "locking:acquire", (LOCKED,), (*LOCK, *COMMON)),
+    Verb("lock renew", "extend a lock, or acquire it", "locking:renew", (LOCKED,), (*LOCK, *COMMON)),
+    Verb("lock release", "give a lock back", "locking:release", (LOCKED,), (LOCK[0], SESSION, *COMMON)),
+    Verb("lock status", "every active lock, grite's own too", "locking:status", (LOCKED,), (LOCK[0], *COMMON)),
+    Verb("lock gc", "remove expired locks, for everybody", "locking:gc", (), COMMON),
+    Verb(
+        "guard",
+        "may these paths be changed by you?",
+        "guarding:guard",
+        (Word("paths", "files or directories, relative to here; none with --staged", "*"),),
+        (
+            Option("--staged", "what is staged for the next commit"),
+            Option("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
+            SESSION,
+            *COMMON,
+        ),
+    ),
     Verb(
         "force-release",
         "end somebody's lease",
@@ -258,6 +292,41 @@ VERBS = HOT | _table(
             Option("--webhook-state", "the file that remembers what webhooks were sent", "FILE"),
             Option("--rate", "requests a second that one key may make (default 1000; 0: no limit)", "N", "1000"),
             *COMMON,
+        ),
+    ),
+    Verb("install", "have editors and git ask for locks by themselves", "install:install", INSTALLING, INSTALL),
+    Verb("uninstall", "take away what install has set up", "install:uninstall", INSTALLING, INSTALL),
+    Verb("prompt", "print what agents should know about locks", "install:prompt", (), (JSON,)),
+    Verb(
+        "hook",
+        "answer an editor's hook: `leasehold install` sets it up",
+        "hook:hook",
+        (Word("editor", "claude, codex or cursor"),),
+        (
+            Option("--policy", "off, warn, require or require-own (default: lock_policy, or require)", "HOW"),
+            Option("--look-only", "never take a lease by editing: only look whether one is in the way"),
+            Option("--on-failure", "if the locks cannot be asked: open (default) or closed", "HOW", "open", FAILING),
+            *COMMON[1:],
+        ),
+    ),
+    Verb(
+        "git-hook",
+        "answer a hook of git: `leasehold install git` sets it up",
+        "githook:git_hook",
+        (
+            Word("name", "pre-commit, prepare-commit-msg, pre-push or pre-receive"),
+            Word("words", "as git gives them", "*"),
+        ),
+        (
+            Option("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
+            Option(
+                "--people",
+                "who has no name of an agent is only warned (warn), or blocked too (block)",
+                "HOW",
+                "warn",
+                ("warn", "block"),
+            ),
+            *COMMON[1:],
         ),
     ),
     Verb(

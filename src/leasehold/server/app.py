@@ -15,7 +15,7 @@ from starlette.routing import Route as Path
 from leasehold import wire
 from leasehold.compat.steps import aask, verbs_of
 from leasehold.errors import LeaseholdError
-from leasehold.server import decoding, events, health, openapi, permissions, problems
+from leasehold.server import agents, decoding, events, health, hooks, openapi, permissions, problems
 from leasehold.server.auth import Door, check_place
 from leasehold.server.dashboard import routes as dashboard
 from leasehold.server.dashboard import signing
@@ -56,11 +56,13 @@ class App:
         self.waits = waits
         self.metrics = Metrics(served)
         self.streams = events.Streams(served)
+        self.agents = agents.Agents(self)
 
     def close(self) -> None:
         """Tell everybody who waits or watches that the server goes away."""
         self.waits.close()
         self.streams.close()
+        self.agents.close()
 
     def tell(self, error: BaseException) -> Response:
         """Whatever ended a request, as problem+json."""
@@ -196,10 +198,12 @@ def _paths(app: App) -> list[Path]:
         by_path.setdefault(route.path, {})[route.method] = endpoint(app, route)
     by_path["/v1/events"] = {"GET": _watching(app)}
     by_path.update(gateway_endpoints(app))
+    by_path.update(hooks.endpoints(app))
     for path, look in OPEN_LOOKS.items():
         by_path[path] = {"GET": _looking(app, look)}
     by_path.update(dashboard.paths(app))
-    return [Path(path, _by_method(app, handlers), methods=list(handlers)) for path, handlers in by_path.items()]
+    paths = [Path(path, _by_method(app, handlers), methods=list(handlers)) for path, handlers in by_path.items()]
+    return [*paths, Path(agents.PATH, app.agents)]
 
 
 def _by_method(app: App, handlers: dict[str, Endpoint]) -> Endpoint:

@@ -46,19 +46,19 @@ class Rates:
         self._buckets = {who: (left, at) for who, (left, at) in self._buckets.items() if now - at < 1}
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, most: int = BODY_BYTES) -> bytes:
     """The whole body, if it is not too large."""
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > BODY_BYTES:
-        raise too_large()
-    body = b""
+    if declared.isdigit() and int(declared) > most:
+        raise too_large(most)
+    body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > BODY_BYTES:
-            raise too_large()
-    return body
+        if len(body) > most:
+            raise too_large(most)
+    return bytes(body)
 
 
-def too_large() -> Problem:
+def too_large(most: int = BODY_BYTES) -> Problem:
     """The refusal of a body that is too large."""
-    return Problem("too_large", f"a body may have at most {BODY_BYTES} bytes")
+    return Problem("too_large", f"a body may have at most {most} bytes")

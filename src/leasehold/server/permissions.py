@@ -44,7 +44,7 @@ def _a(role: str) -> str:
 def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
     """The call as this principal may make it: its space, its names, its own name."""
     if "space" in asked:
-        asked["space"] = _space(who, verb, asked["space"])
+        asked["space"] = space_of(who, verb, asked["space"])
     if "by" in asked and asked["by"] is None:
         asked["by"] = who.name
     if "holder" in asked and asked["holder"] is None and verb not in LOOKING:
@@ -62,7 +62,8 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
     return asked
 
 
-def _space(who: Principal, verb: str, space: str | None) -> str | None:
+def space_of(who: Principal, verb: str, space: str | None) -> str | None:
+    """The space that this principal means, if it may."""
     if who.role == "admin":
         return space if space is not None or verb in EVERYWHERE else who.space
     if space is not None and space != who.space:

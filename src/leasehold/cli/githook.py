@@ -1,0 +1,86 @@
+"""git-hook: what git's hooks call; `leasehold install git` sets them up."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leasehold.cli.outcomes import DONE, HELD
+from leasehold.cli.output import complain
+from leasehold.compat.steps import ask
+from leasehold.errors import InvalidInput
+from leasehold.guard import judging
+from leasehold.guard.commits import asking
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.guard.judging import Verdict
+
+
+def git_hook(context: Context) -> int:
+    """Judge what this hook is about; a no ends git's command."""
+    name, words = context.values["name"], context.values["words"]
+    if name not in _HOOKS:
+        raise InvalidInput("name", f"must be one of {', '.join(_HOOKS)}")
+    policy = context.values["policy"] or context.choice.lock_policy
+    if policy not in judging.POLICIES:
+        raise InvalidInput("policy", f"must be one of {', '.join(judging.POLICIES)}")
+    return _HOOKS[name](context, policy, words)
+
+
+def _before_commit(context: Context, policy: str, _words: list[str]) -> int:
+    return _judged(context, policy, asking.staged())[0]
+
+
+def _with_message(context: Context, policy: str, words: list[str]) -> int:
+    """The same again, as this hook also runs with --no-verify; and the fences of what we hold go into the message."""
+    code, verdicts = _judged(context, policy, asking.staged())
+    fences = {lease.fence for verdict in verdicts if verdict.state == "own" for lease in verdict.leases}
+    if code == DONE and words:
+        asking.add_fences(words[0], sorted(fences))
+    return code
+
+
+def _before_push(context: Context, policy: str, _words: list[str]) -> int:
+    return _judged(context, policy, asking.pushed(sys.stdin.read()))[0]
+
+
+def _received(context: Context, policy: str, _words: list[str]) -> int:
+    """The real boundary: who pushes has no name here, but the fences in its commits tell which leases it had."""
+    paths, fences = asking.received(sys.stdin.read())
+    strict = judging.REQUIRE if policy == judging.WARN and context.values["policy"] is None else policy
+    verdicts = ask(context.locks, judging.judge(paths, "", strict, fences))
+    return _tell(verdicts, is_strict=True)
+
+
+_HOOKS = {
+    "pre-commit": _before_commit,
+    "prepare-commit-msg": _with_message,
+    "pre-push": _before_push,
+    "pre-receive": _received,
+}
+
+
+def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, list[Verdict]]:
+    verdicts = ask(context.locks, judging.judge(paths, context.holder, policy))
+    return _tell(verdicts, is_strict=_is_agent(context) or context.values["people"] == "block"), verdicts
+
+
+def _is_agent(context: Context) -> bool:
+    """Whoever has a name of its own is an agent; people have none, and are warned only."""
+    named = context.values["holder"] or os.environ.get("LEASEHOLD_HOLDER") or os.environ.get("LEASEHOLD_SESSION")
+    return bool(named)
+
+
+def _tell(verdicts: list[Verdict], *, is_strict: bool) -> int:
+    """Say what is in the way; nothing where nothing is."""
+    bad = [verdict for verdict in verdicts if verdict.state in ("held", "closed") or not verdict.is_allowed]
+    forbidden = any(not verdict.is_allowed for verdict in bad) and is_strict
+    for verdict in bad:
+        complain(f"leasehold: {verdict.why()}")
+    if forbidden:
+        complain("leasehold: wait until it is released, or take these files out of this change")
+    elif bad:
+        complain("leasehold: this is a warning only")
+    return HELD if forbidden else DONE

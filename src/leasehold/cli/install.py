@@ -1,0 +1,101 @@
+"""install, uninstall, prompt: set up editors, git and skills, with the difference shown first."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from leasehold import places
+from leasehold.cli.outcomes import DONE
+from leasehold.errors import InvalidInput
+from leasehold.guard.editors.deciding import POLICIES
+from leasehold.guard.installing import editors, skill, words
+from leasehold.guard.installing.changes import Ledger
+from leasehold.wire import SCHEMA_VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.guard.installing.changes import Change
+
+WHAT = (*editors.EDITORS, "git", "skill")
+
+
+def install(context: Context) -> int:
+    """Set it up; doing it again changes nothing."""
+    return _do(context, remove=False)
+
+
+def uninstall(context: Context) -> int:
+    """Take it away; every other byte stays."""
+    return _do(context, remove=True)
+
+
+def prompt(context: Context) -> int:
+    """What a scheduler puts into an agent's prompt."""
+    if context.out.json:
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"prompt": words.BLOCK}})
+    else:
+        context.out.say(words.BLOCK.rstrip())
+    return DONE
+
+
+def _do(context: Context, *, remove: bool) -> int:
+    ledger = Ledger(os.environ)
+    found = [change for change in _changes(context, ledger, remove=remove) if change.is_one]
+    is_trial = context.values["dry_run"]
+    for change in found:
+        context.out.say(change.diff())
+        if not is_trial:
+            ledger.make(change)
+    _tell(context, found, is_trial=is_trial, remove=remove)
+    return DONE
+
+
+def _changes(context: Context, ledger: Ledger, *, remove: bool) -> list[Change]:
+    what = context.values["what"]
+    user = context.values["user"]
+    place = Path(places.home(os.environ)) if user else _project()
+    if what == "skill":
+        target = context.values["target"]
+        if target not in skill.TARGETS:
+            raise InvalidInput("target", f"must be one of {', '.join(skill.TARGETS)}")
+        return skill.changes(target, place, ledger, remove=remove)
+    if what == "git":
+        from leasehold.guard.installing import githooks  # noqa: PLC0415 (only who installs git's hooks asks git)
+
+        return githooks.changes(_project(), ledger, server=context.values["server"], remove=remove)
+    if what not in editors.EDITORS:
+        raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")
+    policy = context.values["policy"] or "require"
+    if policy not in POLICIES:
+        raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
+    wish = editors.Wish(_command(), policy, context.values["http"], str(_project()), user)
+    return editors.changes(what, wish, place, ledger, remove=remove)
+
+
+def _project() -> Path:
+    here = os.path.realpath(Path.cwd())
+    copy = places.working_copy(here, os.environ)
+    return Path(copy.root if copy is not None else here)
+
+
+def _command() -> str:
+    """How this program is called: by its name wherever that finds it, since these files are shared."""
+    return "leasehold" if shutil.which("leasehold") else f"{sys.executable} -m leasehold.cli"
+
+
+def _tell(context: Context, found: list[Change], *, is_trial: bool, remove: bool) -> None:
+    done = "taken away" if remove else "set up"
+    if context.out.json:
+        files = [{"path": str(change.path), "changed": not is_trial} for change in found]
+        data = {"what": context.values["what"], "dry_run": is_trial, "files": files}
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": data})
+    elif not found:
+        context.out.say(f"Nothing to change: it is {done} already.")
+    elif is_trial:
+        context.out.say("Nothing was changed: this was a trial (--dry-run).")
+    else:
+        context.out.say(f"Done: {context.values['what']} is {done}. Restart the editor to have it look again.")

@@ -1,0 +1,165 @@
+"""May this holder change these paths? Looks at who holds what and says so, path by path. It takes nothing, blocks nobody.
+
+::
+
+    verdicts = checking.verdicts(locks, ["path:src/a.py"], holder="coder-3", policy="require")
+    checking.is_allowed(verdicts)          # False as soon as one of them is not
+    verdicts[0].message                    # "path:src/a.py is held by coder-7 (refactoring)"
+
+`resources_of` makes names of file names; `policy.find` says which policy an installation has chosen.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leasehold import names
+from leasehold.errors import InvalidInput
+from leasehold.model import Inspection
+from leasehold.noun import Noun
+from leasehold.wire import sentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Protocol
+
+    from leasehold.model import Blocker, Lease, Refused
+
+    class Looks(Protocol):
+        """As much of `Locks` as is needed."""
+
+        def inspect(self, resource: str) -> Inspection | Refused:
+            """How a resource stands."""
+
+
+OFF, WARN, REQUIRE, REQUIRE_OWN = "off", "warn", "require", "require-own"
+POLICIES = (OFF, WARN, REQUIRE, REQUIRE_OWN)
+FREE, YOURS, HELD, CLOSED, NOT_YOURS = "free", "yours", "held", "closed", "not_yours"
+FEW = 3
+"""So many paths are looked at one by one; for more, everything that is held below the root is looked at once."""
+
+
+class Verdict(Noun):
+    """How it stands with one path."""
+
+    resource: str
+    state: str
+    """`free`, `yours`, `held` (by somebody else), `closed` (after an unclean end), `not_yours` (nobody's, but it
+    would have to be yours)."""
+    allowed: bool
+    """Whether the policy lets it be changed; with `warn` also what somebody else holds."""
+    message: str
+    """What is wrong, in a sentence; empty if nothing is."""
+    leases: tuple[Lease, ...] = ()
+    """Who else holds it, or a part of it, or something that covers it."""
+
+
+def verdicts(
+    locks: Looks, resources: Sequence[str], *, holder: str, policy: str, session: str | None = None
+) -> tuple[Verdict, ...]:
+    """One for each resource. `session` is the id of the session that asks, if it is one: what it holds is its own."""
+    if policy not in POLICIES:
+        raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
+    wanted = list(dict.fromkeys(resources))
+    if policy == OFF:
+        return tuple(Verdict(resource, FREE, allowed=True, message="") for resource in wanted)
+    seen = _looked_at(locks, wanted)
+    return tuple(_verdict(resource, *seen[resource], holder, session, policy) for resource in wanted)
+
+
+def is_allowed(found: Iterable[Verdict]) -> bool:
+    """Whether all of them may be changed."""
+    return all(verdict.allowed for verdict in found)
+
+
+def _looked_at(locks: Looks, resources: Sequence[str]) -> dict[str, tuple[tuple[Lease, ...], tuple[Blocker, ...]]]:
+    if len(resources) <= FEW:
+        each = {resource: _inspected(locks, resource) for resource in resources}
+        return {resource: (seen.leases, seen.closed) for resource, seen in each.items()}
+    everything = _inspected(locks, "path:.")
+    return {
+        resource: (
+            tuple(lease for lease in everything.leases if _concerns(lease.resources, resource)),
+            tuple(closed for closed in everything.closed if _concerns((closed.resource,), resource)),
+        )
+        for resource in resources
+    }
+
+
+def _inspected(locks: Looks, resource: str) -> Inspection:
+    seen = locks.inspect(resource)
+    if not isinstance(seen, Inspection):
+        raise InvalidInput("paths", sentence(seen))
+    return seen
+
+
+def _concerns(held: Iterable[str], resource: str) -> bool:
+    return any(names.overlaps(name, resource) for name in held)
+
+
+def _verdict(
+    resource: str,
+    leases: tuple[Lease, ...],
+    closed: tuple[Blocker, ...],
+    holder: str,
+    session: str | None,
+    policy: str,
+) -> Verdict:
+    own = [lease for lease in leases if _is_own(lease, holder, session)]
+    others = tuple(lease for lease in leases if not _is_own(lease, holder, session))
+    goes_on = policy == WARN
+    if others:
+        return Verdict(resource, HELD, goes_on, _held(resource, others), others)
+    if closed:
+        why = f"{resource} is closed after {closed[0].holder} ended uncleanly ({closed[0].state})"
+        return Verdict(resource, CLOSED, goes_on, why)
+    if any(_covers(lease, resource) for lease in own):
+        return Verdict(resource, YOURS, allowed=True, message="")
+    if policy == REQUIRE_OWN:
+        why = f"{resource} is not held by you; acquire it first: leasehold acquire {resource}"
+        return Verdict(resource, NOT_YOURS, allowed=False, message=why)
+    return Verdict(resource, FREE, allowed=True, message="")
+
+
+def _is_own(lease: Lease, holder: str, session: str | None) -> bool:
+    return (session is not None and lease.session == session) or lease.holder == holder
+
+
+def _covers(lease: Lease, resource: str) -> bool:
+    """Whether this lease gives the right to change all of the resource: not if it is only on a part of it."""
+    if lease.mode != "exclusive":
+        return False
+    return any(
+        name in (resource, "path:.") or name.startswith("repo:") or resource.startswith(f"{name}/")
+        for name in lease.resources
+    )
+
+
+def _held(resource: str, others: tuple[Lease, ...]) -> str:
+    lease = others[0]
+    work = f" ({': '.join(filter(None, (lease.name, lease.reason)))})" if lease.name or lease.reason else ""
+    what = "" if resource in lease.resources else f", by way of {' '.join(lease.resources)}"
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return f"{resource} is held by {lease.holder}{work}{more}{what}"
+
+
+# --------------------------------------------------------------------------------------------- from file names
+
+
+def resources_of(paths: Iterable[str], root: str, here: str) -> dict[str, str]:
+    """The names of these files, relative to the root of their project; from a path as it was given to its name."""
+    return {path: _resource_of(path, root, here) for path in paths}
+
+
+def _resource_of(path: str, root: str, here: str) -> str:
+    # Of the file itself, which may be a link, only the folder is followed: the link is what would be changed.
+    whole = os.path.normpath(os.path.join(here, path))  # noqa: PTH118 (names of git's, as they are)
+    folder, name = os.path.split(whole)
+    inside = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(root))  # noqa: PTH118
+    if inside == ".." or inside.startswith("../"):
+        raise InvalidInput("paths", f"{names.shown(path)} is outside of {root}: only what is in there has a name")
+    try:
+        return names.parse(f"path:{inside}")
+    except names.BadName as error:
+        raise InvalidInput("paths", f"{names.shown(path)}: {error.message}") from None

@@ -1,0 +1,87 @@
+"""What git knows: staged paths, the paths of a push, the fences in commits. It only asks git, by its own command."""
+
+from __future__ import annotations
+
+import subprocess
+
+from leasehold.errors import LeaseholdError
+
+TRAILER = "Leasehold-Fence"
+NOBODY = "0" * 40
+
+
+def git(*words: str, feed: bytes | None = None) -> bytes:
+    """What git prints."""
+    done = subprocess.run(["git", *words], input=feed, capture_output=True, check=False)  # noqa: S603, S607 (git, as the user has it)
+    if done.returncode:
+        raise LeaseholdError(f"git {words[0]} failed: {done.stderr.decode('utf-8', 'replace').strip()}")
+    return done.stdout
+
+
+def _names(listing: bytes) -> list[str]:
+    return [name.decode("utf-8", "surrogateescape") for name in listing.split(b"\0") if name]
+
+
+def staged() -> list[str]:
+    """The paths that the next commit changes, those it removes included."""
+    base = "HEAD" if _has_head() else git("hash-object", "-t", "tree", "--stdin", feed=b"").decode().strip()
+    return _names(git("diff-index", "--cached", "--name-only", "--no-renames", "-z", base))
+
+
+def _has_head() -> bool:
+    done = subprocess.run(["git", "rev-parse", "--quiet", "--verify", "HEAD"], capture_output=True, check=False)  # noqa: S607
+    return done.returncode == 0
+
+
+def pushed(lines: str) -> list[str]:
+    """The paths that a push changes: `LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID` a line, as `pre-push` gets them."""
+    found: dict[str, None] = {}
+    for line in lines.splitlines():
+        words = line.split()
+        if len(words) == 4 and words[1].strip("0"):
+            found |= dict.fromkeys(_changed(new_commits(words[1], words[3], "--remotes")))
+    return list(found)
+
+
+def received(lines: str) -> tuple[list[str], set[int]]:
+    """The paths that a received push changes, and the fences that its commits show: `OLD NEW REF` a line."""
+    found: dict[str, None] = {}
+    fences: set[int] = set()
+    for line in lines.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[1].strip("0"):
+            commits = new_commits(words[1], words[0], "--all")
+            found |= dict.fromkeys(_changed(commits))
+            fences |= _fences(commits)
+    return list(found), fences
+
+
+def new_commits(new: str, old: str, known: str) -> list[str]:
+    """The commits that the other side does not have yet."""
+    without = ["--not", known] if not old.strip("0") else ["--not", old, known]
+    return git("rev-list", new, *without).decode().split()
+
+
+def _changed(commits: list[str]) -> list[str]:
+    if not commits:
+        return []
+    feed = "\n".join(commits).encode() + b"\n"
+    told = git(
+        "diff-tree", "--stdin", "--root", "-r", "-m", "--no-renames", "--name-only", "--no-commit-id", "-z", feed=feed
+    )
+    return _names(told)
+
+
+def _fences(commits: list[str]) -> set[int]:
+    if not commits:
+        return set()
+    form = f"--format=%(trailers:key={TRAILER},valueonly)"
+    told = git("log", "--no-walk", "--stdin", form, feed="\n".join(commits).encode() + b"\n").decode("utf-8", "replace")
+    return {int(word) for word in told.split() if word.isdigit()}
+
+
+def add_fences(message: str, fences: list[int]) -> None:
+    """Write these fences into a commit's message, once each."""
+    words = [word for fence in fences for word in ("--trailer", f"{TRAILER}: {fence}")]
+    if words:
+        git("interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *words, message)

@@ -1,0 +1,125 @@
+"""May this agent change that now? Asks for leases and turns the answers into a decision; pure but for what it asks.
+
+The same conversation (see ``compat.steps``) serves a hook that is a process of its own and one that is a request.
+"""
+
+from __future__ import annotations
+
+from leasehold.model import Deadlock, Granted, Held, Inspection, Refused, TimedOut
+from leasehold.names import shown
+from leasehold.noun import Noun
+from leasehold.wire import sentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    from leasehold.compat.steps import Steps
+
+    Deciding: TypeAlias = "Steps[Decision]"
+
+OFF, WARN, REQUIRE, REQUIRE_OWN = "off", "warn", "require", "require-own"
+POLICIES = (OFF, WARN, REQUIRE, REQUIRE_OWN)
+
+
+class Decision(Noun):
+    """What the editor is told."""
+
+    allowed: bool = True
+    message: str = ""
+    """Empty: nothing at all is said."""
+    agent_id: str = ""
+    """The name to put into a call of one of our own tools."""
+
+
+class Terms(Noun):
+    """Who asks, and how strict we are."""
+
+    holder: str
+    credential: str
+    """`ID.SECRET` of the agent's session: chosen by us, and begun when it is first needed."""
+    policy: str
+    ttl: float | str
+    takes: bool = True
+    """Lock on first edit: the lease is taken, not only looked for."""
+
+
+YES = Decision()
+
+
+def before_edit(paths: tuple[str, ...], terms: Terms) -> Deciding:
+    """May these resources be written? The leases are taken on the way, unless the terms say otherwise."""
+    for path in paths:
+        if terms.takes:
+            outcome = yield from _take(path, terms)
+            trouble = None if isinstance(outcome, Granted) else _in_the_way(outcome, terms)
+        else:
+            trouble = yield from _look(path, terms, must_own=terms.policy == REQUIRE_OWN)
+        if trouble is not None:
+            return _no(terms, path, trouble)
+    return YES
+
+
+def before_command(paths: tuple[str, ...], terms: Terms) -> Deciding:
+    """May a shell command write these? It is checked against others' leases; none is taken."""
+    for path in paths:
+        trouble = yield from _look(path, terms, must_own=False)
+        if trouble is not None:
+            return _no(terms, path, trouble)
+    return YES
+
+
+def after_tool(terms: Terms) -> Deciding:
+    """The agent lives: a full TTL again for its session and all of its leases."""
+    yield "renew_session", {"session": terms.credential}
+    return YES
+
+
+def at_end(terms: Terms) -> Deciding:
+    """The agent is done: everything is released."""
+    yield "end_session", {"session": terms.credential}
+    return YES
+
+
+def _take(path: str, terms: Terms) -> Steps[Any]:
+    asked = {"resources": path, "ttl": terms.ttl, "session": terms.credential, "holder": terms.holder}
+    asked |= {"reentrant": True, "intent": True, "name": "editing"}
+    outcome = yield "acquire", asked
+    if isinstance(outcome, Refused) and outcome.field == "session":
+        begun = yield "start_session", {"session": terms.credential, "ttl": terms.ttl, "holder": terms.holder}
+        if isinstance(begun, Refused) and begun.code != "conflict":  # another hook of this agent was quicker
+            return begun
+        outcome = yield "acquire", asked
+    return outcome
+
+
+def _in_the_way(outcome: Held | TimedOut | Deadlock | Refused, terms: Terms) -> str | None:
+    """Why not; None if whatever is in the way is this agent's own, taken under its name by other means."""
+    told = sentence(outcome)
+    if not isinstance(outcome, Held | TimedOut) or not outcome.blockers:
+        return told
+    own = all(each.holder == terms.holder and each.state == "held" for each in outcome.blockers)
+    return None if own else told.partition("; ")[0]  # what to do next is told in the words of an editor
+
+
+def _look(path: str, terms: Terms, *, must_own: bool) -> Steps[str | None]:
+    seen = yield "inspect", {"resource": path}
+    if not isinstance(seen, Inspection):
+        return sentence(seen)
+    others = [lease for lease in seen.leases if lease.holder != terms.holder]
+    if others:
+        work = f" ({others[0].name})" if others[0].name else ""
+        return f"{path} is held by {others[0].holder}{work}"
+    if seen.closed:
+        return f"{path} is closed after {seen.closed[0].holder} ended uncleanly"
+    if must_own and not seen.leases:
+        return f"you do not hold {path}; acquire it first"
+    return None
+
+
+def _no(terms: Terms, path: str, why: str) -> Decision:
+    """A no under a policy that forbids; else a warning."""
+    if terms.policy == WARN:
+        return Decision(message=shown(f"Careful: {why}. Others may be changing it right now."))
+    todo = "Do not change it: go on with something else, and come back later"
+    return Decision(allowed=False, message=shown(f"{why}. {todo} (see who has it: leasehold inspect {path})."))

@@ -1,0 +1,125 @@
+"""Git's hooks: ours are put in front, and whatever ran before still runs, and first.
+
+Where husky is at work, its own files get a marked block, since husky writes the hooks themselves anew.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leasehold.errors import InvalidInput
+from leasehold.guard.installing.changes import Change
+
+if TYPE_CHECKING:
+    from leasehold.guard.installing.changes import Ledger
+
+CLIENT = ("pre-commit", "prepare-commit-msg", "pre-push")
+SERVER = ("pre-receive",)
+FEEDING = ("pre-push", "pre-receive")
+"""Hooks that git tells something on their standard input."""
+BEFORE = ".before-leasehold"
+MARK = "# Leasehold asks here who holds what is about to change; `leasehold uninstall git` takes it away."
+BEGIN, END = "# leasehold: begin", "# leasehold: end"
+
+
+def changes(project: Path, ledger: Ledger, *, server: bool, remove: bool) -> list[Change]:
+    """Every file that has to change."""
+    found: list[Change] = []
+    directory = _directory(project)
+    husky = _husky(directory)
+    for name in SERVER if server else CLIENT:
+        if husky is not None:
+            found.append(_block(husky / name, name, ledger, remove=remove))
+        else:
+            found += _chained(directory / name, name, ledger, remove=remove)
+    return found
+
+
+def _directory(project: Path) -> Path:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    asked = ["git", "-C", str(project), "rev-parse", "--path-format=absolute", "--git-path", "hooks"]
+    done = subprocess.run(asked, capture_output=True, text=True, env=clean, check=False)  # noqa: S603 (git, as the user has it)
+    if done.returncode:
+        raise InvalidInput("what", f"{project} is no git repository: {done.stderr.strip()}")
+    return Path(done.stdout.rstrip("\n"))
+
+
+def _husky(directory: Path) -> Path | None:
+    """Where husky's own files are: beside the hooks that it writes, or (before version 9) these themselves."""
+    if directory.name == "_" and directory.parent.name == ".husky":
+        return directory.parent
+    return directory if directory.name == ".husky" else None
+
+
+# ---------------------------------------------------------------------------------------- a hook of our own
+
+
+def script(name: str) -> str:
+    """The hook. Without Leasehold a commit goes on, and says so; a server that cannot ask takes nothing."""
+    missing = "exit 1" if name in SERVER else "exit 0"
+    lines = [
+        "#!/bin/sh",
+        MARK,
+        f'before="$0{BEFORE}"',
+        *(_feeding(name) if name in FEEDING else _plain(name)),
+    ]
+    check = f'command -v leasehold >/dev/null || {{ echo "leasehold is not installed: not checked" >&2; {missing}; }}'
+    lines.insert(-1, check)
+    return "\n".join(lines) + "\n"
+
+
+def _plain(name: str) -> list[str]:
+    return ['[ ! -x "$before" ] || "$before" "$@" || exit $?', f'exec leasehold git-hook {name} "$@"']
+
+
+def _feeding(name: str) -> list[str]:
+    return [
+        "told=$(cat; echo .); told=${told%.}",
+        '[ ! -x "$before" ] || printf %s "$told" | "$before" "$@" || exit $?',
+        f'printf %s "$told" | leasehold git-hook {name} "$@"',
+    ]
+
+
+def _is_ours(content: bytes | None) -> bool:
+    return content is not None and MARK.encode() in content
+
+
+def _chained(path: Path, name: str, ledger: Ledger, *, remove: bool) -> list[Change]:
+    before = path.with_name(path.name + BEFORE)
+    there = path.read_bytes() if path.exists() else None
+    kept = before.read_bytes() if before.exists() else None
+    if remove:
+        legacy = path.with_name(f"{name}.legacy")  # where the pre-commit framework moves what it finds
+        found = [_away(legacy)] if legacy.exists() and _is_ours(legacy.read_bytes()) else []
+        if not _is_ours(there):
+            return found
+        return [*found, Change(path, there, kept, 0o755), Change(before, kept, None)]
+    ours = script(name).encode()
+    found = [] if there is None or _is_ours(there) else [Change(before, kept, there, 0o755)]
+    return [*found, ledger.install(path, lambda _: ours, lambda _: None, 0o755)]
+
+
+def _away(path: Path) -> Change:
+    return Change(path, path.read_bytes(), None)
+
+
+# ------------------------------------------------------------------------------------------- husky's files
+
+
+def _block(path: Path, name: str, ledger: Ledger, *, remove: bool) -> Change:
+    body = f'{BEGIN}\nleasehold git-hook {name} "$@" || exit $?\n{END}\n'.encode()
+
+    def put(text: bytes | None) -> bytes:
+        first, newline, rest = (text or b"").partition(b"\n")
+        if first.startswith(b"#!"):
+            return first + newline + body + rest
+        return body + (text or b"")
+
+    def take(text: bytes | None) -> bytes | None:
+        left = None if text is None else text.replace(body, b"")
+        return left or None
+
+    return ledger.uninstall(path, take) if remove else ledger.install(path, put, take, None if path.exists() else 0o755)

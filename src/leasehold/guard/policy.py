@@ -1,0 +1,47 @@
+"""How strict an installation wants to be: `lock_policy`, from leasehold.toml or from git's configuration."""
+
+from __future__ import annotations
+
+import subprocess
+
+from leasehold.errors import InvalidInput
+from leasehold.guard.checking import POLICIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.config import Choice
+
+GIT_KEY = "leasehold.lockPolicy"
+
+
+def find(choice: Choice, given: str | None = None, here: str | None = None) -> tuple[str, str]:
+    """The policy, and where it comes from: as given, from the configuration files, from git, or the default."""
+    if given is not None:
+        return _checked(given, "the option --policy"), "the option --policy"
+    if "lock_policy" in choice.settings:
+        return choice.lock_policy, choice.origins["lock_policy"]
+    of_git = _of_git(here)
+    if of_git is not None:
+        return _checked(of_git, f"git config {GIT_KEY}"), f"git config {GIT_KEY}"
+    return choice.lock_policy, "the default"
+
+
+def _of_git(here: str | None) -> str | None:
+    """Git has several files and includes for this: it is asked itself."""
+    try:
+        done = subprocess.run(  # noqa: S603 (the words are ours)
+            ["git", "config", "--get", GIT_KEY],  # noqa: S607 (as the user's PATH has it)
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() or None
+
+
+def _checked(policy: str, origin: str) -> str:
+    if policy not in POLICIES:
+        raise InvalidInput("lock_policy", f"must be one of {', '.join(POLICIES)}, not {policy!r} (from {origin})")
+    return policy

@@ -1,0 +1,134 @@
+"""POST /v1/hooks/EDITOR: what `leasehold hook` answers, without a process for each edit. Keys and bounds count, too.
+
+The sessions' secrets are drawn here and kept in memory. After a restart an agent goes on under its name: what it held
+before counts as its own until it expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from leasehold.compat.steps import aask
+from leasehold.guard.editors import hooking, occasions
+from leasehold.guard.editors.answers import answer
+from leasehold.guard.editors.deciding import POLICIES, Terms
+from leasehold.model import Refused
+from leasehold.server import permissions, problems
+from leasehold.server.limits import BODY_SECONDS, read_body
+from leasehold.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from leasehold.guard.editors.occasions import Occasion
+    from leasehold.server.app import App
+    from leasehold.server.auth import Principal
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+BODY_MOST = 8 * 1024 * 1024
+"""A hook's input carries whole files."""
+REMEMBERED = 10_000
+
+
+def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
+    """The handlers, by path and method."""
+    secrets = Secrets()
+    return {f"/v1/hooks/{editor}": {"POST": _endpoint(app, editor, secrets)} for editor in occasions.EDITORS}
+
+
+class Secrets:
+    """The secrets of agents' sessions; of too many, the oldest is forgotten."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], str] = {}
+
+    def of(self, who: str, session: str) -> str:
+        """`ID.SECRET`, the same until it is forgotten."""
+        if (who, session) not in self._known:
+            if len(self._known) >= REMEMBERED:
+                del self._known[next(iter(self._known))]
+            self._known[who, session] = os.urandom(16).hex()
+        return f"{session}.{self._known[who, session]}"
+
+    def forget(self, who: str, session: str) -> None:
+        """It has ended."""
+        self._known.pop((who, session), None)
+
+
+def _endpoint(app: App, editor: str, secrets: Secrets) -> Endpoint:
+    async def respond(request: Request) -> Response:
+        who = await app.admit(request, None)
+        permissions.allow(who, "acquire")
+        given = _decoded(await _body(request))
+        told = await _told(app, who, occasions.of(editor, occasions.flatten(given)), given, request, secrets)
+        return problems.ok(told or {})
+
+    return respond
+
+
+async def _body(request: Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await read_body(request, BODY_MOST)
+    except TimeoutError:
+        raise Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
+
+
+def _decoded(content: bytes) -> dict[str, Any]:
+    try:
+        decoded: dict[str, Any] = msgspec.json.decode(content, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Problem("invalid", f"the body must be a JSON object: {error}") from None
+    return decoded
+
+
+async def _told(
+    app: App, who: Principal, occasion: Occasion, given: dict[str, Any], request: Request, secrets: Secrets
+) -> dict[str, Any] | None:
+    session = hooking.session_id(occasion)
+    terms = _terms(app, occasion, request, secrets.of(who.id, session))
+    root = request.query_params.get("root") or occasion.cwd
+    steps = hooking.steps(occasion, terms, root)
+    if steps is None:
+        return None
+    decision = await aask(lambda verb, asked: _ask(app, who, verb, asked), steps)
+    if occasion.moment == occasions.END:
+        secrets.forget(who.id, session)
+    return answer(occasion, decision, given.get("tool_input"))
+
+
+def _terms(app: App, occasion: Occasion, request: Request, credential: str) -> Terms:
+    policy = request.query_params.get("policy", "require")
+    if policy not in POLICIES:
+        raise Problem("invalid", f"policy: must be one of {', '.join(POLICIES)}", field="policy")
+    return Terms(hooking.holder_of(occasion), credential, policy, app.ttl)
+
+
+_ASKED: dict[str, dict[str, Any]] = {
+    "acquire": {"space": None},
+    "inspect": {"space": None},
+    "start_session": {"space": None, "name": None},
+    "renew_session": {"space": None},
+    "end_session": {"space": None},
+}
+
+
+async def _ask(app: App, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
+    """One verb, in this principal's space and on its names only; the session is one that this server chose for it."""
+    full = {**_ASKED[verb], **asked}
+    try:
+        if verb == "start_session":
+            full["space"] = permissions.space_of(who, verb, None)
+        else:
+            full = permissions.bound(who, verb, full)
+    except Problem as problem:
+        return Refused(problem.code, str(problem.more.get("field") or ""), problem.detail)
+    return await getattr(app.served.locks, verb)(**full)
