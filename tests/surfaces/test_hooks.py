@@ -12,7 +12,7 @@ import pytest
 
 import leasehold
 from leasehold.guard.editors import occasions
-from leasehold.guard.editors.occasions import AFTER, BEFORE, END, OTHER
+from leasehold.guard.editors.occasions import AFTER, BEFORE, END, OTHER, START
 from leasehold.guard.editors.shell import written
 from tests.surfaces.serving import create_key, serving
 
@@ -314,7 +314,7 @@ MOMENTS = [
     ("claude", {"hook_event_name": "SessionEnd"}, END),
     ("claude", {"hook_event_name": "SubagentStop"}, OTHER),
     ("codex", {"hook_event_name": "Stop"}, END),
-    ("codex", {"hook_event_name": "SessionStart"}, OTHER),
+    ("codex", {"hook_event_name": "SessionStart"}, START),
     ("cursor", {"hook_event_name": "stop"}, OTHER),
     ("cursor", {"hook_event_name": "subagentStop", "subagent_id": "s"}, END),
 ]
