@@ -139,6 +139,7 @@ class _Deciding:
         "fence",
         "keys",
         "looks_ahead",
+        "opens_at",
         "outcomes",
         "picked_up",
         "transaction",
@@ -155,6 +156,7 @@ class _Deciding:
         self.engine = engine
         self.view = View(transaction, keys)
         self.fence = transaction.fence
+        self.opens_at: int = getattr(transaction, "opens_at", 0)
         self.changes: dict[tuple[str, str], Put | Drop] = {}
         self.events: list[Event] = []
         self.outcomes: list[Outcome | Exception] = []
@@ -171,7 +173,7 @@ class _Deciding:
 
     def _decide(self, command: Command) -> None:
         while True:
-            result = step(self.view.near, command, self.transaction.now, self.fence, self.engine)
+            result = step(self.view.near, command, self.transaction.now, self.fence, self.engine, self.opens_at)
             if not isinstance(result, Need):
                 break
             wanted = (*result.keys, *self._wanted_later())
@@ -200,7 +202,7 @@ class _Deciding:
 
     def _needs(self, command: Command) -> tuple[str, ...]:
         try:
-            result = step(self.view.near, command, self.transaction.now, self.fence, self.engine)
+            result = step(self.view.near, command, self.transaction.now, self.fence, self.engine, self.opens_at)
         except Exception:  # noqa: BLE001 (it breaks again when it is its turn, and is told then)
             return ()
         return result.keys if isinstance(result, Need) else ()

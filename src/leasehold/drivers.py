@@ -11,12 +11,13 @@ from leasehold.pending import Latch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
     from typing import Protocol
 
     from leasehold.commands import Command
     from leasehold.engine import Engine
-    from leasehold.model import Outcome
+    from leasehold.model import Event, Outcome
     from leasehold.pending import Pending
 
     class Driver(Protocol):
@@ -179,13 +180,21 @@ class LoopDriver:
             else:
                 answer.set_result(pending.result())
 
-        pending = self._engine.submit(command, token, tell)
+        pending = self.submit(command, token, tell)
         try:
             return await answer
         except BaseException:
             if not isinstance(pending.error, Exception):
                 self._engine.abandon(pending)
             raise
+
+    def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
+        """Ask without waiting; `done` is called with the answer, by the loop."""
+        return self._engine.submit(command, token, done)
+
+    def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
+        """Have the events of each committed batch told, by the loop."""
+        self._engine.observe = told
 
     def _wake(self) -> None:
         if not self._scheduled:
@@ -215,3 +224,71 @@ class LoopDriver:
         if self._timer is not None:
             self._timer.cancel()
         self._engine.close()
+
+
+class LoopThreadDriver(LoopDriver):
+    """An event loop says when, a thread turns the engine: for stores that wait for a network, which no loop may do.
+
+    What a turn has to tell is told by the loop, all together, when the turn is over.
+    """
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (only for servers)
+
+        self._thread = ThreadPoolExecutor(1, "leasehold")
+        self._turning: Future[None] | None = None
+        self._again = False
+        self._told: list[Callable[[], None]] = []
+        """What is to be told by the loop."""
+        super().__init__(engine, loop)
+
+    def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
+        """Ask without waiting; `done` is called with the answer, by the loop."""
+        pending = self._engine.submit(command, token, lambda pending: self._told.append(lambda: done(pending)))
+        if pending.is_done:  # at once: the engine is closed
+            self._loop.call_soon(self._deliver)
+        return pending
+
+    def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
+        """Have the events of each committed batch told, by the loop."""
+        self._engine.observe = lambda events: self._told.append(lambda: told(events))
+
+    def _wake(self) -> None:
+        if self._turning is not None:
+            self._again = True  # maybe by the engine itself, in its thread
+        else:
+            super()._wake()
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._closed or self._turning is not None:
+            return
+        self._again = False
+        self._turning = self._thread.submit(self._engine.turn)
+        self._turning.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._turned))
+
+    def _turned(self) -> None:
+        turning, self._turning = self._turning, None
+        self._deliver()
+        if self._closed or turning is None:
+            return
+        self._set_timer()
+        if self._again or self._engine.has_work:
+            self._wake()
+        turning.result()  # a breakage: the engine has told all callers, the loop tells it
+
+    def _deliver(self) -> None:
+        told, self._told = self._told, []
+        for tell in told:
+            tell()
+
+    def close(self) -> None:
+        """Answer everybody and stop, after the turn that is under way."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._thread.shutdown()
+        try:
+            self._engine.close()
+        finally:
+            self._deliver()

@@ -1,7 +1,8 @@
-"""The locks of a server: an engine that the event loop itself drives, and what a server needs beyond the verbs.
+"""The locks of a server: an engine that the event loop drives, and what a server needs beyond the verbs.
 
-A commit blocks the loop while it lasts, which is faster than handing it to a thread as long as fsync is fast
-(house decision 4). Whatever only looks runs in a thread, as it may take long.
+On a local store a commit blocks the loop while it lasts, which is faster than handing it to a thread as long as fsync
+is fast (house decision 4); on a store behind a network a thread does it. Whatever only looks runs in a thread as well,
+as it may take long.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from leasehold import calls, keys, reading
 from leasehold.async_locks import AsyncLocks
 from leasehold.commands import GiveUp, Sweep
-from leasehold.drivers import LoopDriver
+from leasehold.drivers import LoopDriver, LoopThreadDriver
 from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
 from leasehold.model import Granted, Refused
@@ -43,10 +44,12 @@ class Asking:
 
     __slots__ = ("_engine", "_pending", "answer")
 
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, command: Command, secret: str) -> None:
+    def __init__(
+        self, engine: Engine, driver: LoopDriver, loop: asyncio.AbstractEventLoop, command: Command, secret: str
+    ) -> None:
         self._engine = engine
         self.answer: asyncio.Future[Outcome] = loop.create_future()
-        self._pending = engine.submit(command, secret, self._tell)
+        self._pending = driver.submit(command, secret, self._tell)
 
     @property
     def waiter(self) -> str | None:
@@ -92,6 +95,31 @@ class MeasuredDriver(LoopDriver):
             self.measure(asked, time.perf_counter() - begun)
 
 
+class MeasuredThreadDriver(LoopThreadDriver):
+    """The same, of turns that a thread carries out."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        self._asked = 0
+        self._begun = 0.0
+        self._took = 0
+        self.measure: Callable[[int, float], None] | None = None
+        super().__init__(engine, loop)
+
+    def _wake(self) -> None:
+        self._asked += 1
+        super()._wake()
+
+    def _turn(self) -> None:
+        if self._turning is None:
+            self._took, self._asked, self._begun = self._asked, 0, time.perf_counter()
+        super()._turn()
+
+    def _turned(self) -> None:
+        if self._took and self.measure is not None:
+            self.measure(self._took, time.perf_counter() - self._begun)
+        super()._turned()
+
+
 class LoopAnswers:
     """Answers from an engine that the event loop drives."""
 
@@ -115,7 +143,9 @@ class LoopAnswers:
     def begin(self, call: Call) -> Asking | Refused:
         """Ask without waiting for the answer."""
         order = calls.order(call, self._settings, self.engine.key)
-        return order if isinstance(order, Refused) else Asking(self.engine, self._loop, order.command, order.secret)
+        if isinstance(order, Refused):
+            return order
+        return Asking(self.engine, self._driver, self._loop, order.command, order.secret)
 
     async def close(self) -> None:
         """Answer everybody who still waits, then close the store."""
@@ -132,8 +162,8 @@ class Served:
         self._store = store
         self._settings = settings
         self._engine = Engine(store, housekeeping=True)
-        self._engine.observe = self._observe
-        self._driver = MeasuredDriver(self._engine, loop)
+        self._driver = (MeasuredThreadDriver if store.capabilities.remote else MeasuredDriver)(self._engine, loop)
+        self._driver.observing(self._observe)
         self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
         self.watchers: list[Callable[[Sequence[Event]], None]] = []
@@ -155,7 +185,7 @@ class Served:
     def submit(self, verb: str, asked: dict[str, Any], done: Callable[[Pending], None]) -> Pending | Refused:
         """Ask; `done` is called right after the commit, and must never raise."""
         order = calls.order(calls.Call(verb, asked), self._settings, self._engine.key)
-        return order if isinstance(order, Refused) else self._engine.submit(order.command, order.secret, done)
+        return order if isinstance(order, Refused) else self._driver.submit(order.command, order.secret, done)
 
     def abandon(self, pending: Pending) -> None:
         """Whoever asked is gone: what it was granted is given back."""

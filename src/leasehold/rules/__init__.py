@@ -42,9 +42,11 @@ class Need(Noun):
     keys: tuple[str, ...]
 
 
-def step(records: Records, command: c.Command, now: int, fence: int, engine: str = "") -> Step | Need:
-    """Decide one command. `engine` is the presence key of whoever runs this."""
-    draft = Draft(records, now, fence, engine)
+def step(
+    records: Records, command: c.Command, now: int, fence: int, engine: str = "", opens_at: int = 0
+) -> Step | Need:
+    """Decide one command for the engine of this presence key. Nothing new is granted before `opens_at`."""
+    draft = Draft(records, now, fence, engine, opens_at)
     try:
         outcome = _rule_for(type(command))(draft, command)
     except Missing as missing:

@@ -203,12 +203,25 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
     if command.wait <= 0:
         return _refuse_try(draft, command, held(draft, ask, order))
     if any(len(draft.record(node).waiters) >= WAITERS_PER_NODE for node in nodes_of(ask)):
+    if command.wait <= 0 and draft.now < draft.opens_at:
+        return paused(draft)
         return Refused("too_many", "wait", f"{WAITERS_PER_NODE} are waiting already; try again later without wait")
     return _deadlock(draft, command, order) or _enqueue(draft, command, order)
 
 
 def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
     from leasehold.rules.waitgraph import LAST  # noqa: PLC0415 (see `queued`)
+
+def paused(draft: Draft) -> Refused:
+    """Not yet, whatever is asked for."""
+    left = -((draft.now - draft.opens_at) // SECOND)
+    return Refused(
+        "paused",
+        "resources",
+        f"nothing new is granted for another {left} s: the database was promoted or restored, and leases that it may "
+        "have lost still count; try again then, or wait",
+    )
+
 
     if command.intent:
         deadlock = _deadlock(draft, command, LAST)

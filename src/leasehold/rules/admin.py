@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import FOREVER, Cleared, Event, Granted, Refused, Released
-from leasehold.rules.acquiring import freshen, refuse_session
+from leasehold.rules.acquiring import freshen, paused, refuse_session
 from leasehold.rules.conflicts import OWN_MODES, holds_in_the_way
 from leasehold.rules.ending import end_uncleanly, finish, lapse, terms, told_at_end
 from leasehold.rules.granting import grant, lease_of, settle
@@ -56,6 +56,8 @@ def steal(draft: Draft, command: Steal) -> Outcome:
     if len(ask.options) > 1:
         return Refused("invalid", "any_of", "steal names exactly what it takes: it cannot be any_of")
     refusal = refuse_session(draft, command.acquire)
+    if refusal is None and draft.now < draft.opens_at:
+        refusal = paused(draft)
     if refusal is not None:
         return refusal
     freshen(draft, ask)

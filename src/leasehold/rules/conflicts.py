@@ -78,6 +78,8 @@ def waiters_in_the_way(
 
 def in_the_way(draft: Draft, option: Option, slots: int, order: tuple[int, int]) -> bool:
     """Whether anything at all keeps this option from being granted."""
+    if draft.now < draft.opens_at:
+        return True
     for claim in option.claims:
         record = draft.record(claim.node)
         if record.holds and holds_in_the_way(draft, claim.node, claim.mode, slots):

@@ -31,13 +31,15 @@ class Missing(Exception):
 class Draft:
     """Records as this step has changed them, with the changes and events that lead there."""
 
-    __slots__ = ("_loaded", "changed", "changes", "dirty", "engine", "events", "fence", "now", "picked_up")
+    __slots__ = ("_loaded", "changed", "changes", "dirty", "engine", "events", "fence", "now", "opens_at", "picked_up")
 
-    def __init__(self, loaded: Records, now: int, fence: int, engine: str) -> None:
+    def __init__(self, loaded: Records, now: int, fence: int, engine: str, opens_at: int = 0) -> None:
         self._loaded = loaded
         self.now = now
         self.fence = fence
         self.engine = engine
+        self.opens_at = opens_at
+        """Nothing new is granted before this time: the store may have lost leases that still count."""
         self.changed: dict[str, Record] = {}
         self.changes: list[Put | Drop] = []
         self.events: list[Event] = []

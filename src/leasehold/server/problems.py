@@ -29,6 +29,7 @@ STATUS = {
     "cancelled": 409,
     "spent": 409,
     "conflict": 409,
+    "paused": 409,
     "lost": 410,
     "too_large": 413,
     "media_type": 415,

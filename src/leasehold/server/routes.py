@@ -48,7 +48,18 @@ def _collected(it: Any) -> dict[str, Any]:  # noqa: ANN401 (a Collected)
     return {"swept": it.swept, "forgotten": it.forgotten}
 
 
-TAKING = ("held", "timeout", "deadlock", "slots_mismatch", "cancelled", "spent", "conflict", "too_many", "not_found")
+TAKING = (
+    "held",
+    "timeout",
+    "deadlock",
+    "slots_mismatch",
+    "cancelled",
+    "spent",
+    "paused",
+    "conflict",
+    "too_many",
+    "not_found",
+)
 ROUTES = (
     Route("POST", "/v1/acquire", "acquire", r.Acquire, a.Granted, TAKING),
     Route("POST", "/v1/renew", "renew", r.Renew, a.Renewed, ("lost",)),

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Event, Put, Record
 
     class Transaction(Protocol):
-        """One atomic change under way. Left without `commit`, it changes nothing."""
+        """One atomic change under way. Left without `commit`, it changes nothing.
+
+        A store that can lose leases which still count (a standby that was promoted) may have an `opens_at` as well:
+        the rules grant nothing new before that time of its clock.
+        """
 
         @property
         def now(self) -> int:

@@ -72,6 +72,14 @@ class Postgres:
         self.give_away()
         run("initdb", "-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "-N", "--no-instructions")
 
+    def standby(self) -> Postgres:
+        """A new server that follows this one; not started yet."""
+        follower = Postgres(*self.settings)
+        follower.give_away()
+        words = ("-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-D", str(follower.data), "-R", "-c", "fast")
+        run("pg_basebackup", *words)
+        return follower
+
     def give_away(self) -> None:
         """Let the user that the server runs as write here."""
         self.folder.mkdir(exist_ok=True)

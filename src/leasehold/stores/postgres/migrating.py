@@ -57,8 +57,8 @@ def _migrate(connections: Connections, connection: Connection) -> None:
         # Whoever comes second finds everything done.
         ask(connection, "SELECT pg_advisory_xact_lock(hashtextextended('migrate', %(salt)s))", {"salt": address.salt})
         before = _version(connections, connection)
-        if before == 0:
-            _create_schema(connection, address.schema)
+        if before == 0 and not ask(connection, queries["has_schema"])[-1][0][0]:
+            ask(connection, f"CREATE SCHEMA {address.schema}")
         for number, text in migrations():
             if number > before:
                 ask(connection, queries.in_schema(text))
@@ -68,9 +68,3 @@ def _migrate(connections: Connections, connection: Connection) -> None:
             ask(connection, queries["first_meta"], {"version": SCHEMA_VERSION, **first})
         else:
             ask(connection, queries["set_version"], {"version": SCHEMA_VERSION})
-
-
-def _create_schema(connection: Connection, schema: str) -> None:
-    """Where it is there already, no right to create one is needed."""
-    if not ask(connection, "SELECT to_regnamespace(%(schema)s) IS NOT NULL", {"schema": schema})[-1][0][0]:
-        ask(connection, f"CREATE SCHEMA {schema}")

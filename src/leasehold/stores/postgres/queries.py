@@ -45,5 +45,5 @@ def migrations() -> list[tuple[int, str]]:
 
 
 def statement(text: str) -> sql.SQL:
-    """Text of our own, as psycopg wants it told apart from text of others."""
-    return sql.SQL(text)  # type: ignore[arg-type] # from our own files, with a schema's checked name
+    """Text of our own files, with a schema's checked name, as psycopg wants it told apart from text of others."""
+    return sql.SQL(text)

@@ -121,7 +121,11 @@ SELECT system, timeline FROM {schema}.meta;
 SELECT version FROM {schema}.meta;
 
 -- name: exists
-SELECT to_regclass('{schema}.meta') IS NOT NULL;
+-- From the catalog itself: what `to_regclass` remembers may be older than a lock that was waited for.
+SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = '{schema}' AND tablename = 'meta';
+
+-- name: has_schema
+SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = '{schema}';
 
 -- name: first_meta
 INSERT INTO {schema}.meta (version, database, system, timeline, epoch, opens_at, longest)

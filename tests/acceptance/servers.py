@@ -1,0 +1,104 @@
+"""Three real servers on one store, and clients that go from one to the next with every request. No tests in here."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import leasehold
+from leasehold.client.aio import AsyncHttpAnswers
+from leasehold.client.messages import bases
+from leasehold.client.plain import HttpAnswers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import IO, Any
+
+    from leasehold.calls import Call
+    from leasehold.model import Record
+    from leasehold.stores import Store
+
+COMMAND = (sys.executable, "-m", "leasehold.cli", "serve", "--port", "0", "--rate", "0")
+_turns = itertools.count()
+
+
+class Servers:
+    """Some servers on one store, from the outside."""
+
+    def __init__(
+        self, store: str, opened: Callable[[str], Store], processes: list[subprocess.Popen[str]], urls: list[str]
+    ) -> None:
+        self.store = store
+        self.opened = opened
+        self.processes = processes
+        self.urls = urls
+
+    @property
+    def url(self) -> str:
+        """All of them, as a client is told; each time another one comes first."""
+        turn = next(_turns) % len(self.urls)
+        return ",".join(self.urls[turn:] + self.urls[:turn])
+
+    def left_over(self) -> dict[str, Record]:
+        """Every record in the store."""
+        store = self.opened(self.store)
+        try:
+            return {key: record for kind in "naqe" for key, record in store.scan(kind)}
+        finally:
+            store.close()
+
+
+def _announced(process: subprocess.Popen[str], log: IO[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line.startswith("Serving "):
+        log.seek(0)
+        raise AssertionError(f"a server did not start: {line} {log.read()}")
+    return line.split()[1]
+
+
+@contextmanager
+def servers_on(store: str, opened: Callable[[str], Store], count: int = 3) -> Iterator[Servers]:
+    """So many servers, each a process of its own, until the end of the block."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
+    with ExitStack() as stack:
+        logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count)]
+        processes = []
+        for log in logs:
+            started = subprocess.Popen(
+                [*COMMAND, "--store", store], stdout=subprocess.PIPE, stderr=log, text=True, env=settings
+            )
+            processes.append(stack.enter_context(started))
+            stack.callback(started.kill)
+        yield Servers(store, opened, processes, [*map(_announced, processes, logs)])
+
+
+class WanderingAnswers(HttpAnswers):
+    """Asks another server each time, and says the rest like any client."""
+
+    def ask(self, call: Call) -> Any:  # noqa: ANN401
+        self._first += 1
+        return super().ask(call)
+
+
+class AsyncWanderingAnswers(AsyncHttpAnswers):
+    """The same for coroutines."""
+
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401
+        self._first += 1
+        return await super().ask(call)
+
+
+def wandering(url: str, holder: str = "somebody", space: str = "default") -> leasehold.Locks:
+    """Locks whose every request goes to the next server."""
+    return leasehold.Locks(WanderingAnswers(bases(url), None), holder=holder, space=space)
+
+
+def async_wandering(url: str, holder: str = "somebody") -> leasehold.AsyncLocks:
+    """The same for coroutines."""
+    return leasehold.AsyncLocks(AsyncWanderingAnswers(bases(url), None), holder=holder, space="default")
