@@ -1,0 +1,243 @@
+"""Ready or not, the figures, the logs, and an end under load that loses nothing that was acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import re
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from leasehold.checks import Settings
+from leasehold.errors import StoreError
+from leasehold.served import Served
+from leasehold.server import health
+from leasehold.server.metrics import SCHEMES_MOST, SPACES_MOST
+from leasehold.server.problems import STATUS, Problem
+from leasehold.stores.memory import Memory, MemoryStore
+from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+
+class Trouble:
+    """What goes wrong in the store."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def __call__(self, point: str) -> None:
+        if self.error is not None and point == "begin":
+            raise self.error
+
+
+def served_with(trouble: Trouble, work: Callable[[Served], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, _told: None)  # the breakage is told to whoever asked
+        served = Served(MemoryStore(Memory(fault=trouble)), Settings(), loop, space="default")
+        try:
+            await work(served)
+        finally:
+            await served.close()
+
+    asyncio.run(run())
+
+
+def test_ready_means_that_the_engine_can_commit() -> None:
+    trouble = Trouble()
+
+    async def work(served: Served) -> None:
+        assert (await health.ready(served)).status_code == 200
+        trouble.error = StoreError("the disk is full")
+        with pytest.raises(Problem) as told:
+            await health.ready(served)
+        assert (told.value.code, STATUS[told.value.code]) == ("store", 503)
+        trouble.error = None
+        while True:  # after trouble the engine pauses for a moment
+            try:
+                assert (await health.ready(served)).status_code == 200
+                break
+            except Problem:
+                await asyncio.sleep(0.01)
+
+    served_with(trouble, work)
+
+
+def test_an_engine_that_broke_down_is_not_ready_although_the_store_answers() -> None:
+    trouble = Trouble()
+
+    async def work(served: Served) -> None:
+        assert (await health.ready(served)).status_code == 200
+        trouble.error = ZeroDivisionError("a bug")
+        with pytest.raises(ZeroDivisionError):
+            await served.locks.acquire("x", ttl=60, holder="ann")
+        trouble.error = None
+        assert served.ping() > 0
+        for _ in range(2):
+            with pytest.raises(Problem) as told:
+                await health.ready(served)
+            assert STATUS[told.value.code] == 503
+
+    served_with(trouble, work)
+
+
+def test_an_engine_that_is_stuck_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "SECONDS", 0.05)
+
+    async def work(served: Served) -> None:
+        async def stuck() -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(served, "probe", stuck)
+        with pytest.raises(Problem) as told:
+            await health.ready(served)
+        assert told.value.code == "unreachable"
+
+    served_with(Trouble(), work)
+
+
+# ------------------------------------------------------------------------------------------ figures
+
+
+def figures(server: Running) -> dict[str, float]:
+    """Every sample of /metrics; each family has its help and its type."""
+    reply = server.ask("GET", "/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found: dict[str, float] = {}
+    described: set[str] = set()
+    for line in reply.content.decode().splitlines():
+        if line.startswith("# "):
+            described.add(line.split()[2])
+            continue
+        name, _, value = line.rpartition(" ")
+        family = re.sub(r"_(bucket|count|sum)$", "", name.partition("{")[0])
+        assert {family, name.partition("{")[0]} & described, line
+        found[name] = float(value)
+    return found
+
+
+def test_everything_is_counted_by_space_and_scheme(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0") as server:
+        here = 'space="team",scheme="deploy"'
+        body = {"resources": "deploy://a", "space": "team"}
+        first = server.post("acquire", {**body, "holder": "ann"}).json
+        assert server.post("acquire", {**body, "holder": "bob"}).code == "held"
+        assert server.post("acquire", {**body, "holder": "bob", "wait_seconds": 0.02}).code == "timeout"
+        with server.begin("acquire", {**body, "holder": "bob", "wait_seconds": 40}) as line:
+            until(lambda: figures(server).get(f"leasehold_queue_length{{{here}}}") == 1)
+            server.post("release", {"lease": first["lease"]["id"], "token": first["token"]})
+            second = read_reply(line).json
+        assert figures(server)[f"leasehold_queue_length{{{here}}}"] == 0
+        server.post("acquire", {"resources": "deploy://b", "space": "team", "holder": "cid"})
+        with server.begin("acquire", {**body, "holder": "cid", "wait_seconds": 40}):
+            until(lambda: figures(server)[f"leasehold_queue_length{{{here}}}"] == 1)
+            reply = server.post(
+                "acquire", {"resources": "deploy://b", "space": "team", "holder": "bob", "wait_seconds": 9}
+            )
+            assert reply.code == "deadlock"
+        server.post("force-release", {"target": second["lease"]["id"], "reason": "gone", "space": "team"})
+        server.post("acquire", {"resources": "deploy://c", "space": "team", "holder": "ann", "ttl_seconds": 0.02})
+        until(lambda: figures(server).get(f"leasehold_expiries_total{{{here}}}") == 1)
+        found = figures(server)
+        for name, least in {
+            f"leasehold_grants_total{{{here}}}": 4,
+            f'leasehold_refusals_total{{{here},code="held"}}': 1,
+            f'leasehold_refusals_total{{{here},code="timeout"}}': 1,
+            f"leasehold_releases_total{{{here}}}": 1,
+            f"leasehold_waits_total{{{here}}}": 3,
+            f"leasehold_wait_seconds_count{{{here}}}": 1,
+            f"leasehold_hold_seconds_count{{{here}}}": 3,
+            f"leasehold_deadlocks_total{{{here}}}": 1,
+            f"leasehold_expiries_total{{{here}}}": 1,
+            f"leasehold_forced_total{{{here}}}": 1,
+            "leasehold_commit_batch_size_count": 5,
+            "leasehold_commit_seconds_count": 5,
+            'leasehold_problems_total{code="held"}': 1,
+        }.items():
+            assert found.get(name, 0) >= least, (name, found.get(name))
+
+
+def test_labels_are_bounded(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0") as server:
+        for number in range(SPACES_MOST + 5):
+            server.post("acquire", {"resources": f"s{number}://x", "space": f"t{number}", "holder": "ann"})
+        server.post("acquire", {"resources": 'a"b\\c', "space": 'q"\\', "holder": "ann"})
+        labels = re.findall(r'grants_total\{space="((?:[^"\\]|\\.)*)",scheme="([^"]*)"\}', "\n".join(figures(server)))
+        assert len({space for space, _ in labels}) == SPACES_MOST + 1
+        assert len({scheme for _, scheme in labels}) <= SCHEMES_MOST + 2
+        assert ("other", "other") in labels
+
+
+# ------------------------------------------------------------------------------------ logs and the end
+
+
+def test_every_line_of_the_log_is_json_and_holds_no_secret(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        granted = server.post("acquire", {"resources": "x", "holder": "ann"}).json
+        server.ask("GET", "/v1/nothing")
+        server.post("acquire", b"nonsense")
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        logged = server.process.stderr.read()
+    told = [json.loads(line) for line in logged.splitlines()]
+    assert all({"at", "level", "logger", "message"} <= set(each) for each in told)
+    assert [each["message"] for each in told] == ["serving", "stopping: who waits is told to come back", "stopped"]
+    assert told[0]["url"] == server.url
+    assert granted["token"] not in logged
+
+
+def acquire_until_the_end(server: Running, name: str, seen: list[dict[str, str]], told: list[tuple[int, str]]) -> None:
+    """One name after the other; what is answered is remembered, and how it ended."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE)
+    try:
+        for number in range(1_000_000):
+            body = json.dumps({"resources": f"{name}-{number}", "holder": name})
+            connection.request("POST", "/v1/acquire", body, {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            content = json.loads(reply.read())
+            if reply.status != 200:
+                told.append((reply.status, content["code"]))
+                return
+            seen.append({"lease": content["lease"]["id"], "token": content["token"]})
+    except (OSError, http.client.HTTPException):
+        return
+    finally:
+        connection.close()
+
+
+def test_an_end_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    seen: list[dict[str, str]] = []
+    told: list[tuple[int, str]] = []
+    with serving(tmp_path, "--rate", "0") as server:
+        server.post("acquire", {"resources": "busy", "holder": "ann"})
+        waiting = [
+            server.begin("acquire", {"resources": "busy", "holder": f"w{each}", "wait_seconds": 600})
+            for each in range(20)
+        ]
+        until(lambda: len(server.waiting("busy")) == 20)
+        threads = [
+            threading.Thread(target=acquire_until_the_end, args=(server, f"c{each}", seen, told)) for each in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(seen) >= 100)
+        server.process.send_signal(signal.SIGTERM)
+        for line in waiting:
+            with line:
+                reply = read_reply(line)
+                assert (reply.status, reply.code, reply.headers["retry-after"]) == (503, "closed", "1")
+        for thread in threads:
+            thread.join()
+        assert server.process.wait(PATIENCE) == 0
+        assert set(told) <= {(503, "closed")}
+    with serving(tmp_path, "--rate", "0") as server:
+        assert server.waiting("busy") == []
+        for proof in seen:
+            assert server.post("renew", proof).status == 200
