@@ -138,6 +138,46 @@ It happens by itself, sooner or later; this does it now.
 examples:
   leasehold gc
 """,
+    "lock acquire": """
+In the words of grite's documentation and of its program; on any store. What grite itself still holds in this
+repository (refs/grite/locks/) counts as held by others.
+
+examples:
+  leasehold lock acquire --resource issue:8057324b --ttl 30m
+  leasehold lock acquire path:src/api.rs --ttl 3600 --json
+""",
+    "lock renew": """
+If nobody holds it, it is acquired.
+
+examples:
+  leasehold lock renew --resource issue:8057324b --ttl 30m
+""",
+    "lock release": """
+Releasing what is not held is fine; what somebody else holds stays.
+
+examples:
+  leasehold lock release --resource issue:8057324b
+""",
+    "lock status": """
+examples:
+  leasehold lock status
+  leasehold lock status issue:8057324b --json
+""",
+    "lock gc": """
+Fences are never lost by it. Grite's own refs are left alone.
+
+examples:
+  leasehold lock gc
+""",
+    "guard": """
+Ends with 0 if they may be changed, and with 4 if not, saying who holds what. Policies: off asks nobody, warn only
+tells, require forbids what somebody else holds, require-own wants it to be yours. The policy is lock_policy in
+leasehold.toml, or `git config leasehold.lockPolicy`.
+
+examples:
+  leasehold guard src/auth.rs docs
+  leasehold guard --staged --policy require
+""",
     "force-release": """
 Its holder learns it at its next call. The history says who did it, and why.
 
@@ -191,6 +231,42 @@ is given back when the agent goes away. It needs: pip install 'leasehold[mcp]'
 examples:
   leasehold mcp
   leasehold mcp --holder coder-1 --url https://locks.example.org
+""",
+    "mcp": """
+Everything the agent took is released when it goes away. Needs the extra: pip install 'leasehold[mcp]'.
+
+examples:
+  leasehold mcp
+  leasehold mcp --url https://locks.example:7420
+""",
+    "install": """
+It adds to the files that are there, shows the difference, and can be run again at any time.
+
+examples:
+  leasehold install claude --dry-run
+  leasehold install cursor --policy warn
+  leasehold install git
+  leasehold install skill --target codex
+""",
+    "uninstall": """
+examples:
+  leasehold uninstall claude
+""",
+    "prompt": """
+examples:
+  leasehold prompt > locks.md
+""",
+    "hook": """
+Editors call it; `leasehold install claude` tells them to.
+
+examples:
+  leasehold hook claude < input.json
+""",
+    "git-hook": """
+Git's hooks call it; `leasehold install git` sets them up.
+
+examples:
+  leasehold git-hook pre-commit
 """,
     "doctor": """
 examples:
