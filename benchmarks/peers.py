@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib.resources
-import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import leasehold
@@ -18,6 +16,7 @@ from benchmarks.wires import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 30.0
@@ -95,27 +94,8 @@ def etcd(folder: Path) -> Iterator[Target]:
         yield Target("etcd", LOOPBACK, port)
 
 
-class Ours:
-    """A Leasehold server."""
-
-    def __init__(self, process: subprocess.Popen[bytes], target: Target) -> None:
-        self.process = process
-        self.target = target
-        self.url = f"http://{target.host}:{target.port}"
-
-    def memory(self) -> int:
-        """What it has in memory, in bytes."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-
-    def cpu(self) -> float:
-        """The CPU time that it has used, in seconds."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 @contextmanager
-def ours(folder: Path, *words: str) -> Iterator[Ours]:
+def ours(folder: Path, *words: str) -> Iterator[Target]:
     """`leasehold serve` as anybody starts it, with a key to get in by, and a rate that nobody reaches."""
     folder.mkdir(parents=True, exist_ok=True)
     store = f"sqlite:///{folder / 'locks.db'}"
@@ -126,4 +106,4 @@ def ours(folder: Path, *words: str) -> Iterator[Ours]:
     command = [sys.executable, "-m", "leasehold.cli", "serve", "--store", store, "--port", str(port)]
     with _running([*command, "--rate", "10000000", *words], folder) as process:
         _until_it_listens(port, process, folder)
-        yield Ours(process, Target("leasehold", LOOPBACK, port, made.credential))
+        yield Target("leasehold", LOOPBACK, port, made.credential, process=process.pid)

@@ -32,6 +32,8 @@ class Target(NamedTuple):
     key: str = ""
     sharing: int = 1
     """How many clients share a connection; only etcd's protocol can."""
+    process: int = 0
+    """The server's process, where what it takes is measured."""
 
 
 class Client:

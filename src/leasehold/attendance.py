@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from leasehold.pending import Pending
     from leasehold.stores import Store
 
-LIFE = 3 * SECOND // 2
-"""How long this engine's waiters count as alive after each heartbeat."""
+BEATS = 3
+"""For how many heartbeats this engine's waiters count as alive after each."""
 BEAT_EVERY = 0.5
+LIFE = BEATS * SECOND // 2
+"""What that comes to on a store that asks for no other pace (`Capabilities.beat`)."""
 LOOK_AGAIN = 0.001
+MOST_OF_THE_TIME = 4
+"""A look at all queues is followed by a pause of so many times its length."""
 
 
 class Attendance:
@@ -40,6 +44,10 @@ class Attendance:
         self._poll_at = 0.0
         self._beat_at = 0.0
         self._is_beating = False
+        self._sees_all = False
+        """Whether this turn looks at every node that somebody here waits for."""
+        self._missing: list[Wait] = []
+        """Whose place in the queue was not there at the last look."""
         self.has_presence = False
         """Whether the store was ever told that waiters of this engine are alive."""
 
@@ -51,7 +59,8 @@ class Attendance:
         if not self._waits:
             return []
         own = self._waits.next_time()
-        return [self._beat_at, self._poll_at] if own is None else [self._beat_at, self._poll_at, own]
+        times = [self._beat_at, self._poll_at] if own is None else [self._beat_at, self._poll_at, own]
+        return [0.0, *times] if self._missing else times
 
     # ------------------------------------------------------------------------------ before a batch
 
@@ -62,34 +71,53 @@ class Attendance:
         now = self._clock()
         is_beat = now >= self._beat_at
         due: list[c.Command] = []
-        if is_beat or now >= self._poll_at:
-            self._poll_at = now + self._store.capabilities.poll / SECOND
-            due.extend(self._served_elsewhere(certainly=is_beat))
+        if now >= self._poll_at:
+            due.extend(self._served_elsewhere(now))
+        due.extend(c.Check(wait.id, wait.ask) for wait in self._missing if wait.id in self._waits)
+        self._missing.clear()
         due.extend(c.Check(wait.id, wait.ask) for wait in self._waits.overdue(now))
         nodes = dict.fromkeys(self._waits.changing(now))
+        self._sees_all = is_beat
         if is_beat:
             nodes.update(dict.fromkeys(self._waits.watched()))
         if nodes:
             due.append(c.Sweep(tuple(nodes)))
         return due
 
-    def _served_elsewhere(self, *, certainly: bool) -> list[c.Command]:
-        """Waits whose place in the queue is gone because another process served or dropped them.
+    def _served_elsewhere(self, now: float) -> list[c.Check]:
+        """Waits whose place in the queue is gone because another process served or dropped them, if there is a hint.
 
-        `certainly`: look even without a hint, since all of them may have been lost.
+        All hints may be lost: with each heartbeat the queues are looked at as well, see `learn`.
         """
-        if not self._store.hint() and not certainly:
+        poll = self._store.capabilities.poll / SECOND
+        self._poll_at = now + poll
+        if not self._store.hint():
             return []
         _, records = self._store.read(tuple({keys.home(wait.id) for wait in self._waits.all()}))
-        places = {waiter.id for record in records.values() for waiter in record.waiters}
-        return [c.Check(wait.id, wait.ask) for wait in self._waits.all() if wait.id not in places]
+        gone = [c.Check(wait.id, wait.ask) for wait in self._gone(records.get)]
+        # Thousands may wait here while others write all the time: to look must never become all that is done.
+        self._poll_at += min(MOST_OF_THE_TIME * (self._clock() - now), self._store.capabilities.beat / SECOND)
+        return gone
+
+    def _gone(self, look: Callable[[str], Record | None]) -> list[Wait]:
+        """Whose place is not in the queue that it should be in."""
+        places: dict[str, set[str]] = {}
+        gone = []
+        for wait in self._waits.all():
+            home = keys.home(wait.id)
+            if home not in places:
+                record = look(home)
+                places[home] = {waiter.id for waiter in record.waiters} if record is not None else set()
+            if wait.id not in places[home]:
+                gone.append(wait)
+        return gone
 
     def beat(self, engine: str, outcomes: Sequence[Outcome | Exception], now: float) -> list[c.Command]:
         """At the end of each batch, if it is time: say that the waiters live, those included that have just queued."""
         self._is_beating = now >= self._beat_at and (
             bool(self._waits) or any(isinstance(outcome, Queued) for outcome in outcomes)
         )
-        return [c.Beat(engine, LIFE)] if self._is_beating else []
+        return [c.Beat(engine, BEATS * self._store.capabilities.beat)] if self._is_beating else []
 
     def look_again(self, failed: Sequence[c.Command], now: float) -> None:
         """The store said no when these were looked at: do it again."""
@@ -117,7 +145,7 @@ class Attendance:
     def learn(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:
         """What a batch did for those who wait. `extra`: what `due` asked for; its outcomes come last."""
         if self._is_beating:
-            self._beat_at, self.has_presence = decided_at + BEAT_EVERY, True
+            self._beat_at, self.has_presence = decided_at + self._store.capabilities.beat / SECOND, True
         if not self._waits:
             return
         # Before the checks, as a check of the same wait finds its answer given.
@@ -129,6 +157,9 @@ class Attendance:
                 self._after_check(command.waiter, outcome)
         self._end_dropped(result.events)
         self._look_ahead(result, extra, decided_at)
+        if self._sees_all:
+            self._sees_all = False
+            self._missing = self._gone(result.view.get)
 
     def _after_check(self, id_: str, outcome: Outcome | Exception) -> None:
         wait = self._waits.get(id_)

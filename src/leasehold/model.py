@@ -109,7 +109,7 @@ class Waiter(Noun):
 
     id: str
     order: tuple[int, int]
-    """(-priority, arrival): smaller is served first."""
+    """(-priority, arrival): smaller is served first. The arrival is the number in its id."""
     mode: str
     slots: int
     actor: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from _operator import indexOf, itemgetter  # `operator` itself is one more file for a one-shot command to load
 
+from leasehold.keys import number
 from leasehold.model import EMPTY, Hold, Put, Record, Waiter
 
 TYPE_CHECKING = False
@@ -81,6 +82,8 @@ def _without(entries: Mapping[str, T], id_: str) -> Mapping[str, T]:
 
 
 def _queue(waiters: tuple[Waiter, ...], waiter: Waiter) -> tuple[Waiter, ...]:
+    if not waiters or (_is_uniform(waiters) and _is_newer(waiter.order, waiters[-1].order)):
+        return (*waiters, waiter)  # almost always: it cannot be in the queue yet, so nobody has to look for it
     place = place_in(waiters, waiter.order)
     if place < len(waiters) and waiters[place].id == waiter.id:
         return (*waiters[:place], waiter, *waiters[place + 1 :])
@@ -90,12 +93,32 @@ def _queue(waiters: tuple[Waiter, ...], waiter: Waiter) -> tuple[Waiter, ...]:
     return (*fewer[:place], waiter, *fewer[place:])
 
 
+def _is_newer(order: tuple[int, int], last: tuple[int, int]) -> bool:
+    return order > last and order[1] > last[1]
+
+
 def _leave(waiters: tuple[Waiter, ...], id_: str) -> tuple[Waiter, ...]:
+    place = place_of(waiters, id_)
+    return waiters if place is None else waiters[:place] + waiters[place + 1 :]
+
+
+def place_of(waiters: tuple[Waiter, ...], id_: str) -> int | None:
+    """Where the waiter of this id stands; None if it does not.
+
+    Ten thousand may stand in one queue, mostly of one priority: its id then says where to look.
+    """
+    if _is_uniform(waiters):
+        place = place_in(waiters, (waiters[0].order[0], number(id_)))
+        return place if place < len(waiters) and waiters[place].id == id_ else None
     try:
-        place = indexOf(map(_id_of, waiters), id_)
+        return indexOf(map(_id_of, waiters), id_)
     except ValueError:
-        return waiters
-    return waiters[:place] + waiters[place + 1 :]
+        return None
+
+
+def _is_uniform(waiters: tuple[Waiter, ...]) -> bool:
+    """Whether all of them have the same priority, so that they stand in the order of their ids' numbers."""
+    return bool(waiters) and waiters[0].order[0] == waiters[-1].order[0]
 
 
 def place_in(waiters: tuple[Waiter, ...], order: tuple[int, int]) -> int:

@@ -188,9 +188,9 @@ holds = st.builds(
     closed=st.booleans(),
 )
 waiters = st.builds(
-    Waiter,
+    lambda id_, priority, *more: Waiter(id_, (-priority, keys.number(id_)), *more),
     waiter_ids,
-    st.tuples(st.integers(-3, 3), st.integers(0, 5)),
+    st.integers(-3, 3) | st.just(0),
     texts,
     numbers,
     texts,

@@ -15,6 +15,7 @@ from leasehold.model import (
     Waiter,
     Wish,
 )
+from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, modes_of, nodes_of, queue_at, slots_clash
 from leasehold.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.rules.granting import (
@@ -114,23 +115,25 @@ def _spent(gone: str) -> Refused:
 
 def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | None:
     """The same place in the queue again: from now on whoever asks waits for it, as long as it now says."""
-    for waiter in draft.record(keys.home(waiter_id)).waiters:
-        if waiter.id == waiter_id and waiter.ask is not None:
-            if waiter.deadline <= draft.now:
-                turn_away(draft, waiter, waiter.ask)
-                settle(draft)
-                return _spent("it timed out")
-            # Only whoever waits at the waiter's engine is told of its grant; others have to ask again, and join then.
-            known = waiter.ask.tokens if waiter.engine == command.engine else ()
-            tokens = tuple(dict.fromkeys((*known, *command.ask.tokens)))
-            ask = waiter.ask._replace(tokens=tokens)
-            moved = waiter._replace(engine=command.engine, deadline=draft.now + command.wait, ask=ask)
-            modes = modes_of(ask)
-            for node in nodes_of(ask)[1:]:
-                draft.put(node, moved._replace(mode=modes[node], ask=None))
-            draft.put(keys.home(waiter_id), moved)
-            return _tell_queued(draft, moved, ask, again=True)
-    return None  # it was dropped with its engine: let it queue anew
+    queue = draft.record(keys.home(waiter_id)).waiters
+    place = place_of(queue, waiter_id)
+    waiter = None if place is None else queue[place]
+    if waiter is None or waiter.ask is None:
+        return None  # it was dropped with its engine: let it queue anew
+    if waiter.deadline <= draft.now:
+        turn_away(draft, waiter, waiter.ask)
+        settle(draft)
+        return _spent("it timed out")
+    # Only whoever waits at the waiter's engine is told of its grant; others have to ask again, and join then.
+    known = waiter.ask.tokens if waiter.engine == command.engine else ()
+    tokens = tuple(dict.fromkeys((*known, *command.ask.tokens)))
+    ask = waiter.ask._replace(tokens=tokens)
+    moved = waiter._replace(engine=command.engine, deadline=draft.now + command.wait, ask=ask)
+    modes = modes_of(ask)
+    for node in nodes_of(ask)[1:]:
+        draft.put(node, moved._replace(mode=modes[node], ask=None))
+    draft.put(keys.home(waiter_id), moved)
+    return _tell_queued(draft, moved, ask, again=True)
 
 
 def queued(draft: Draft, waiter: Waiter, ask: Ask) -> Queued:
@@ -200,17 +203,14 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
             return Granted(lease_of(hold, hold.ask or ask, draft.now), "", fresh=True)
     from leasehold.rules.telling import held  # noqa: PLC0415 (see `queued`)
 
+    if command.wait <= 0 and draft.now < draft.opens_at:
+        return paused(draft)
     if command.wait <= 0:
         return _refuse_try(draft, command, held(draft, ask, order))
     if any(len(draft.record(node).waiters) >= WAITERS_PER_NODE for node in nodes_of(ask)):
-    if command.wait <= 0 and draft.now < draft.opens_at:
-        return paused(draft)
         return Refused("too_many", "wait", f"{WAITERS_PER_NODE} are waiting already; try again later without wait")
     return _deadlock(draft, command, order) or _enqueue(draft, command, order)
 
-
-def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
-    from leasehold.rules.waitgraph import LAST  # noqa: PLC0415 (see `queued`)
 
 def paused(draft: Draft) -> Refused:
     """Not yet, whatever is asked for."""
@@ -222,6 +222,9 @@ def paused(draft: Draft) -> Refused:
         "have lost still count; try again then, or wait",
     )
 
+
+def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
+    from leasehold.rules.waitgraph import LAST  # noqa: PLC0415 (see `queued`)
 
     if command.intent:
         deadlock = _deadlock(draft, command, LAST)

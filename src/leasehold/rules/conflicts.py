@@ -66,7 +66,7 @@ def waiters_in_the_way(
         return []
     rivals = (
         waiter
-        for waiter in record.waiters[: place_in(record.waiters, order)]
+        for waiter in islice(record.waiters, place_in(record.waiters, order))
         if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter)
     )
     ahead = list(rivals if mode == SLOTS else islice(rivals, most))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import FOREVER, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
+from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, is_alive, nodes_of
 from leasehold.rules.ending import REQUEST, lapse
 
@@ -133,9 +134,11 @@ def waiting_for(draft: Draft, waiter: Waiter) -> Ask:
     """What a waiter in any of its queues wants."""
     if waiter.ask is not None:
         return waiter.ask
-    for told in draft.record(keys.home(waiter.id)).waiters:
-        if told.id == waiter.id and told.ask is not None:
-            return told.ask
+    queue = draft.record(keys.home(waiter.id)).waiters
+    place = place_of(queue, waiter.id)
+    told = None if place is None else queue[place].ask
+    if told is not None:
+        return told
     raise AssertionError(f"the home of {waiter.id} does not tell what it waits for")
 
 

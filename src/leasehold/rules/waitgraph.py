@@ -6,7 +6,7 @@ from leasehold.deadlock import Need, find_cycle
 from leasehold.keys import home
 from leasehold.model import FOREVER, SLOTS, Ref, Session, Wish
 from leasehold.noun import Noun
-from leasehold.records import place_in
+from leasehold.records import place_in, place_of
 from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of
 from leasehold.rules.granting import SESSION, WISH
 
@@ -88,12 +88,13 @@ class WaitGraph:
         ids = [note.id for note in self.draft.record(actor).notes.values() if isinstance(note, Ref)]
         ids = [id_ for id_ in ids if id_.startswith("w")]
         self.draft.require([home(id_) for id_ in ids])
-        return [
-            (waiter, waiter.ask)
-            for id_ in ids
-            for waiter in self.draft.record(home(id_)).waiters
-            if waiter.id == id_ and waiter.ask is not None and is_alive(self.draft, waiter)
-        ]
+        waiters = [self._waiter(id_) for id_ in ids]
+        return [(each, each.ask) for each in waiters if each and each.ask is not None and is_alive(self.draft, each)]
+
+    def _waiter(self, id_: str) -> Waiter | None:
+        queue = self.draft.record(home(id_)).waiters
+        place = place_of(queue, id_)
+        return None if place is None else queue[place]
 
     def choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, int]) -> Wait:
         """What stands before somebody who wants one of these, at this place of the order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import SECOND, Cancelled, Done, End, Granted, Hold, Presence, Receipt, Request, TimedOut, Wish
+from leasehold.records import place_of
 from leasehold.rules.acquiring import freshen, queued, rewrite
 from leasehold.rules.conflicts import PRESENCE
 from leasehold.rules.ending import REQUEST, lapse, terms
@@ -75,7 +76,9 @@ def _time_out(draft: Draft, waiter: Waiter, ask: Ask) -> TimedOut:
 
 
 def _find(draft: Draft, waiter: str) -> Waiter | None:
-    return next((each for each in draft.record(keys.home(waiter)).waiters if each.id == waiter), None)
+    queue = draft.record(keys.home(waiter)).waiters
+    place = place_of(queue, waiter)
+    return None if place is None else queue[place]
 
 
 def _promised(draft: Draft, waiter: str, ask: Ask) -> Hold | None:
