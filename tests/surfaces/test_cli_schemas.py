@@ -59,7 +59,7 @@ def test_stale_and_missing_files_are_noticed(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_all_commands_speak_json_but_those_that_speak_to_programs_of_others() -> None:
-    assert set(VERBS) - set(schemas.speakers()) <= {"mcp", "hook"}
+    assert set(VERBS) - set(schemas.speakers()) <= {"git-hook", "hook", "mcp"}
 
 
 @pytest.mark.parametrize("verb", schemas.speakers())
@@ -206,8 +206,35 @@ def runs(ask: Asker) -> None:
     assert ask("workflow update", run, "--context", "1")["code"] == "lost"
 
 
+def locks(ask: Asker) -> None:
+    ask("lock acquire --resource issue:lock --ttl 30m")
+    ask("lock renew issue:lock")
+    assert ask("lock acquire issue:lock", holder="bob")["code"] == "conflict"
+    assert ask("lock renew issue:lock", holder="bob")["code"] == "conflict"
+    assert ask("lock release issue:lock", holder="bob")["code"] == "conflict"
+    assert ask("lock acquire")["code"] == "invalid"
+    ask("lock status")
+    assert ask("lock status path:/x")["code"] == "invalid"
+    ask("lock release issue:lock")
+    ask("lock gc")
+    nowhere = {"LEASEHOLD_URL": "sqlite:///proc/nowhere/x.db"}
+    assert ask("lock gc", env=nowhere)["code"] in ("store", "unreachable", "error")
+    ask("acquire path:held.py")
+    ask("guard held.py --policy require")
+    assert ask("guard held.py --policy require", holder="bob")["code"] == "held"
+    ask("release path:held.py")
+
+
+def setting_up(ask: Asker) -> None:
+    for verb in ("install", "uninstall"):
+        assert len(ask(f"{verb} claude")["files"]) == 2
+        assert ask(f"{verb} emacs")["code"] == "invalid"
+    assert "acquire" in ask("prompt")["prompt"]
+    assert ask("prompt emacs")["code"] == "usage"
+
+
 def test_every_command_says_yes_and_no_as_published(ask: Asker) -> None:
-    for part in (taking, looking, sessions, runs, admin):
+    for part in (taking, looking, sessions, runs, locks, admin, setting_up):
         part(ask)
     missing = {(verb, ok) for verb in schemas.speakers() for ok in (True, False)} - ask.seen
     elsewhere = {("run", True), ("run", False), ("serve", True)}  # see below, and the tests of the server
