@@ -17,15 +17,24 @@ if TYPE_CHECKING:
 ISSUE, PULL, DEPLOY = "github://acme/app/issues/42", "github://acme/app/pr/17", "deploy://api-prod"
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Running]:
-    with serving(tmp_path) as running:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("server")) as running:
         yield running
 
 
 @pytest.fixture
-def agent(server: Running, tmp_path: Path) -> Callable[[str], Llama]:
-    return lambda holder: Llama(server, tmp_path, start(server, holder))
+def agent(server: Running, tmp_path: Path) -> Iterator[Callable[[str], Llama]]:
+    """Agents whose runs end with the test, and with them whatever they hold."""
+    begun: list[Llama] = []
+
+    def begin(holder: str) -> Llama:
+        begun.append(Llama(server, tmp_path, start(server, holder)))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        server.post("sessions/end", {"session": each.secret})
 
 
 def test_an_agent_locks_works_and_unlocks(agent: Callable[[str], Llama]) -> None:

@@ -8,27 +8,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surfaces.serving import create_key, serving
+from tests.surfaces.serving import Running, create_key, serving, until
 from tests.surfaces.shell import Done, Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SCOPE = {
-    "AGIFLOW_ORGANIZATION_ID": "org-id",
-    "AGIFLOW_PROJECT_ID": "project-id",
-    "AGIFLOW_WORK_UNIT_ID": "work-unit-id",
-}
+SCOPE = ("AGIFLOW_ORGANIZATION_ID", "AGIFLOW_PROJECT_ID", "AGIFLOW_WORK_UNIT_ID")
 ID = re.compile(r"wf-[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 class Agiflow:
     """A shell in which the variables of the page are exported."""
 
-    def __init__(self, shell: Shell, env: dict[str, str]) -> None:
+    def __init__(self, shell: Shell, org: str, env: dict[str, str]) -> None:
         self.shell = shell
-        self.env = {**SCOPE, **env}
+        self.org = org
+        self.env = {**dict(zip(SCOPE, (org, "project-id", "work-unit-id"), strict=True)), **env}
 
     def __call__(self, *words: str, **env: str) -> Done:
         return self.shell.run("workflow", *words, env={**self.env, **env})
@@ -39,15 +36,34 @@ class Agiflow:
         return str(json.loads(done.out)["id"])
 
 
-@pytest.fixture(params=["embedded", "open server", "server with keys"])
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("open")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server_with_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("keys")
+    create_key(folder, "admin")
+    with serving(folder) as running:
+        yield running
+
+
+@pytest.fixture(params=["embedded", "open_server", "server_with_keys"])
 def agiflow(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agiflow]:
+    org = f"org-{tmp_path.name}"
     with Shell(tmp_path / "home") as shell:
         if request.param == "embedded":
-            yield Agiflow(shell, {})
+            yield Agiflow(shell, org, {})
             return
-        key = create_key(tmp_path, "agent", space="org-id/project-id") if "keys" in request.param else ""
-        with serving(tmp_path) as server:
-            yield Agiflow(shell, {"LEASEHOLD_URL": server.url, **({"AGIFLOW_API_KEY": key} if key else {})})
+        server: Running = request.getfixturevalue(request.param)
+        env = {"LEASEHOLD_URL": server.url}
+        if request.param == "server_with_keys":
+            key = create_key(server.database.parent, "agent", space=f"{org}/project-id")
+            until(lambda: server.ask("GET", "/locks/status", key=key).status == 200)
+            env["AGIFLOW_API_KEY"] = key
+        yield Agiflow(shell, org, env)
 
 
 def test_acquire_a_lock(agiflow: Agiflow) -> None:
@@ -76,7 +92,7 @@ def test_lock_a_task_instead_of_a_work_unit(agiflow: Agiflow) -> None:
 
 def test_pass_the_scope_explicitly(agiflow: Agiflow) -> None:
     unset = dict.fromkeys(SCOPE, "")
-    scope = ("--org", "org-id", "--project", "project-id", "--work-unit", "work-unit-id")
+    scope = ("--org", agiflow.org, "--project", "project-id", "--work-unit", "work-unit-id")
     assert agiflow("create", "--name", "deploy-staging", *scope, **unset).code == 0
     assert agiflow("create", "--name", "deploy-staging").code == 4  # the same, by the variables
     assert agiflow("create", "--name", "deploy-staging", "--work-unit", "other").code == 0

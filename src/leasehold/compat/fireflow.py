@@ -1,0 +1,108 @@
+"""FireFlow's named locks in terms of `Locks`: any string is a key, times are milliseconds, a lock's id opens it.
+
+It neither connects nor keeps anything: ``leasehold.flow`` has the services that a flow is given.
+"""
+
+from __future__ import annotations
+
+import os
+from math import isfinite
+from urllib.parse import quote
+
+from leasehold import keys, names
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.model import Granted, Refused, Released
+from leasehold.wire import sentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from leasehold.compat.steps import Steps
+
+    class LockAcquired(TypedDict):
+        """What `acquire` answers."""
+
+        acquired: bool
+        lockId: str
+
+    class LockReleased(TypedDict):
+        """What `release` answers."""
+
+        released: bool
+
+
+NAMESPACE = "flow:"
+_ESCAPED, _DIGESTED = "%", "#"
+"""What follows the namespace if the key itself cannot be a name: its bytes escaped, or its beginning and a digest."""
+_FIELDS = {"ttl": "lock_ttl_ms", "wait": "wait_timeout_ms", "resource": "lock_key"}
+_HEAD = 100
+
+
+def name_of(key: object) -> str:
+    """The resource of a key. Keys are compared as written, and different ones never share a name."""
+    if not isinstance(key, str):
+        raise InvalidInput("lock_key", f"must be text, not a value of type {type(key).__name__}")
+    if not key.startswith((_ESCAPED, _DIGESTED)):
+        try:
+            return names.parse(NAMESPACE + key)
+        except names.BadName:
+            pass  # empty, too long, with control characters or blanks at its end: a key nevertheless
+    escaped = quote(key.encode("utf-8", "surrogatepass"), safe="")
+    if len(NAMESPACE) + 1 + len(escaped) <= names.MAX_NAME:
+        return f"{NAMESPACE}{_ESCAPED}{escaped}"
+    return f"{NAMESPACE}{_DIGESTED}{escaped[:_HEAD]}~{keys.secret_hash(key)}"
+
+
+def _seconds(value: object, field: str, least: int) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise InvalidInput(field, "must be a number of milliseconds")
+    if value < least:
+        raise InvalidInput(
+            field, f"must be at least {least}: a lock always expires" if least else "must not be negative"
+        )
+    return value / 1000
+
+
+def new_holder(base: str) -> str:
+    """A holder of its own for one lock: flows that share a service are not one and the same."""
+    return f"{base.encode()[:200].decode('utf-8', 'ignore')}/{os.urandom(6).hex()}"
+
+
+def acquire(holder: str, space: str, key: object, ttl_ms: object, wait_ms: object) -> Steps[LockAcquired]:
+    """Take the lock, waiting for it at most so long."""
+    asked = {
+        "resources": name_of(key),
+        "ttl": _seconds(ttl_ms, "lock_ttl_ms", 1),
+        "wait": _seconds(wait_ms, "wait_timeout_ms", 0),
+        "holder": holder,
+        "space": space,
+    }
+    outcome = yield "acquire", asked
+    if isinstance(outcome, Granted):
+        return {"acquired": True, "lockId": f"{outcome.lease.id}.{outcome.token}.{_mark(asked['resources'])}"}
+    if isinstance(outcome, Refused):
+        if outcome.code == "invalid":
+            raise InvalidInput(_FIELDS.get(outcome.field, outcome.field), outcome.message)
+        raise LeaseholdError(sentence(outcome))
+    return {"acquired": False, "lockId": ""}
+
+
+def _mark(name: object) -> str:
+    """What tells for which key an id was given."""
+    return keys.secret_hash(str(name))[:16]
+
+
+def release(key: object, lock_id: object) -> Steps[LockReleased]:
+    """Give exactly this lock back; one that is gone, or was never this key's, is no error."""
+    name = name_of(key)
+    lease, token, mark = _parts(lock_id)
+    if not (keys.is_lease_id(lease) and token and mark == _mark(name)):
+        return {"released": False}
+    outcome: Released | Refused = yield "release", {"lease": lease, "token": token}
+    return {"released": isinstance(outcome, Released) and outcome.released}
+
+
+def _parts(lock_id: object) -> tuple[str, str, str]:
+    parts = lock_id.split(".") if isinstance(lock_id, str) else []
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("", "", "")
