@@ -61,8 +61,13 @@ def _own(path: str, notes: list[str]) -> Found:
 
 def _shared(path: str, notes: list[str]) -> Found:
     data = _contents(path, notes)
-    if data is None or not _may_have_ours(data):
+    if data is None or not (places_of_ours := _how_many_of_ours(data)):
         return ()
+    from leasehold import plain_toml  # noqa: PLC0415 (mostly there is nothing to read)
+
+    plain = plain_toml.read_table(data, "tool.leasehold") if places_of_ours == 1 else None
+    if plain is not None:
+        return ((path, plain),)
     tool = _parsed(path, data).get("tool")
     if not isinstance(tool, dict) or "leasehold" not in tool:
         return ()
@@ -87,13 +92,13 @@ def _contents(path: str, notes: list[str]) -> bytes | None:
         raise InvalidInput("config", f"{path} cannot be read: {error.strerror}") from None
 
 
-def _may_have_ours(data: bytes) -> bool:
-    """Whether a pyproject.toml may have a table of ours: most have none, and to read TOML takes long."""
+def _how_many_of_ours(data: bytes) -> int:
+    """How many lines of a pyproject.toml may be ours: most have none, and to read TOML takes long."""
     if b"leasehold" not in data:
-        return False
+        return 0
     lines = [line.translate(None, b" \t\"'") for line in data.split(b"\n") if b"leasehold" in line or b"tool" in line]
     below_tool = any(line.startswith(b"[tool]") for line in lines)
-    return any(_may_be_ours(line, below_tool) for line in lines)
+    return sum(_may_be_ours(line, below_tool) for line in lines)
 
 
 def _may_be_ours(bare: bytes, below_tool: bool) -> bool:
@@ -107,6 +112,11 @@ def _may_be_ours(bare: bytes, below_tool: bool) -> bool:
 
 
 def _parsed(path: str, data: bytes) -> dict[str, Any]:
+    from leasehold import plain_toml  # noqa: PLC0415 (mostly there is nothing to read)
+
+    plain = plain_toml.read(data)
+    if plain is not None:
+        return plain
     import tomllib  # noqa: PLC0415 (slow to import, and mostly not needed)
 
     try:

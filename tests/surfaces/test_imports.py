@@ -108,6 +108,20 @@ def test_a_project_that_only_speaks_of_us_costs_nothing_more(shell: Shell) -> No
     assert imported(shell, "acquire", "x") - TO_ACQUIRE == set()
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("leasehold.toml", '# ours\nspace = "acme/app"\nttl = "15m"  # enough\nhierarchical = ["s3"]\n'),
+        ("pyproject.toml", '[project]\nname = "app"\n\n[tool.leasehold]\nspace = "acme/app"\n\n[tool.ruff]\n'),
+    ],
+)
+def test_a_plain_configuration_is_read_without_more_ado(shell: Shell, file: str, text: str) -> None:
+    shell.run("acquire", "first")
+    (shell.home / file).write_text(text)
+    assert imported(shell, "acquire", "x") - TO_ACQUIRE == {"leasehold.plain_toml"}
+    assert "acme/app" in shell.run("list", "--json").out
+
+
 AFTERWARDS = """
 import sys
 import leasehold.stores.sqlite
