@@ -190,7 +190,8 @@ class Engine:
         taken: list[Pending] = []
         if self._errands and self._clock() >= self._trouble_until:
             taken, self._errands = self._errands, []
-        while inbox and len(taken) < BATCH:
+        most = min(BATCH, self.store.capabilities.batch)
+        while inbox and len(taken) < most:
             pending = inbox.popleft()
             if pending.abandoned:
                 pending.fail(Closed("whoever asked is gone"))
@@ -223,12 +224,12 @@ class Engine:
     # --------------------------------------------------------------------------------------- answers
 
     def _answer(self, asked: list[Pending], extra: list[c.Command], result: Result) -> None:
-        if self._swept is not None:
-            self._sweep_at = self._decided_at + SWEEP_EVERY
-            if self._collection is not None:
-                self._collection.count(self._swept, SWEEP_AT_ONCE)
         for pending, outcome in zip(asked, result.outcomes, strict=False):
             self._answer_one(pending, outcome)
+        if self._swept is not None:
+            self._sweep_at = self._decided_at + SWEEP_EVERY
+            if self._collection is not None:  # also one that has just begun: this batch was its first step
+                self._collection.count(self._swept, SWEEP_AT_ONCE)
         # After those who asked, as some of them may have queued and been served in this very batch.
         if self._attendance is not None:
             self._attendance.learn(result, extra, self._decided_at)

@@ -64,6 +64,27 @@ RUN: dict[str, Schema] = {
 }
 """What `workflow` tells of a run."""
 
+GRITE_LISTED = record(
+    resource=TEXT,
+    owner=TEXT,
+    expires_unix_ms=COUNT,
+    time_remaining_seconds=COUNT,
+    expired=FLAG,
+    kept_by={"enum": ["leasehold", "grite"]},
+)
+GUARDED = {
+    "type": "array",
+    "items": record(
+        path=TEXT,
+        resource=TEXT,
+        state={"enum": ["free", "yours", "held", "closed", "not_yours"]},
+        allowed=FLAG,
+        message=TEXT,
+        holders=several("lease"),
+    ),
+}
+POLICY = {"enum": ["off", "warn", "require", "require-own"]}
+
 DEFINITIONS: dict[str, Schema] = {
     "lease": record(
         id=LEASE_ID,
@@ -169,20 +190,41 @@ DEFINITIONS: dict[str, Schema] = {
     "not_allowed": record(
         {"holders": several("lease")}, code={"const": "not_allowed"}, message=TEXT, field=TEXT_OR_NULL
     ),
+    "lock_conflict": record(
+        code={"const": "conflict"},
+        message=TEXT,
+        resource=TEXT,
+        lock=GRITE_LISTED,
+    ),
+    "guarded": record(code={"const": "held"}, message=TEXT, policy=POLICY, paths=GUARDED),
     "unwell": record(
         code={"const": "unwell"}, message=TEXT, field=TEXT_OR_NULL, well={"const": False}, findings=several("finding")
     ),
-    "failure": record(
-        {"field": TEXT_OR_NULL},
-        code={"type": "string", "not": {"enum": ["held", "timeout", "deadlock", "lost", "not_allowed", "unwell"]}},
-        message=TEXT,
-    ),
+    "failure": {
+        **record(
+            {"field": TEXT_OR_NULL},
+            code={"type": "string", "not": {"enum": ["held", "timeout", "deadlock", "lost", "not_allowed", "unwell"]}},
+            message=TEXT,
+        ),
+        "not": {"required": ["lock"]},
+    },
 }
 
+INSTALLED = record(what=TEXT, dry_run=FLAG, files={"type": "array", "items": record(path=TEXT, changed=FLAG)})
 GRANTED = record(lease=one("lease"), token=TEXT, fresh=FLAG)
 RENEWED = record(lease=one("lease"))
 RELEASED = record(lease=LEASE_ID, released=FLAG, reason=TEXT, resources=NAMES)
 
+GRITE_LOCK = record(resource=TEXT, owner=TEXT, nonce=TEXT, expires_unix_ms=COUNT)
+GRITE_GRANTED = record(
+    lock=GRITE_LOCK,
+    resource=TEXT,
+    owner=TEXT,
+    nonce=TEXT,
+    expires_unix_ms=COUNT,
+    ttl_seconds=COUNT,
+    fence={"type": ["integer", "null"], "minimum": 1},
+)
 DATA: dict[str, Schema] = {
     "acquire": GRANTED,
     "renew": RENEWED,
@@ -217,6 +259,16 @@ DATA: dict[str, Schema] = {
     "workflow heartbeat": one("workflow"),
     "workflow release": record(**RUN, released=FLAG),
     "gc": record(swept=COUNT, forgotten=COUNT, tokens=COUNT),
+    "lock acquire": GRITE_GRANTED,
+    "lock renew": GRITE_GRANTED,
+    "lock release": record(resource=TEXT, released=FLAG),
+    "lock status": record(
+        locks={"type": "array", "items": GRITE_LISTED},
+        conflicts={"type": "array", "items": record({"with": GRITE_LISTED}, resource=TEXT, owner=TEXT)},
+        total=COUNT,
+    ),
+    "lock gc": record(removed=COUNT, kept=COUNT),
+    "guard": record(policy=POLICY, paths=GUARDED),
     "force-release": RELEASED,
     "steal": GRANTED,
     "clear": record(resources=NAMES, cleared=FLAG),
@@ -224,6 +276,9 @@ DATA: dict[str, Schema] = {
     "keys list": record(keys=several("key")),
     "keys revoke": record(key=TEXT, revoked=FLAG),
     "serve": record(url=TEXT),
+    "install": INSTALLED,
+    "uninstall": INSTALLED,
+    "prompt": record(prompt=TEXT),
     "doctor": record(well={"const": True}, findings=several("finding")),
     "completion": record(shell={"enum": ["bash", "zsh", "fish"]}, script=TEXT),  # noqa: S604 (a field of that name)
 }
@@ -242,6 +297,10 @@ NOES: dict[str, tuple[str, ...]] = {
     "workflow update": ("lost", "not_allowed"),
     "workflow heartbeat": ("lost", "not_allowed"),
     "workflow release": ("lost", "not_allowed"),
+    "lock acquire": ("lock_conflict", "deadlock"),
+    "lock renew": ("lock_conflict", "deadlock"),
+    "lock release": ("lock_conflict",),
+    "guard": ("guarded",),
     "doctor": ("unwell",),
 }
 """What each can answer when it is a no, besides a `failure`."""

@@ -1,4 +1,4 @@
-"""May this holder change these paths? Looks at who holds what and says so, path by path. It takes nothing, blocks nobody.
+"""May this holder change these paths? Looks at who holds what, path by path. It takes nothing and blocks nobody.
 
 ::
 

@@ -1,0 +1,98 @@
+"""guard: may these paths be changed by this holder? For hooks and scripts: exit 0, or 4 with who holds what."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from leasehold import checks, config, places
+from leasehold.cli import outcomes
+from leasehold.cli.output import clock
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.guard import checking, policy
+from leasehold.names import shown
+from leasehold.wire import SCHEMA_VERSION, lease
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+    from leasehold.guard.checking import Verdict
+
+
+def guard(context: Context) -> int:
+    """Look at each path; what is in the way is told, and forbidden if the policy says so."""
+    here = config.working_directory()
+    chosen, origin = policy.find(context.choice, context.values["policy"])
+    if chosen == checking.OFF:
+        return _end(context, chosen, {}, ())
+    root = _root(context, here)
+    paths = context.values["paths"]
+    if bool(paths) == bool(context.values["staged"]):
+        raise InvalidInput("paths", "name some files, or write --staged for what is staged: one of them, not both")
+    named = checking.resources_of(paths, root, here) if paths else checking.resources_of(_staged(here), root, root)
+    session = checks.session_id(context.session) if context.session else None
+    found = checking.verdicts(
+        context.locks, list(named.values()), holder=context.holder, policy=chosen, session=session
+    )
+    return _end(context, f"{chosen} (from {origin})", named, found)
+
+
+def _root(context: Context, here: str) -> str:
+    """What paths are relative to: the repository, or else where the configuration is."""
+    copy = places.working_copy(here, os.environ)
+    if copy is not None:
+        return copy.root
+    return os.path.dirname(context.choice.path) if context.choice.path else here  # noqa: PTH120
+
+
+def _staged(here: str) -> list[str]:
+    """What the next commit would change, as git says: the index it uses may be one that only a hook knows of."""
+    words = ["git", "-C", here, "diff", "--cached", "--name-only", "--no-renames", "--no-relative", "-z"]
+    done = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 (the words are ours)
+    if done.returncode:
+        raise LeaseholdError(f"git cannot say what is staged: {done.stderr.decode(errors='replace').strip()}")
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+
+def _end(context: Context, chosen: str, named: dict[str, str], found: tuple[Verdict, ...]) -> int:
+    told = [verdict for verdict in found if verdict.message]
+    is_allowed = checking.is_allowed(found)
+    if context.out.json:
+        context.out.give(_envelope(chosen, named, found, told, is_allowed=is_allowed))
+    elif told:
+        head = "Careful" if is_allowed else "Not allowed"
+        lines = [line for verdict in told for line in _lines(verdict)]
+        context.deny("\n".join([f"{head}: {len(told)} of {len(found)} paths, by policy {chosen}", *lines]))
+    return outcomes.DONE if is_allowed else outcomes.HELD
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    lines = [f"  {shown(verdict.message)}"]
+    lines += [f"    until {clock(each.expires_at, each.as_of)}  lease {each.id}" for each in verdict.leases[:3]]
+    return lines
+
+
+def _envelope(
+    chosen: str, named: dict[str, str], found: tuple[Verdict, ...], told: list[Verdict], *, is_allowed: bool
+) -> dict[str, Any]:
+    by_name = {verdict.resource: _plain(verdict) for verdict in found}
+    answer = {
+        "policy": chosen.partition(" ")[0],
+        "paths": [{"path": path, **by_name[resource]} for path, resource in named.items()],
+    }
+    if is_allowed:
+        return {"schema_version": SCHEMA_VERSION, "ok": True, "data": answer}
+    message = "; ".join(verdict.message for verdict in told[:3])
+    return {"schema_version": SCHEMA_VERSION, "ok": False, "error": {"code": "held", "message": message, **answer}}
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "resource": verdict.resource,
+        "state": verdict.state,
+        "allowed": verdict.allowed,
+        "message": verdict.message,
+        "holders": [lease(each) for each in verdict.leases],
+    }

@@ -1,0 +1,204 @@
+"""lock acquire, renew, release, status, gc: grite's commands with grite's answers, on whatever store there is."""
+
+from __future__ import annotations
+
+import os
+
+from leasehold import checks
+from leasehold.cli import outcomes, state
+from leasehold.cli.output import moment
+from leasehold.compat import grite
+from leasehold.errors import InvalidInput
+from leasehold.model import FOREVER, Granted, Held, Inspection, Refused, TimedOut
+from leasehold.names import shown
+from leasehold.wire import SCHEMA_VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+    from leasehold.compat.grite import Lock
+    from leasehold.model import Lease
+
+
+def _resource(context: Context) -> str:
+    """The one name: as a word, or by --resource."""
+    word, option = context.values.get("name"), context.values.get("resource")
+    if word is not None and option is not None and word != option:
+        raise InvalidInput("resource", "is named twice: write it as a word or with --resource, not both")
+    if word is None and option is None:
+        raise InvalidInput("resource", "is missing: write, for example, leasehold lock acquire issue:42 --ttl 30m")
+    return checks.resource(word if word is not None else option)
+
+
+def _of_grite() -> list[Lock]:
+    """What grite itself keeps in the repository around us."""
+    from leasehold import places  # noqa: PLC0415
+    from leasehold.compat import grite_refs  # noqa: PLC0415
+    from leasehold.config import working_directory  # noqa: PLC0415
+
+    copy = places.working_copy(working_directory(), os.environ)
+    return grite_refs.live(copy.common) if copy is not None else []
+
+
+# ------------------------------------------------------------------------------------------------ answers
+
+
+def _yes(context: Context, data: dict[str, Any], text: str) -> int:
+    if context.out.json:
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": data})
+    else:
+        context.out.say(text)
+    return outcomes.DONE
+
+
+def _conflict(context: Context, verb: str, resource: str, lock: Lock) -> int:
+    """Somebody else has it: the same on standard output with --json, and on standard error for people."""
+    if context.out.json:
+        error = grite.conflict(verb, resource, lock)
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": error})
+    else:
+        context.deny(
+            f"Error: Lock conflict\n  Resource: {shown(resource)}\n  Owner: {shown(lock.owner)}\n"
+            f"  Expires: {_until(lock)}"
+        )
+    return outcomes.HELD
+
+
+def _until(lock: Lock) -> str:
+    return moment(lock.expires_at) if lock.expires_at < FOREVER else "never: it is quarantined"
+
+
+def _taken(context: Context, resource: str, outcome: Granted, headline: str) -> int:
+    lease = outcome.lease
+    state.remember(*context.scope, lease.resources, lease.id, outcome.token)
+    lock = grite.of_lease(lease, resource)
+    text = f"{headline}\n  Resource: {shown(resource)}\n  Expires: {_until(lock)}"
+    return _yes(context, grite.granted(lock, lease.ttl), text)
+
+
+# ------------------------------------------------------------------------------------------------ the verbs
+
+
+def acquire(context: Context) -> int:
+    """Take it; whoever has it already gets it extended."""
+    return _take(context, "acquire", "Lock acquired")
+
+
+def renew(context: Context) -> int:
+    """Extend it; it is acquired if nobody has it."""
+    return _take(context, "renew", "Lock renewed")
+
+
+def _take(context: Context, verb: str, headline: str) -> int:
+    resource = _resource(context)
+    rules = context.choice.rules()
+    other = grite.in_the_way(resource, context.holder, _of_grite(), rules.hierarchical)
+    if other is not None:
+        return _conflict(context, verb, resource, other)
+    outcome = context.locks.acquire(
+        resource, ttl=context.values["ttl"], session=context.session, reentrant=True, intent=True
+    )
+    if isinstance(outcome, Granted):
+        return _taken(context, resource, outcome, headline)
+    if isinstance(outcome, Held | TimedOut) and outcome.blockers:
+        return _conflict(context, verb, resource, grite.of_blocker(outcome.blockers[0]))
+    return context.end(outcome, "")
+
+
+def release(context: Context) -> int:
+    """Give it back; one that is not there is fine, one of somebody else's is not."""
+    resource = _resource(context)
+    known = state.recall(*context.scope, resource)
+    if known is not None:
+        ended = context.locks.release(*known)
+        if not isinstance(ended, Refused):
+            state.forget(*context.scope, known[0])
+            if ended.released:
+                return _released(context, resource, is_done=True)
+    return _release_by_name(context, resource)
+
+
+def _release_by_name(context: Context, resource: str) -> int:
+    """No token of ours opens it: find out whose it is."""
+    seen = context.locks.inspect(resource)
+    if not isinstance(seen, Inspection):
+        return context.end(seen, "")
+    held = [lease for lease in seen.leases if resource in lease.resources]
+    if not held:
+        other = grite.in_the_way(resource, context.holder, _of_grite())
+        return (
+            _released(context, resource, is_done=False)
+            if other is None
+            else _conflict(context, "release", resource, other)
+        )
+    if held[0].holder != context.holder:
+        return _conflict(context, "release", resource, grite.of_lease(held[0], resource))
+    # It was taken under this name elsewhere: who may acquire it again may also give it back.
+    again = context.locks.acquire(resource, ttl=grite.TTL, session=context.session, reentrant=True)
+    if not isinstance(again, Granted):
+        return context.end(again, "")
+    context.locks.release(again.lease.id, again.token)
+    return _released(context, resource, is_done=True)
+
+
+def _released(context: Context, resource: str, *, is_done: bool) -> int:
+    text = f"Lock released\n  Resource: {shown(resource)}" if is_done else f"No lock on {shown(resource)}"
+    return _yes(context, {"resource": resource, "released": is_done}, text)
+
+
+def status(context: Context) -> int:
+    """Every lock, or what concerns one name; grite's own among them."""
+    listed = _leases(context)
+    if isinstance(listed, Refused):
+        return context.end(listed, "")
+    hierarchical = context.choice.rules().hierarchical
+    ours, theirs = listed, _of_grite()
+    if context.values.get("name") is not None or context.values.get("resource") is not None:
+        name = _resource(context)
+        theirs = [lock for lock in theirs if grite.in_the_way(name, "", [lock], hierarchical) is not None]
+    locks = [*ours, *theirs]
+    return _yes(context, grite.status(locks, grite.clashes(ours, theirs, hierarchical)), _table(locks))
+
+
+def _leases(context: Context) -> list[Lock] | Refused:
+    """One name is looked at alone: nobody fetches ten thousand leases to see one."""
+    if context.values.get("name") is None and context.values.get("resource") is None:
+        found = context.locks.list(space=context.space)
+        if isinstance(found, Refused):
+            return found
+        leases: tuple[Lease, ...] = tuple(found)
+    else:
+        seen = context.locks.inspect(_resource(context))
+        if isinstance(seen, Refused):
+            return seen
+        leases = seen.leases
+    return [grite.of_lease(lease, resource) for lease in leases for resource in lease.resources]
+
+
+def _table(locks: list[Lock]) -> str:
+    from leasehold.durations import format as duration  # noqa: PLC0415
+
+    if not locks:
+        return "No active locks"
+    wide = max(len(shown(lock.resource)) for lock in locks)
+    who = max(len(shown(lock.owner)) for lock in locks)
+    lines = [
+        f"  {shown(lock.resource):<{wide}}  {shown(lock.owner):<{who}}  expires in "
+        f"{duration(max(lock.left, 0) // 1_000_000 * 1_000_000)}{'' if lock.fence is not None else '  (grite)'}"
+        for lock in locks
+    ]
+    return "\n".join(["Active Locks:", *lines])
+
+
+def gc(context: Context) -> int:
+    """Remove what has expired, for everybody. Grite's own refs are left to grite."""
+    collected = context.locks.gc()
+    if isinstance(collected, Refused):
+        return context.end(collected, "")
+    kept = context.locks.list()
+    if isinstance(kept, Refused):
+        return context.end(kept, "")
+    data = {"removed": collected.swept, "kept": len(kept)}
+    return _yes(context, data, f"Removed {data['removed']} expired, kept {data['kept']}")

@@ -1,0 +1,105 @@
+"""Grite's locks in terms of `Locks`: a lease on one name, whose owner is the holder. It asks and prints nothing.
+
+What grite's pages say and what its program prints differ a little: `data` holds both shapes.
+"""
+
+from __future__ import annotations
+
+from leasehold.model import FOREVER, SECOND
+from leasehold.names import overlaps
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from typing import Any, TypeAlias
+
+    from leasehold.model import Blocker, Lease
+
+    Json: TypeAlias = dict[str, Any]
+
+TTL = "300"
+"""Seconds: what grite takes where it is told nothing."""
+CONFLICT = "conflict"
+
+
+class Lock(Noun):
+    """One lock, whoever keeps it."""
+
+    resource: str
+    owner: str
+    nonce: str
+    """Tells one grant from the next; it is no secret."""
+    expires_at: int
+    """Microseconds since 1970."""
+    left: int
+    """How long it still lives, in microseconds."""
+    fence: int | None = None
+    """None: grite's own, which has none."""
+
+
+def of_lease(lease: Lease, resource: str) -> Lock:
+    """A lease of ours, as the lock on one of its names."""
+    return Lock(resource, lease.holder, lease.id, lease.expires_at, lease.expires_at - lease.as_of, lease.fence)
+
+
+def of_blocker(blocker: Blocker) -> Lock:
+    """What is in the way. What is closed for good has no end."""
+    left = blocker.until - blocker.as_of if blocker.until < FOREVER else 0
+    return Lock(blocker.resource, blocker.holder, blocker.lease, blocker.until, left, blocker.fence or None)
+
+
+def granted(lock: Lock, ttl: int) -> Json:
+    """What acquire and renew answer."""
+    plain = {
+        "resource": lock.resource,
+        "owner": lock.owner,
+        "nonce": lock.nonce,
+        "expires_unix_ms": lock.expires_at // 1_000,
+    }
+    return {"lock": plain, **plain, "ttl_seconds": ttl // SECOND, "fence": lock.fence}
+
+
+def status(locks: Sequence[Lock], conflicts: Sequence[Json]) -> Json:
+    """What status answers."""
+    return {"locks": [_listed(lock) for lock in locks], "conflicts": list(conflicts), "total": len(locks)}
+
+
+def _listed(lock: Lock) -> Json:
+    return {
+        "resource": lock.resource,
+        "owner": lock.owner,
+        "expires_unix_ms": lock.expires_at // 1_000,
+        "time_remaining_seconds": lock.left // SECOND,
+        "expired": False,
+        "kept_by": "leasehold" if lock.fence is not None else "grite",
+    }
+
+
+def conflict(verb: str, resource: str, lock: Lock) -> Json:
+    """A no: somebody else has it."""
+    seconds = lock.left // SECOND
+    said = {
+        "acquire": f"Lock on {resource} is held by {lock.owner} (expires in {seconds}s)",
+        "renew": f"Cannot renew lock on {resource} - owned by {lock.owner}",
+        "release": f"Cannot release lock on {resource} - owned by {lock.owner}",
+    }
+    return {"code": CONFLICT, "message": said[verb], "resource": resource, "lock": _listed(lock)}
+
+
+def in_the_way(resource: str, owner: str, locks: Iterable[Lock], hierarchical: Collection[str] = ()) -> Lock | None:
+    """The first lock of somebody else that overlaps with this name."""
+    for lock in locks:
+        if lock.owner != owner and overlaps(resource, lock.resource, hierarchical):
+            return lock
+    return None
+
+
+def clashes(ours: Sequence[Lock], theirs: Sequence[Lock], hierarchical: Collection[str] = ()) -> list[Json]:
+    """Locks of grite's that overlap with ours: both sides believe to have it."""
+    found = []
+    for lock in theirs:
+        other = in_the_way(lock.resource, lock.owner, ours, hierarchical)
+        if other is not None:
+            found.append({"resource": lock.resource, "owner": lock.owner, "with": _listed(other)})
+    return found

@@ -1,0 +1,220 @@
+"""`leasehold guard`, and the function behind it: may this holder change these paths?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import leasehold
+from leasehold.errors import InvalidInput
+from leasehold.guard import checking
+from leasehold.guard.checking import REQUIRE, REQUIRE_OWN, WARN, is_allowed, resources_of, verdicts
+from leasehold.model import Granted, Inspection, SessionStarted
+from tests.stores.remotes import git
+from tests.surfaces.shell import Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from leasehold import Locks
+
+MANY = [f"path:lib/{number}.py" for number in range(checking.FEW + 1)]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(tmp_path / "home") as shell:
+        yield shell
+
+
+@pytest.fixture
+def repository(shell: Shell) -> Path:
+    git("init", "-q", str(shell.home))
+    (shell.home / "src").mkdir()
+    for name in ("src/a.py", "src/b.py", "top.py"):
+        (shell.home / name).write_text("x\n")
+    return shell.home
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> Iterator[Locks]:
+    locks = leasehold.connect(f"sqlite://{tmp_path}/locks.db", holder="ada")
+    yield locks
+    locks.close()
+
+
+def take(locks: Locks, resource: str, **options: Any) -> Granted:
+    taken = locks.acquire(resource, ttl=60, **options)
+    assert isinstance(taken, Granted)
+    return taken
+
+
+def states(locks: Locks, *resources: str, policy: str = REQUIRE, holder: str = "bob") -> list[tuple[str, bool]]:
+    """One by one and, which must say the same, among many."""
+    alone = [verdicts(locks, [each], holder=holder, policy=policy)[0] for each in resources]
+    among = verdicts(locks, [*resources, *MANY], holder=holder, policy=policy)[: len(resources)]
+    told = [(each.state, each.allowed) for each in alone]
+    assert told == [(each.state, each.allowed) for each in among]
+    assert [each.message for each in alone] == [each.message for each in among]
+    return told
+
+
+# ----------------------------------------------------------------------------------------- the function
+
+
+def test_what_nobody_holds_is_free(locks: Locks) -> None:
+    take(locks, "path:other")
+    take(locks, "issue:1")
+    assert states(locks, "path:src/a.py", "path:src") == [("free", True), ("free", True)]
+
+
+@pytest.mark.parametrize("held", ["path:src/a.py", "path:src", "path:.", "repo:all", "path:src/a.py/deeper"])
+def test_what_somebody_else_holds_is_theirs_however_they_hold_it(locks: Locks, held: str) -> None:
+    take(locks, held, name="refactoring", mode="shared" if held == "path:src" else "exclusive")
+    assert states(locks, "path:src/a.py") == [("held", False)]
+    assert states(locks, "path:src/a.py", policy=WARN) == [("held", True)]
+    (verdict,) = verdicts(locks, ["path:src/a.py"], holder="bob", policy=REQUIRE)
+    assert "held by ada (refactoring)" in verdict.message
+    assert [lease.holder for lease in verdict.leases] == ["ada"]
+
+
+def test_what_you_hold_is_yours(locks: Locks) -> None:
+    take(locks, "path:src")
+    for policy in (WARN, REQUIRE, REQUIRE_OWN):
+        assert states(locks, "path:src/a.py", "path:src", policy=policy, holder="ada") == [("yours", True)] * 2
+
+
+def test_require_own_wants_all_of_it(locks: Locks) -> None:
+    take(locks, "path:src/a.py")
+    take(locks, "path:docs", mode="shared")
+    told = states(locks, "path:src/a.py", "path:src", "path:other", "path:docs/x", policy=REQUIRE_OWN, holder="ada")
+    assert told == [("yours", True), ("not_yours", False), ("not_yours", False), ("not_yours", False)]
+    assert states(locks, "path:src", holder="ada") == [("free", True)]
+
+
+def test_what_an_accident_has_closed_is_closed(locks: Locks) -> None:
+    take(locks, "path:src", on_expiry="quarantine")
+    locks.force_release("path:src", by="ops", reason="hangs")
+    assert states(locks, "path:src/a.py", holder="ada") == [("closed", False)]
+
+
+def test_what_a_session_holds_is_its_own(locks: Locks) -> None:
+    begun = locks.start_session(ttl=60, holder="ada")
+    assert isinstance(begun, SessionStarted)
+    take(locks, "path:src", session=begun.secret)
+    session = begun.session.session
+    (mine,) = verdicts(locks, ["path:src"], holder="bob", policy=REQUIRE_OWN, session=session)
+    assert mine.state == "yours"
+
+
+def test_off_asks_nobody() -> None:
+    class Nobody:
+        def inspect(self, resource: str) -> Inspection:
+            raise AssertionError("asked")
+
+    assert is_allowed(verdicts(Nobody(), ["path:src"], holder="bob", policy="off"))
+
+
+def test_a_policy_that_does_not_exist(locks: Locks) -> None:
+    with pytest.raises(InvalidInput, match="require-own"):
+        verdicts(locks, ["path:src"], holder="bob", policy="strict")
+
+
+def test_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "link").symlink_to("/etc/passwd")
+    (tmp_path / "alias").symlink_to("src")
+    root, here = str(tmp_path), str(tmp_path / "src")
+    told = resources_of(["a.py", "../top.py", "./link", "../alias/b.py", ".", f"{root}/src//c"], root, here)
+    assert list(told.values()) == [
+        "path:src/a.py",
+        "path:top.py",
+        "path:src/link",
+        "path:src/b.py",
+        "path:src",
+        "path:src/c",
+    ]
+    for outside in ("../../x", "/etc/passwd"):
+        with pytest.raises(InvalidInput, match="outside"):
+            resources_of([outside], root, here)
+
+
+# ------------------------------------------------------------------------------------------- the command
+
+
+def test_guard_says_who_holds_what(shell: Shell, repository: Path) -> None:
+    shell.run("acquire", "path:src", "--name", "refactoring")
+    done = shell.run("guard", "src/a.py", "top.py", "--policy", "require", holder="bob")
+    assert done.code == 4
+    assert done.out == ""
+    assert done.err.startswith("Not allowed: 1 of 2 paths, by policy require")
+    assert "path:src/a.py is held by ada (refactoring), by way of path:src" in done.err
+    warned = shell.run("guard", "src/a.py", holder="bob")
+    assert (warned.code, warned.err.partition(":")[0]) == (0, "Careful")
+    quiet = shell.run("guard", "src/a.py", "--policy", "require")
+    assert quiet == (0, "", "")
+
+
+def test_guard_in_json(shell: Shell, repository: Path) -> None:
+    shell.run("acquire", "path:src")
+    done = shell.run("guard", "src/a.py", "--policy", "require", "--json", holder="bob")
+    assert done.code == 4
+    error = done.said["error"]
+    assert (error["code"], error["policy"]) == ("held", "require")
+    (told,) = error["paths"]
+    assert (told["path"], told["resource"], told["state"], told["allowed"]) == (
+        "src/a.py",
+        "path:src/a.py",
+        "held",
+        False,
+    )
+    assert told["holders"][0]["holder"] == "ada"
+
+
+def test_guard_looks_at_what_is_staged(shell: Shell, repository: Path) -> None:
+    shell.run("acquire", "path:src/b.py")
+    git("add", "src/a.py", cwd=repository)
+    assert shell.run("guard", "--staged", "--policy", "require", holder="bob").code == 0
+    git("add", "src/b.py", cwd=repository)
+    assert shell.run("guard", "--staged", "--policy", "require", holder="bob").code == 4
+    git("commit", "-q", "-m", "x", cwd=repository)
+    assert shell.run("guard", "--staged", "--policy", "require", holder="bob").code == 0
+    git("rm", "-q", "src/b.py", cwd=repository)
+    assert shell.run("guard", "--staged", "--policy", "require", holder="bob").code == 4, "a removal is a change"
+
+
+def test_guard_means_the_same_in_a_worktree(shell: Shell, repository: Path, tmp_path: Path) -> None:
+    git("add", ".", cwd=repository)
+    git("commit", "-q", "-m", "x", cwd=repository)
+    git("worktree", "add", "-q", str(tmp_path / "other"), cwd=repository)
+    shell.run("acquire", "path:src")
+    script = f"cd {tmp_path}/other/src && leasehold guard a.py --policy require"
+    assert shell.sh(script, "bob").code == 4
+    assert shell.sh(script, "ada").code == 0
+
+
+@pytest.mark.parametrize("where", ["leasehold.toml", "git config"])
+def test_guard_takes_its_policy_from(shell: Shell, repository: Path, where: str) -> None:
+    shell.run("acquire", "path:src")
+    for policy, code in (("off", 0), ("warn", 0), ("require", 4), ("require-own", 4)):
+        if where == "git config":
+            git("config", "leasehold.lockPolicy", policy, cwd=repository)
+        else:
+            (repository / "leasehold.toml").write_text(f'lock_policy = "{policy}"\n')
+        assert shell.run("guard", "src/a.py", holder="bob").code == code, policy
+    assert shell.run("guard", "top.py", holder="bob").code == 4, "it is not bob's own"
+    git("config", "leasehold.lockPolicy", "strict", cwd=repository)
+    done = shell.run("guard", "top.py", "--json")
+    assert done.code == (2 if where == "git config" else 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [((), "paths"), (("--staged", "a"), "paths"), (("../../x",), "paths"), (("a", "--policy", "x"), "lock_policy")],
+)
+def test_guard_names_what_is_wrong(shell: Shell, repository: Path, words: tuple[str, ...], field: str) -> None:
+    done = shell.run("guard", *words, "--json")
+    assert done.code == 2
+    assert done.said["error"]["field"] == field
