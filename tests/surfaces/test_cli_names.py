@@ -7,7 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from leasehold.cli.output import dumps
 from tests.surfaces.shell import Shell
 
 if TYPE_CHECKING:
@@ -154,3 +157,20 @@ def test_hostile_environment(shell: Shell) -> None:
             assert done.code == 2, (variable, done)
             assert is_inert(done.err), (variable, done.err)
             assert "Traceback" not in done.err
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+)
+
+
+@given(JSON)
+def test_json_is_written_as_json_writes_it(value: object) -> None:
+    assert dumps(value) == json.dumps(value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), object(), b"x", {1: 2}])
+def test_what_is_no_json_is_not_written(value: object) -> None:
+    with pytest.raises(TypeError):
+        dumps(value)

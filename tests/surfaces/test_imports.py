@@ -86,6 +86,7 @@ def test_a_plain_acquire_and_release_import_only_what_is_listed(shell: Shell) ->
     shell.run("acquire", "first")  # creates the database, which needs more than that
     assert imported(shell, "acquire", "x") - TO_ACQUIRE == set()
     assert imported(shell, "acquire", "x", "--ttl", "5m", "--name", "again") - TO_ACQUIRE == set()
+    assert imported(shell, "acquire", "x", "--json") - TO_ACQUIRE == {"leasehold.wire", "_json"}
     assert imported(shell, "release", "x") - TO_RELEASE == set()
 
 
