@@ -171,7 +171,11 @@ def shown(url: str) -> str:
     authority, slash, path = rest.partition("/")
     user, at, host = authority.rpartition("@")
     name, colon, _ = user.partition(":")
-    return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}")
+    path, question, query = path.partition("?")
+    words = ("password=***" if word.startswith("password=") else word for word in query.split("&"))
+    return names.shown(
+        f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{'&'.join(words)}"
+    )
 
 
 def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, tuple[str, ...]]:

@@ -114,6 +114,10 @@ class Context:
         """A command to try next, for the same holder, space and store as this one."""
         same = {name: self.values.get(name) for name in ("holder", "space", "url")}
         same["holder"] = holder or same["holder"]
+        if same["url"] is not None and "@" in same["url"]:
+            from leasehold.config import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
+
+            same["url"] = shown_url(same["url"])  # what is suggested is read by others, too
         repeated = "".join(f" --{name} {quoted((given,))}" for name, given in same.items() if given is not None)
         named = "".join(f" {quoted((word,))}" for word in words)
         if any(word.startswith("-") for word in words):

@@ -102,6 +102,8 @@ class Capabilities(Noun):
     """How often an engine says that its waiters live, in microseconds; they count as alive three times as long."""
     remote: bool = False
     """Whether each load waits for a network: then records are asked for together, and a server runs it in a thread."""
+    batch: int = 1_024
+    """At most this many commands a transaction: others wait while it lasts."""
 
 
 class HistoryQuery(Noun):

@@ -18,7 +18,7 @@ from leasehold.stores.postgres import migrating, promotion
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.connections import Connections, ask
 from leasehold.stores.postgres.listening import Listener
-from leasehold.stores.postgres.rows import each_record, event_of, gathered
+from leasehold.stores.postgres.rows import array, each_record, event_of, gathered
 from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
 
 TYPE_CHECKING = False
@@ -52,6 +52,7 @@ class PostgresStore:
         receipts=True,
         poll=10_000,
         remote=True,
+        batch=256,
     )
 
     def __init__(self, url: str) -> None:
@@ -98,7 +99,7 @@ class PostgresStore:
         wanted = list(dict.fromkeys(keys))
         if self._is_doubtful:
             self._settle_doubt()
-        rows = self.connections.look("read", {"keys": wanted})
+        rows = self.connections.look("read", {"keys": array(wanted)})
         records = gathered(wanted, ((key, body) for _, key, body in rows if key is not None))
         return max(rows[0][0], self._latest), records
 
@@ -119,7 +120,7 @@ class PostgresStore:
     def history(self, query: HistoryQuery) -> Sequence[Event]:
         """Past events, newest first."""
         asked = query._asdict()
-        asked["kinds"] = list(query.kinds) or None
+        asked["kinds"] = array(query.kinds) if query.kinds else None
         asked["limit"] = max(query.limit, 0)
         return [event_of(row) for row in self.connections.look("history", asked)]
 

@@ -7,6 +7,7 @@ from psycopg import errors as pg
 
 from leasehold.errors import Conflict, StoreError, StoreUnsuitable, Unreachable
 
+LONGEST = 400
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (pg.DeadlockDetected, Conflict, "two transactions waited for each other; nothing was changed"),
@@ -23,21 +24,45 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (pg.ReadOnlySqlTransaction, Unreachable, "this is a standby, or read-only; name the primary, or all hosts"),
     (pg.UndefinedTable, StoreUnsuitable, "the tables are gone; connect again"),
 )
+_WHILE_CONNECTING: tuple[tuple[str, type[psycopg.Error]], ...] = (
+    ("password authentication failed", pg.InvalidPassword),
+    ("no password supplied", pg.InvalidPassword),
+    ("no pg_hba.conf entry", pg.InvalidAuthorizationSpecification),
+    ("role ", pg.InvalidAuthorizationSpecification),
+    ("database ", pg.InvalidCatalogName),
+    ("the database system is", pg.CannotConnectNow),
+    ("too many", pg.TooManyConnections),
+    ("remaining connection slots", pg.TooManyConnections),
+    ("session is read-only", pg.ReadOnlySqlTransaction),
+    ("server is in hot standby mode", pg.ReadOnlySqlTransaction),
+)
+"""A failure to connect comes without a code: what the server said tells the kind."""
 
 
 def explained(place: str, error: psycopg.Error) -> StoreError:
     """The failure as an error of Leasehold's own, with what PostgreSQL said in brackets."""
-    said = _said(error)
+    said, known = _said(error), _kind(error)
     for kind, result, meaning in _MEANINGS:
-        if isinstance(error, kind):
+        if issubclass(known, kind):
             return result(f"{place}: {meaning} ({said})")
     if isinstance(error, LOST):
         return Unreachable(f"{place} does not answer; is it running, and can it be reached from here? ({said})")
     return StoreError(f"{place}: {said}")
 
 
+def _kind(error: psycopg.Error) -> type[psycopg.Error]:
+    if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
+        _, fatal, said = str(error).partition("FATAL:")
+        said = said.strip() if fatal else str(error)
+        for text, kind in _WHILE_CONNECTING:
+            if said.startswith(text) or (text[-1] != " " and text in said):
+                return kind
+    return type(error)
+
+
 def _said(error: psycopg.Error) -> str:
-    """One line of it. Libpq names host, port and user in its messages, never the password."""
+    """In short. Libpq names host, port and user in its messages, never the password."""
     text = error.diag.message_primary or str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    told = "; ".join(line for line in lines if not line.startswith("Is the server running"))
+    return told[:LONGEST] or type(error).__name__

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from leasehold.model import Drop, Entry, Record
 
+_NULL = "NULL"
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # in ASCII: no character that PostgreSQL could refuse
 
 
@@ -36,30 +37,43 @@ def written(changes: Sequence[Put | Drop], events: Sequence[Event]) -> tuple[lis
     return names, values
 
 
-def _drops(drops: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    return {"drop_keys": [key for key, _ in drops], "drop_ids": [id_ for _, id_ in drops]}
+def array(items: Iterable[str | None]) -> str:
+    """These texts as PostgreSQL writes an array. Psycopg does that too, at twenty times the cost."""
+    return "{" + ",".join([_NULL if item is None else _quoted(item) for item in items]) + "}"
 
 
-def _puts(puts: dict[tuple[str, str], Entry]) -> dict[str, Any]:
+def _quoted(item: str) -> str:
+    return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _numbers(items: Iterable[int | None]) -> str:
+    return "{" + ",".join([_NULL if item is None else str(item) for item in items]) + "}"
+
+
+def _drops(drops: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {"drop_keys": array(key for key, _ in drops), "drop_ids": array(id_ for _, id_ in drops)}
+
+
+def _puts(puts: dict[tuple[str, str], Entry]) -> dict[str, str]:
     return {
-        "put_keys": [key for key, _ in puts],
-        "put_ids": [id_ for _, id_ in puts],
-        "put_dues": [due(entry) for entry in puts.values()],
-        "put_bodies": [_encode(pack(entry)) for entry in puts.values()],
+        "put_keys": array(key for key, _ in puts),
+        "put_ids": array(id_ for _, id_ in puts),
+        "put_dues": _numbers(due(entry) for entry in puts.values()),
+        "put_bodies": array(_encode(pack(entry)) for entry in puts.values()),
     }
 
 
-def _events(events: Sequence[Event]) -> dict[str, Any]:
+def _events(events: Sequence[Event]) -> dict[str, str]:
     return {
-        "ats": [event.at for event in events],
-        "kinds": [event.kind for event in events],
-        "spaces": [event.space for event in events],
-        "leases": [event.lease for event in events],
-        "fences": [event.fence for event in events],
-        "holders": [event.holder for event in events],
-        "sessions": [event.session for event in events],
-        "resources": [_encode(event.resources) for event in events],
-        "details": [_encode(event.detail) if event.detail else None for event in events],
+        "ats": _numbers(event.at for event in events),
+        "kinds": array(event.kind for event in events),
+        "spaces": array(event.space for event in events),
+        "leases": array(event.lease for event in events),
+        "fences": _numbers(event.fence for event in events),
+        "holders": array(event.holder for event in events),
+        "sessions": array(event.session for event in events),
+        "resources": array(_encode(event.resources) for event in events),
+        "details": array(_encode(event.detail) if event.detail else None for event in events),
     }
 
 

@@ -13,7 +13,7 @@ from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitab
 from leasehold.keys import home
 from leasehold.model import EMPTY, Hold, Put
 from leasehold.stores.postgres.connections import ask
-from leasehold.stores.postgres.rows import gathered, longest_ttl, numbers_in, written
+from leasehold.stores.postgres.rows import array, gathered, longest_ttl, numbers_in, written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SCHEMA_VERSION = 1
 """The number of the newest migration."""
 PATIENCE = "5s"
 """So long is another server waited for that has a lock, and so long may this one be silent in a transaction."""
-LOCKS_MOST = 400
+LOCKS_MOST = 800
 """More records than this are not locked one by one: PostgreSQL has room for some thousand locks in all."""
 BLOCK = 1024
 """So many numbers a transaction gets each time it locks something; as the sequence's increment."""
@@ -96,7 +96,7 @@ class PostgresTransaction:
         names = ["begin", "lock_alone" if self._alone else "lock_shared", "state"]
         if store.needs_many_numbers and self._alone:
             names.append("more_fences")
-        answers = self._ask(*names, "load", keys=wanted, more=MANY)
+        answers = self._ask(*names, "load", keys=array(wanted), more=MANY)
         row = answers[-2] if names[-1] == "state" else answers[-3]
         self._take(row, answers[-1], wanted)
         if names[-1] == "more_fences":
@@ -104,12 +104,12 @@ class PostgresTransaction:
 
     def _load_more(self, wanted: list[str]) -> None:
         if self._alone:
-            answers = self._ask("state", "load", keys=wanted)
+            answers = self._ask("state", "load", keys=array(wanted))
         elif len(self._records) + len(wanted) > LOCKS_MOST:
             self._store.be_alone()
             raise self._conflict("more records are needed than are locked one by one")
         else:
-            answers = self._ask("try_lock", "state", "load", keys=wanted)
+            answers = self._ask("try_lock", "state", "load", keys=array(wanted))
             if not answers[0][0][0]:
                 raise self._conflict("another server has a record that is needed as well")
         self._take(answers[-2], answers[-1], wanted)
@@ -155,7 +155,7 @@ class PostgresTransaction:
         payloads = self._promoted(changes)
         if payloads:
             names.append("notify")
-        values |= {"longest": longest, "channel": self._store.address.channel, "payloads": payloads}
+        values |= {"longest": longest, "channel": self._store.address.channel, "payloads": array(payloads)}
         self._store.note_engines(changes)
         self._commit(self._queries.together(*names) + "\nCOMMIT;", values)
 

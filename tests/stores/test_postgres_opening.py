@@ -1,0 +1,245 @@
+"""Opening a PostgreSQL store: its tables, its role, its URL, and what is said when something is wrong."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+import leasehold
+from leasehold.cli import main
+from leasehold.errors import InvalidInput, LeaseholdError, StoreUnsuitable, Unreachable
+from leasehold.stores.postgres import PostgresStore
+from leasehold.stores.postgres.address import parse
+from leasehold.stores.postgres.queries import SQL, Queries, migrations
+from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+from leasehold.testing.conformance.asking import leases_of, take
+from leasehold.testing.postgres import free_port
+from tests.stores.postgres import schema, server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CATALOG = """
+SELECT 'column', table_name, column_name, data_type, is_nullable, collation_name,
+       replace(column_default, %(schema)s, '')
+FROM information_schema.columns WHERE table_schema = %(schema)s
+UNION ALL SELECT 'index', tablename, indexname, replace(indexdef, %(schema)s, ''), '', '', ''
+FROM pg_indexes WHERE schemaname = %(schema)s
+UNION ALL SELECT 'view', viewname, replace(definition, %(schema)s, ''), '', '', '', ''
+FROM pg_views WHERE schemaname = %(schema)s
+UNION ALL SELECT 'sequence', sequencename, data_type::text, increment_by::text, max_value::text, start_value::text, ''
+FROM pg_sequences WHERE schemaname = %(schema)s
+UNION ALL SELECT 'table', relname, reloptions::text, '', '', '', ''
+FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind = 'r'
+UNION ALL SELECT 'constraint', conrelid::regclass::text, pg_get_constraintdef(oid), '', '', '', ''
+FROM pg_constraint WHERE connamespace = %(schema)s::regnamespace
+ORDER BY 1, 2, 3
+"""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with schema() as url:
+        yield url
+
+
+@contextmanager
+def _admin() -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    with psycopg.connect(server().url, autocommit=True) as connection:
+        yield connection
+
+
+def _catalog(name: str) -> list[tuple[object, ...]]:
+    with _admin() as connection:
+        rows = connection.execute(CATALOG, {"schema": name}).fetchall()
+        return [tuple(str(each).replace(f"{name}.", "") for each in row) for row in rows]
+
+
+def test_the_migrations_lead_to_the_schema(url: str) -> None:
+    PostgresStore(url).close()
+    with schema() as other:
+        name = parse(other).schema
+        with _admin() as connection:
+            connection.execute(f"CREATE SCHEMA {name}")
+            connection.execute((SQL / "schema.sql").read_text().replace("{schema}", name))
+        assert _catalog(parse(url).schema) == _catalog(name) != []
+
+
+def test_the_newest_migration_is_the_one_that_the_code_knows() -> None:
+    assert [number for number, _ in migrations()] == list(range(1, SCHEMA_VERSION + 1))
+
+
+def test_ten_servers_may_start_at_once(url: str) -> None:
+    together, broken = threading.Barrier(10), list[Exception]()
+
+    def open_one() -> None:
+        together.wait()
+        try:
+            PostgresStore(url).close()
+        except Exception as error:  # noqa: BLE001
+            broken.append(error)
+
+    threads = [threading.Thread(target=open_one) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert broken == []
+
+
+def test_a_schema_of_a_later_version_is_refused(url: str) -> None:
+    PostgresStore(url).close()
+    with _admin() as connection:
+        connection.execute(f"UPDATE {parse(url).schema}.meta SET version = 99")
+    with pytest.raises(StoreUnsuitable, match="schema 99"):
+        PostgresStore(url)
+
+
+def test_a_server_notices_that_the_schema_was_changed_under_it(url: str) -> None:
+    with leasehold.connect(url, holder="ada") as locks:
+        take(locks, "r")
+        with _admin() as connection:
+            connection.execute(f"UPDATE {parse(url).schema}.meta SET version = 99")
+        with pytest.raises(StoreUnsuitable, match="update"):
+            locks.acquire("s", ttl=60)
+
+
+# ------------------------------------------------------------------------------------------- the role
+
+
+@pytest.fixture
+def role(url: str) -> Iterator[str]:
+    """The name of a role that may do what the documentation says, and no more."""
+    PostgresStore(url).close()
+    name, queries = f"role_{parse(url).schema}", Queries(parse(url).schema)
+    with _admin() as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN")
+        connection.execute(queries.in_schema((SQL / "role.sql").read_text()).replace("{role}", name))
+        yield name
+        connection.execute(f"DROP OWNED BY {name}")
+        connection.execute(f"DROP ROLE {name}")
+
+
+def test_a_role_with_few_rights_is_enough(url: str, role: str) -> None:
+    theirs = url.replace("postgres@", f"{role}@")
+    with leasehold.connect(f"{theirs}&retention_rows=1", holder="ada") as locks:
+        held = take(locks, "r", name="deploy")
+        assert [lease.id for lease in leases_of(locks)] == [held.lease.id]
+        locks.release(held.lease.id, held.token)
+        locks.gc()
+        assert len(locks.history()) == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE {schema}.entry",
+        "ALTER TABLE {schema}.meta ADD COLUMN x int",
+        "TRUNCATE {schema}.event",
+        "UPDATE {schema}.event SET holder = 'somebody else'",
+        "INSERT INTO {schema}.meta SELECT * FROM {schema}.meta",
+        "CREATE TABLE {schema}.other (x int)",
+    ],
+)
+def test_that_role_may_do_nothing_else(url: str, role: str, statement: str) -> None:
+    theirs = server().url.replace("postgres@", f"{role}@")
+    with psycopg.connect(theirs) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(statement.replace("{schema}", parse(url).schema))
+
+
+def test_a_role_without_rights_is_told_what_it_needs(url: str, role: str) -> None:
+    with _admin() as connection:
+        connection.execute(f"REVOKE UPDATE ON {parse(url).schema}.entry FROM {role}")
+    with (
+        leasehold.connect(url.replace("postgres@", f"{role}@"), holder="ada") as locks,
+        pytest.raises(StoreUnsuitable, match=r"docs/postgresql\.md"),
+    ):
+        locks.acquire("r", ttl=60)
+
+
+# ------------------------------------------------------------------------------------------ for people
+
+
+def test_people_can_query_what_is_held(url: str) -> None:
+    with leasehold.connect(url, holder="ada") as locks:
+        held = take(locks, ["deploy://api", "deploy://web"], name="release 7", reason="friday")
+        gone = take(locks, "gone")
+        locks.release(gone.lease.id, gone.token)
+        with _admin() as connection:
+            columns = "id, space, resources::text, holder, mode, fence, name, reason, expires_at > now()"
+            rows = connection.execute(f"SELECT {columns} FROM {parse(url).schema}.leases").fetchall()
+    resources = '["deploy://api", "deploy://web"]'
+    told = [tuple(str(each).replace('","', '", "') for each in row) for row in rows]
+    lease = held.lease
+    wanted = (lease.id, "default", resources, "ada", "exclusive", lease.fence, "release 7", "friday", True)
+    assert told == [tuple(map(str, wanted))]
+
+
+# --------------------------------------------------------------------------------------- what is wrong
+
+
+def _everything_told(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:sekret@127.0.0.1:{port}/locks",
+        "postgresql://ada@127.0.0.1:{port}/locks?password=sekret",
+        "postgresql://ada:sekret@127.0.0.1:{port}/locks?no_such_option=1",
+        "postgresql://ada:sekret%zz@127.0.0.1:{port}/locks",
+        "postgresql://ada:sekret@127.0.0.1:{port}/locks?schema=Not-One",
+    ],
+)
+def test_no_message_has_the_password_in_it(url: str) -> None:
+    with pytest.raises(LeaseholdError) as raised:
+        leasehold.connect(url.format(port=free_port()))
+    assert "sekret" not in _everything_told(raised.value)
+
+
+def test_a_database_that_does_not_answer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"postgresql://ada:sekret@127.0.0.1:{free_port()}/locks"
+    with pytest.raises(Unreachable, match="database locks does not answer"):
+        leasehold.connect(url)
+    monkeypatch.setenv("LEASEHOLD_URL", url)
+    assert main(["list"]) == 9
+    assert main(["list", "--url", f"{url}?password=sekret"]) == 9
+    told = capsys.readouterr()
+    assert "does not answer" in told.err
+    assert "sekret" not in told.err + told.out
+
+
+def test_a_database_that_is_not_there() -> None:
+    with pytest.raises(Unreachable, match="no such database"):
+        leasehold.connect(server().url.removesuffix("postgres") + "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("schema=a-b", "schema"),
+        ("synchronous=perhaps", "synchronous"),
+        ("pause=soon", "pause"),
+        ("retention_days=0", "retention_days"),
+        ("retention_rows=many", "retention_rows"),
+        ("listen=not a url", "not understood"),
+        ("unheard_of=1", "not understood"),
+    ],
+)
+def test_a_word_that_is_not_understood_is_named(query: str, what: str) -> None:
+    with pytest.raises(InvalidInput, match=what):
+        parse(f"{server().url}?{query}")
+
+
+def test_words_that_are_libpqs_own_are_handed_on() -> None:
+    address = parse("postgresql://a@h1:1,h2:2/d?sslmode=require&schema=x&pause=0&application_name=ours")
+    assert "sslmode=require" in address.conninfo
+    assert "application_name=ours" in address.conninfo
+    assert "schema" not in address.conninfo
+    assert (address.schema, address.pause) == ("x", 0)
