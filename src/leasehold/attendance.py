@@ -84,6 +84,12 @@ class Attendance:
             due.append(c.Sweep(tuple(nodes)))
         return due
 
+    def hinted(self) -> None:
+        """The store has a hint for us: there is no need to sleep until the next look, unless that is to be seldom."""
+        now = self._clock()
+        if self._poll_at - now <= self._store.capabilities.poll / SECOND:
+            self._poll_at = now
+
     def _served_elsewhere(self, now: float) -> list[c.Check]:
         """Waits whose place in the queue is gone because another process served or dropped them, if there is a hint.
 

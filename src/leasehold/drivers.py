@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import get_ident
 
 from leasehold.errors import StoreError
 from leasehold.pending import Latch
@@ -236,6 +237,8 @@ class LoopThreadDriver(LoopDriver):
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (only for servers)
 
         self._thread = ThreadPoolExecutor(1, "leasehold")
+        self._home = get_ident()
+        """The loop's own thread."""
         self._turning: Future[None] | None = None
         self._again = False
         self._told: list[Callable[[], None]] = []
@@ -254,8 +257,18 @@ class LoopThreadDriver(LoopDriver):
         self._engine.observe = lambda events: self._told.append(lambda: told(events))
 
     def _wake(self) -> None:
+        if get_ident() == self._home:
+            self._wake_here()
+        elif not self._closed:  # by the store, or by the engine itself, in their threads
+            try:
+                self._loop.call_soon_threadsafe(self._wake_here)
+            except RuntimeError:
+                if not self._loop.is_closed():
+                    raise
+
+    def _wake_here(self) -> None:
         if self._turning is not None:
-            self._again = True  # maybe by the engine itself, in its thread
+            self._again = True
         else:
             super()._wake()
 

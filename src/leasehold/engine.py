@@ -79,6 +79,17 @@ class Engine:
         self._housekeeping = housekeeping
         """Whether it sweeps every second although nobody asks anything, as a server does."""
 
+        tell_hints = getattr(store, "tell_hints", None)
+        if tell_hints is not None:
+            tell_hints(self._hinted)
+
+    def _hinted(self) -> None:
+        """The store has a hint, and says so at once; from any thread."""
+        attendance = self._attendance
+        if attendance is not None and len(attendance):
+            attendance.hinted()
+            self.wake()
+
     # ---------------------------------------------------------------------------------------- asking
 
     def submit(self, command: c.Command, token: str = "", done: Callable[[Pending], None] | None = None) -> Pending:

@@ -83,9 +83,9 @@ class MeasuredDriver(LoopDriver):
         self.measure: Callable[[int, float], None] | None = None
         super().__init__(engine, loop)
 
-    def _wake(self) -> None:
+    def _wake_here(self) -> None:
         self._asked += 1
-        super()._wake()
+        super()._wake_here()
 
     def _turn(self) -> None:
         asked, self._asked = self._asked, 0

@@ -62,7 +62,11 @@ if TYPE_CHECKING:
             """Start a transaction; blocks until it is this caller's turn."""
 
         def hint(self) -> bool:
-            """Whether somebody else may have changed something since the last call. Cheap; only a hint."""
+            """Whether somebody else may have changed something since the last call. Cheap; only a hint.
+
+            A store that is told of changes may also have `tell_hints(told)`: it then calls `told()`, from any thread,
+            as soon as there is a hint.
+            """
 
         def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
             """The time and these records, as of one moment, without keeping anybody out."""

@@ -23,7 +23,7 @@ from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from leasehold.model import Drop, Event, Record
     from leasehold.stores import HistoryQuery
@@ -50,7 +50,7 @@ class PostgresStore:
         history=True,
         wakeup="in the same process at once, in others by LISTEN/NOTIFY; with all of them lost, by looking every 0.5 s",
         receipts=True,
-        poll=10_000,
+        poll=20_000,
         remote=True,
         batch=256,
     )
@@ -70,6 +70,7 @@ class PostgresStore:
         self._is_doubtful = False
         self._is_checked: Connection | None = None
         self._listener: Listener | None = None
+        self._told: list[Callable[[], None]] = []
         try:
             migrating.prepare(self.connections)
         except BaseException:
@@ -91,8 +92,16 @@ class PostgresStore:
         """Whether we were notified since the last call, or may have missed it."""
         self.connections.check_usable()
         if self._listener is None:
-            self._listener = Listener(self.address, self.engines)
+            self._listener = Listener(self.address, self.engines, self._tell)
         return self._listener.take()
+
+    def tell_hints(self, told: Callable[[], None]) -> None:
+        """Have `told` called as soon as there is a hint."""
+        self._told.append(told)
+
+    def _tell(self) -> None:
+        for told in self._told:
+            told()
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records, as of one moment, without keeping anybody out."""

@@ -15,6 +15,8 @@ from leasehold.stores.postgres.connections import ask, connect, hang_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasehold.stores.postgres.address import Address
     from leasehold.stores.postgres.connections import Connection
 
@@ -27,10 +29,12 @@ LONGEST_PAUSE = 5.0
 class Listener:
     """Listens until it is closed."""
 
-    def __init__(self, address: Address, engines: set[str]) -> None:
+    def __init__(self, address: Address, engines: set[str], told: Callable[[], None]) -> None:
         self._address = address
         self._engines = engines
         """Whose notifications are ours."""
+        self._told = told
+        """Called when there is a hint."""
         self._hinted = False
         self._closing = threading.Event()
         self._bell, self._ear = socket.socketpair()
@@ -73,7 +77,7 @@ class Listener:
     def _listen(self, connection: Connection) -> None:
         ask(connection, f"LISTEN {self._address.channel}")
         self.listening.set()
-        self._hinted = True  # whatever was told before we listened
+        self._hint()  # whatever was told before we listened
         either = select.poll()
         either.register(connection.fileno(), select.POLLIN)
         either.register(self._ear.fileno(), select.POLLIN)
@@ -82,4 +86,8 @@ class Listener:
             connection.pgconn.consume_input()
             while (told := connection.pgconn.notifies()) is not None:
                 if not self._engines.isdisjoint(told.extra.decode().split(",")):
-                    self._hinted = True
+                    self._hint()
+
+    def _hint(self) -> None:
+        self._hinted = True
+        self._told()
