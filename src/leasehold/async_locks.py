@@ -174,7 +174,7 @@ class AsyncLocks(Asker):
         return outcome
 
     async def end_session(
-        self, session: str, *, space: str | None = None, admin: str | None = None
+        self, session: str, *, space: str | None = None, admin: str | None = None, reason: str | None = None
     ) -> SessionEnded | Refused:
         """As `Locks.end_session`."""
         outcome: SessionEnded | Refused = await self._answers.ask(self._call("end_session", locals()))
@@ -245,7 +245,14 @@ class AsyncLocks(Asker):
         return outcome
 
     async def create_key(
-        self, *, role: str, name: str, space: str | None = None, prefixes: Sequence[str] = ()
+        self,
+        *,
+        role: str,
+        name: str,
+        space: str | None = None,
+        prefixes: Sequence[str] = (),
+        by: str | None = None,
+        reason: str | None = None,
     ) -> KeyCreated | Refused:
         """As `Locks.create_key`."""
         outcome: KeyCreated | Refused = await self._answers.ask(self._call("create_key", locals()))
@@ -256,7 +263,7 @@ class AsyncLocks(Asker):
         outcome: tuple[Key, ...] | Refused = await self._answers.ask(self._call("keys", locals()))
         return outcome
 
-    async def revoke_key(self, key: str) -> KeyRevoked | Refused:
+    async def revoke_key(self, key: str, *, by: str | None = None, reason: str | None = None) -> KeyRevoked | Refused:
         """As `Locks.revoke_key`."""
         outcome: KeyRevoked | Refused = await self._answers.ask(self._call("revoke_key", locals()))
         return outcome

@@ -121,9 +121,12 @@ def _renew_session(_settings: Settings, _engine: str, session: object, space: ob
     return Order(c.RenewSession(keys.actor(checks.space(space), "", id_), proof))
 
 
-def _end_session(_settings: Settings, _engine: str, session: object, space: object, admin: object) -> Order:
+def _end_session(
+    _settings: Settings, _engine: str, session: object, space: object, admin: object, reason: object = None
+) -> Order:
     id_, proof = _session(session, admin)
-    return Order(c.EndSession(keys.actor(checks.space(space), "", id_), id_, proof))
+    why = checks.optional_text(reason, "reason", 1024)
+    return Order(c.EndSession(keys.actor(checks.space(space), "", id_), id_, proof, why))
 
 
 def _session(session: object, admin: object) -> tuple[str, c.Proof]:
@@ -162,7 +165,7 @@ def _clear(settings: Settings, _engine: str, resource: object, by: object, reaso
 
 
 def _create_key(
-    _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object
+    _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object, **why: object
 ) -> Order:
     from leasehold import key_checks  # noqa: PLC0415 (rare)
 
@@ -174,14 +177,20 @@ def _create_key(
         checks.text(name, "name", 256),
         key_checks.prefixes(prefixes),
         keys.secret_hash(secret),
+        *_why(**why),
     )
     return Order(command, f"lh_{id_}_{secret}")
 
 
-def _revoke_key(_settings: Settings, _engine: str, key: object) -> Order:
+def _revoke_key(_settings: Settings, _engine: str, key: object, **why: object) -> Order:
     from leasehold import key_checks  # noqa: PLC0415 (rare)
 
-    return Order(c.RevokeKey(key_checks.key_id(key)))
+    return Order(c.RevokeKey(key_checks.key_id(key), *_why(**why)))
+
+
+def _why(by: object = None, reason: object = None) -> tuple[str | None, str | None]:
+    """Who does it and why, if that is told."""
+    return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024)
 
 
 _ORDERS: dict[str, Callable[..., Order]] = {

@@ -110,6 +110,8 @@ class EndSession(Noun):
     actor: str
     session: str
     proof: Proof
+    reason: str | None = None
+    """Why, if an admin does it."""
 
 
 class Force(Noun):
@@ -149,12 +151,16 @@ class AddKey(Noun):
     name: str
     prefixes: tuple[str, ...]
     secret: str
+    by: str | None = None
+    reason: str | None = None
 
 
 class RevokeKey(Noun):
     """Let the owner of this key in no more."""
 
     id: str
+    by: str | None = None
+    reason: str | None = None
 
 
 class Check(Noun):

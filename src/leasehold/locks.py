@@ -195,9 +195,9 @@ class Locks(Asker):
         return outcome
 
     def end_session(
-        self, session: str, *, space: str | None = None, admin: str | None = None
+        self, session: str, *, space: str | None = None, admin: str | None = None, reason: str | None = None
     ) -> SessionEnded | Refused:
-        """Release everything the session holds and leave every queue. An admin needs only the session's id."""
+        """Release everything the session holds and leave every queue. An admin needs only its id, and may say why."""
         outcome: SessionEnded | Refused = self._answers.ask(self._call("end_session", locals()))
         return outcome
 
@@ -266,7 +266,14 @@ class Locks(Asker):
         return outcome
 
     def create_key(
-        self, *, role: str, name: str, space: str | None = None, prefixes: Sequence[str] = ()
+        self,
+        *,
+        role: str,
+        name: str,
+        space: str | None = None,
+        prefixes: Sequence[str] = (),
+        by: str | None = None,
+        reason: str | None = None,
     ) -> KeyCreated | Refused:
         """A key for the servers of this store: admin, agent or viewer. Its `credential` is told here, once."""
         outcome: KeyCreated | Refused = self._answers.ask(self._call("create_key", locals()))
@@ -277,7 +284,7 @@ class Locks(Asker):
         outcome: tuple[Key, ...] | Refused = self._answers.ask(self._call("keys", locals()))
         return outcome
 
-    def revoke_key(self, key: str) -> KeyRevoked | Refused:
+    def revoke_key(self, key: str, *, by: str | None = None, reason: str | None = None) -> KeyRevoked | Refused:
         """Let the owner of this key (its id) in no more; servers notice within a second."""
         outcome: KeyRevoked | Refused = self._answers.ask(self._call("revoke_key", locals()))
         return outcome

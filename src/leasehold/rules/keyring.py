@@ -21,7 +21,7 @@ def add(draft: Draft, command: AddKey) -> Outcome:
         command.id, command.role, command.space, command.name, command.prefixes, command.secret, created_at=draft.now
     )
     draft.put(where, key)
-    _tell(draft, "key_created", key)
+    _tell(draft, "key_created", key, command)
     return KeyCreated(key._replace(secret=""), "")
 
 
@@ -32,10 +32,12 @@ def revoke(draft: Draft, command: RevokeKey) -> Outcome:
     if not isinstance(known, Key):
         return KeyRevoked(command.id, revoked=False)
     draft.drop(where, command.id)
-    _tell(draft, "key_revoked", known)
+    _tell(draft, "key_revoked", known, command)
     return KeyRevoked(command.id, revoked=True)
 
 
-def _tell(draft: Draft, kind: str, key: Key) -> None:
-    detail = {"key": key.id, "role": key.role, "prefixes": list(key.prefixes)}
+def _tell(draft: Draft, kind: str, key: Key, command: AddKey | RevokeKey) -> None:
+    detail: dict[str, object] = {"key": key.id, "role": key.role, "prefixes": list(key.prefixes)}
+    if command.by is not None or command.reason is not None:
+        detail |= {"by": command.by, "why": command.reason}
     draft.events.append(Event(kind, draft.now, key.space, (), key.name, None, None, 0, detail))

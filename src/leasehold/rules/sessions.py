@@ -102,7 +102,8 @@ def end(draft: Draft, command: EndSession) -> Outcome:
             ask = terms(draft, hold)
             give_back(draft, hold, ask, "cancelled", "its session ended")
             released.extend(ask.options[0].resources)
-    _close(draft, session, command.actor, "ended")
+    why = {"by": command.proof.admin, "why": command.reason} if command.proof.admin is not None else {}
+    _close(draft, session, command.actor, "ended", **why)
     settle(draft)
     return SessionEnded(command.session, ended=True, released=tuple(released))
 
@@ -117,12 +118,12 @@ def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
                 draft.tell("cancelled", ask, waiter=id_, reason=f"its session {reason}")
 
 
-def _close(draft: Draft, session: Session, actor: str, reason: str) -> None:
+def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str | None) -> None:
     """The session itself is gone; who can be served by what it left is served later, by whoever calls."""
     if WISH in draft.record(actor).notes:
         draft.drop(actor, WISH)
     draft.drop(actor, SESSION)
-    _tell(draft, "session_ended", session, reason=reason)
+    _tell(draft, "session_ended", session, reason=reason, **why)
 
 
 def end_lapsed(draft: Draft, actor: str) -> None:

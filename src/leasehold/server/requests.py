@@ -99,6 +99,12 @@ class OfSession(Body):
     space: str | None = None
 
 
+class EndSession(OfSession):
+    """A session: ID.SECRET, or for admins its id, and why."""
+
+    reason: str | None = None
+
+
 class ForceRelease(Body):
     """End somebody's lease, by its id or by the resource it holds."""
 
@@ -141,12 +147,16 @@ class CreateKey(Body):
     name: str
     space: str | None = None
     prefixes: list[str] = []
+    by: str | None = None
+    reason: str | None = None
 
 
 class RevokeKey(Body):
     """Let the owner of a key in no more."""
 
     id: str
+    by: str | None = None
+    reason: str | None = None
 
 
 # ------------------------------------------------------------------------------ what stands after the ?

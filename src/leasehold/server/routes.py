@@ -68,7 +68,7 @@ ROUTES = (
     Route("POST", "/v1/cancel", "cancel", r.Cancel, a.Cancelled),
     Route("POST", "/v1/sessions", "start_session", r.StartSession, a.SessionStarted, ("conflict",)),
     Route("POST", "/v1/sessions/renew", "renew_session", r.OfSession, a.SessionRenewed, ("lost",)),
-    Route("POST", "/v1/sessions/end", "end_session", r.OfSession, a.SessionEnded),
+    Route("POST", "/v1/sessions/end", "end_session", r.EndSession, a.SessionEnded),
     Route("GET", "/v1/sessions", "sessions", r.InSpace, a.Sessions, (), _several("sessions", wire.session)),
     Route("POST", "/v1/force-release", "force_release", r.ForceRelease, a.Released),
     Route("POST", "/v1/steal", "steal", r.Steal, a.Granted, TAKING),

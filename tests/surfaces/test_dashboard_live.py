@@ -1,0 +1,166 @@
+"""The page lives: what others do appears by itself, time runs down, and a server that comes back is noticed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+import leasehold
+from tests.surfaces.browsing import chromium, looking, row
+from tests.surfaces.serving import Running, serving, until
+from tests.surfaces.shell import Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+NASTY = '<img src=x onerror="window.pwned=1">'
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("server"), "--rate", "0") as running:
+        yield running
+
+
+def take(server: Running, resource: str | list[str], holder: str = "ann", **more: object) -> str:
+    reply = server.post("acquire", {"resources": resource, "holder": holder, **more})
+    assert reply.status == 200, reply
+    return str(reply.json["lease"]["id"])
+
+
+def test_what_the_command_line_takes_appears_and_goes(browser: Browser, server: Running, tmp_path: Path) -> None:
+    with looking(browser, server) as page, Shell(tmp_path / "home") as shell:
+        there = ("--url", server.url)
+        assert shell.run("acquire", "issue:42", "--name", "fix the parser", *there).code == 0
+        lease = row(page, "issue:42")
+        expect(lease).to_contain_text("ada")
+        expect(lease).to_contain_text("fix the parser")
+        assert shell.run("release", "issue:42", *there).code == 0
+        expect(lease).to_have_count(0)
+        # Somebody who uses the same file without the server is seen, too.
+        assert shell.run("acquire", "issue:43", "--url", f"sqlite:///{server.database}").code == 0
+        expect(row(page, "issue:43")).to_be_visible()
+
+
+def test_the_time_left_runs_down_and_what_has_run_out_goes(browser: Browser, server: Running) -> None:
+    with looking(browser, server) as page:
+        take(server, "long", ttl_seconds=50)
+        take(server, "short", ttl_seconds=2)
+        left = row(page, "long").locator(".cell.left span")
+        expect(left).to_have_text(re.compile(r"^\d+s$"))
+        first = int(left.inner_text()[:-1])
+        bar = row(page, "long").locator(".meter i")
+        page.wait_for_function(
+            "([node, first]) => parseInt(node.textContent) < first", arg=[left.element_handle(), first]
+        )
+        assert float(bar.evaluate("node => new DOMMatrix(node.style.transform).a")) < 1
+        expect(row(page, "short")).to_have_count(0)
+
+
+def test_renewing_fills_the_bar_again(browser: Browser, server: Running) -> None:
+    granted = server.post("acquire", {"resources": "renewed", "holder": "ann", "ttl_seconds": 20}).json
+    with looking(browser, server) as page:
+        left = row(page, "renewed").locator(".cell.left span")
+        expect(left).to_have_text(re.compile(r"^1?\ds$"))
+        server.post("renew", {"lease": granted["lease"]["id"], "token": granted["token"], "ttl_seconds": 3600})
+        expect(left).to_have_text(re.compile(r"^(59|60)m "))
+
+
+def test_the_queue_is_counted_and_told_in_order(browser: Browser, server: Running) -> None:
+    take(server, "busy", "ann", context={"step": 3, "of": "seven"})
+    with looking(browser, server) as page:
+        with server.begin("acquire", {"resources": "busy", "holder": "bob", "wait_seconds": 50}):
+            until(lambda: server.waiting("busy") == ["bob"])
+            expect(row(page, "busy")).to_contain_text("1 waiting")
+            with server.begin("acquire", {"resources": "busy", "holder": "cid", "wait_seconds": 50}):
+                expect(row(page, "busy")).to_contain_text("2 waiting")
+                expect(page.locator("#count-waiting")).to_have_text("2")
+                row(page, "busy").click()
+                panel = page.locator("#panel")
+                expect(panel.locator(".waiters li b")).to_have_text(["bob", "cid"])
+                expect(panel.locator(".context")).to_contain_text('"of": "seven"')
+                expect(panel.locator(".events")).to_contain_text("granted")
+        expect(panel.locator(".waiters li")).to_have_count(0)  # both went away, and the panel notices
+        expect(row(page, "busy").locator(".cell.queue")).to_have_text("")
+
+
+def test_searching_by_resource_holder_and_space(browser: Browser, server: Running) -> None:
+    take(server, "needle-1", "finn")
+    take(server, "needle-2", "gus", space="team")
+    with looking(browser, server) as page:
+        search = page.get_by_label("Search")
+        search.fill("NEEDLE")
+        expect(page.locator(".lease:visible")).to_have_count(2)
+        search.fill("finn")
+        expect(page.locator(".lease:visible .cell.resource")).to_have_text(["needle-1"])
+        search.fill("")
+        page.get_by_label("Space").select_option("team")
+        expect(page.locator(".lease:visible .cell.resource")).to_have_text(["needle-2"])
+
+
+def test_markup_and_escapes_are_shown_inert(browser: Browser, server: Running) -> None:
+    nasty = {"name": "<script>window.pwned=1</script>", "reason": NASTY, "context": {NASTY: NASTY}}
+    lease = take(server, f"nasty {NASTY}", "evil\u202egnp\u200b", **nasty)
+    server.post("sessions", {"holder": NASTY, "name": NASTY})
+    with server.begin("acquire", {"resources": f"nasty {NASTY}", "holder": NASTY, "wait_seconds": 50}):
+        for view in ("now", "waiting", "history", "contention", "act"):
+            with looking(browser, server, view=view) as page:
+                expect(page.get_by_text(NASTY).first).to_be_attached()
+                if view == "now":
+                    page.locator(f'[data-lease="{lease}"]').click()
+                    expect(page.locator("#panel")).to_contain_text("evil\\u202egnp\\u200b")
+                    expect(page.locator("#panel .context")).to_contain_text("onerror")
+                assert page.evaluate("window.pwned") is None
+                assert page.locator("main img, #panel img, main script").count() == 0
+
+
+def test_a_server_that_goes_away_is_told_and_one_that_comes_back_is_caught_up_with(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with serving(tmp_path) as first:
+        take(first, "before")
+        with looking(browser, first, calm=False) as page:  # the browser itself logs that nobody answers
+            expect(row(page, "before")).to_be_visible()
+            assert first.stop() == 0
+            expect(page.get_by_role("alert")).to_contain_text("Disconnected")
+            expect(page.locator("#link")).to_have_text("Disconnected")
+            with leasehold.connect(f"sqlite:///{first.database}") as locks:
+                locks.acquire("meanwhile", ttl=600, holder="somebody")
+                locks.force_release("before", by="ops", reason="while nobody looked")
+            with serving(tmp_path, "--port", str(first.port)) as second:
+                assert second.url == first.url
+                expect(page.locator("#link")).to_have_attribute("data-state", "live")
+                expect(page.get_by_role("alert")).to_have_count(0)
+                expect(row(page, "meanwhile")).to_be_visible()
+                expect(row(page, "before")).to_have_count(0)
+                take(second, "after")
+                expect(row(page, "after")).to_be_visible()
+
+
+def visible(page: Page) -> int:
+    return page.locator(".lease:visible").count()
+
+
+def test_only_what_is_seen_exists(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0") as server:
+        with leasehold.connect(f"sqlite:///{server.database}") as locks:
+            for number in range(400):
+                locks.acquire(f"n-{number:03}", ttl=600, holder="ann")
+        with looking(browser, server) as page:
+            expect(page.locator(".rows")).to_have_attribute("aria-rowcount", "401")
+            assert 5 < visible(page) < 60
+            page.locator(".rows").evaluate("node => node.scrollTop = node.scrollHeight")
+            expect(row(page, "n-399")).to_be_visible()
+            expect(row(page, "n-000")).to_have_count(0)
