@@ -455,7 +455,10 @@ class Duel:
     def forget(self, *kept: Lease | Waiter) -> None:
         """Do not keep what is over, except for these: nobody will ask about it again."""
         self.oracle.leases = [lease for lease in self.oracle.leases if lease.state != "gone" or lease in kept]
-        self.oracle.waiters = [one for one in self.oracle.waiters if one.state == "waiting" or one in kept]
+        promised = [lease.ticket for lease in self.oracle.leases if lease.state == "live" and lease.ticket is not None]
+        self.oracle.waiters = [
+            one for one in self.oracle.waiters if one.state == "waiting" or one in kept or one in promised
+        ]
         self.ids = {lease: self.ids[lease] for lease in self.oracle.leases}
         self.places = {waiter: self.places[waiter] for waiter in self.oracle.waiters}
         self.asks = {waiter: self.asks[waiter] for waiter in self.oracle.waiters}

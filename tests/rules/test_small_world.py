@@ -135,7 +135,8 @@ class Game:
         for entry in self.duel.world.entries(key):
             if isinstance(entry, model.Hold):
                 grip = (entry.mode, entry.slots, names[entry.actor], entry.after, entry.closed)
-                yield (names[entry.id], *grip, entry.expires_at - now, _asked(entry.ask), names.get(entry.ticket or ""))
+                ticket = None if entry.ticket is None else names.get(entry.ticket, "of a wait that nobody has in hand")
+                yield (names[entry.id], *grip, entry.expires_at - now, _asked(entry.ask), ticket)
             elif isinstance(entry, model.Waiter):
                 place = (entry.mode, entry.slots, names[entry.actor], entry.order[0], entry.engine)
                 yield (names[entry.id], *place, entry.deadline - now, _asked(entry.ask))
