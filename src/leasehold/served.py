@@ -8,6 +8,7 @@ as it may take long.
 from __future__ import annotations
 
 import time
+from collections import deque
 
 from leasehold import calls, keys, reading
 from leasehold.async_locks import AsyncLocks
@@ -83,9 +84,9 @@ class MeasuredDriver(LoopDriver):
         self.measure: Callable[[int, float], None] | None = None
         super().__init__(engine, loop)
 
-    def _wake_here(self) -> None:
+    def _wake(self) -> None:
         self._asked += 1
-        super()._wake_here()
+        super()._wake()
 
     def _turn(self) -> None:
         asked, self._asked = self._asked, 0
@@ -221,17 +222,22 @@ class Served:
         asked = {"space": space, "resource": resource, "holder": holder, "lease": None, "kinds": kinds}
         return reading.history_query({**asked, "since": None, "before": None, "limit": PAGE})
 
-    def after(self, seq: int, query: Watched, most: int) -> tuple[Event, ...]:
-        """The events after this one, the oldest first; of more than `most`, the latest. Not for the event loop."""
-        found: list[Event] = []
-        before: int | None = None
-        while len(found) < most:
+    def after(self, seq: int, query: Watched, most: int) -> tuple[tuple[Event, ...], bool]:
+        """The next events after this one, the oldest first, a page at most; and whether some before them are left out.
+
+        They are, if there are more than `most`: then the latest `most` count. Not for the event loop.
+        """
+        kept: deque[Event] = deque(maxlen=PAGE)
+        count, before = 0, None
+        while True:
             page = self._store.history(query._replace(before=before))
-            found += [event for event in page if event.seq > seq]
-            if len(page) < PAGE or page[-1].seq <= seq:
-                break
+            found = [event for event in page if event.seq > seq]
+            room = most - count
+            kept.extend(found[:room])
+            count += len(found[:room])
+            if len(found) > room or len(page) < PAGE or page[-1].seq <= seq:
+                return tuple(reversed(kept)), len(found) > room
             before = page[-1].seq
-        return tuple(reversed(found[:most]))
 
     def newest(self) -> int:
         """The number of the last event. Not for the event loop."""

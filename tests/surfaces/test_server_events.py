@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import contextmanager
+import select
+import socket
+import sys
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
 import leasehold
-from tests.surfaces.serving import PATIENCE, Running, create_key, serving
+import tests.surfaces.serving
+from leasehold.opening import open_served
+from leasehold.server import events
+from tests.surfaces.serving import PATIENCE, Running, create_key, serving, until, until_soon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from http.client import HTTPResponse
     from pathlib import Path
+
+    import pytest
+
+    from leasehold.served import Served
 
 
 @contextmanager
@@ -38,7 +49,7 @@ def _frames(reply: HTTPResponse) -> Iterator[dict[str, Any]]:
             name, _, value = line.partition(": ")
             frame[name] = value
         elif frame:
-            yield {"id": int(frame["id"]), "event": frame["event"], "data": json.loads(frame["data"])}
+            yield {"id": int(frame.get("id", 0)), "event": frame["event"], "data": json.loads(frame["data"])}
             frame = {}
 
 
@@ -84,3 +95,183 @@ def test_streams_end_with_the_server(tmp_path: Path) -> None:
         next(events)
         assert server.stop() == 0
         assert list(events) == []
+
+
+def test_every_filter_alone_and_together(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        for name, holder, space in (("a", "ann", "here"), ("b", "ann", "there"), ("a", "bob", "there")):
+            take(server, name, holder, space=space)
+        for query, expected in {
+            "resource=a": [("a", "ann", "here"), ("a", "bob", "there")],
+            "holder=ann": [("a", "ann", "here"), ("b", "ann", "there")],
+            "space=there": [("b", "ann", "there"), ("a", "bob", "there")],
+            "resource=a&holder=bob&space=there": [("a", "bob", "there")],
+        }.items():
+            with watching(server, f"?last_event_id=0&{query}") as found:
+                told = [next(found)["data"] for _ in expected]
+            assert [(each["resources"][0], each["holder"], each["space"]) for each in told] == expected
+
+
+def test_what_happens_while_a_reader_is_away_is_told_in_order_and_once(tmp_path: Path) -> None:
+    """More than fits on a page, with the reader hanging up again and again."""
+    with serving(tmp_path, "--rate", "0") as server:
+        with leasehold.connect(f"sqlite:///{server.database}") as elsewhere:
+            for number in range(1_203):
+                elsewhere.acquire(f"r{number}", ttl=600, holder="ann")
+        seen: list[str] = []
+        last = 0
+        while len(seen) < 1_203:
+            with watching(server, **{"Last-Event-ID": str(last)}) as found:
+                for _ in range(min(700, 1_203 - len(seen))):
+                    event = next(found)
+                    seen.append(event["data"]["resources"][0])
+                    last = event["id"]
+        assert seen == [f"r{number}" for number in range(1_203)]
+
+
+# ---------------------------------------------------------------- one reader, without the network between
+
+
+class Reader:
+    """Takes what it is sent, as long as it likes to."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.takes = asyncio.Event()
+        self.takes.set()
+        self.has_hung_up = False
+
+    async def send(self, message: Any) -> None:  # noqa: ANN401 (as ASGI has it)
+        await self.takes.wait()
+        self.received += message.get("body", b"")
+
+    async def receive(self) -> Any:  # noqa: ANN401
+        await asyncio.Event().wait()
+
+    def hang_up(self) -> None:
+        self.has_hung_up = True
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        return {"type": "http", "extensions": {events.HANG_UP: {"now": self.hang_up}}}
+
+    def names(self) -> list[str]:
+        found = [line for line in self.received.splitlines() if line.startswith(b'data: {"seq')]
+        return [json.loads(line[6:])["resources"][0] for line in found]
+
+
+async def open_stream(streams: events.Streams, reader: Reader, last: int) -> asyncio.Task[None]:
+    asked = {"space": None, "resource": None, "holder": None, "last_event_id": last}
+    stream = await streams.open(asked, None)
+    return asyncio.create_task(stream(reader.scope, reader.receive, reader.send))
+
+
+async def fill(served: Served, names: range) -> None:
+    for number in names:
+        await served.locks.acquire(f"r{number}", ttl=600, holder="ann")
+
+
+def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "SLOW", 0.05)
+
+    async def run() -> None:
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        streams = events.Streams(served)
+        slow, quick = Reader(), Reader()
+        tasks = [await open_stream(streams, slow, 0), await open_stream(streams, quick, 0)]
+        await fill(served, range(2))
+        await until_soon(lambda: slow.names() == quick.names() == ["r0", "r1"])
+        slow.takes.clear()
+        await fill(served, range(2, 4))
+        await tasks[0]
+        assert slow.has_hung_up
+        assert not tasks[1].done()  # nobody else suffers
+        assert streams.readers == 1
+        again = Reader()
+        last = int(slow.received.rsplit(b"id: ", 1)[1].split(b"\n")[0])
+        tasks.append(await open_stream(streams, again, last))
+        await until_soon(lambda: again.names() == ["r2", "r3"])
+        streams.close()
+        await asyncio.gather(*tasks)
+        await served.close()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_never_reads_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole way, through a real connection whose buffers are full."""
+    hurried = "import sys, leasehold.server.events as e; e.SLOW = 0.5; from leasehold.cli import main; sys.exit(main())"
+    monkeypatch.setattr(tests.surfaces.serving, "COMMAND", (sys.executable, "-c", hurried, "serve"))
+    with serving(tmp_path, "--rate", "0") as server:
+        for number in range(200):  # each of them is an event of 30 KB
+            names = [f"{number}-{each}-{'x' * 450}" for each in range(64)]
+            assert server.post("acquire", {"resources": names, "holder": "ann"}).status == 200
+        with socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            line.connect((server.host, server.port))
+            line.sendall(b"GET /v1/events?last_event_id=0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            poll = select.poll()
+            poll.register(line, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+            assert poll.poll(PATIENCE * 1_000)  # it is gone, although nothing was read
+
+
+def test_who_comes_back_too_late_is_told_of_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "CATCH_UP", 3)
+
+    async def run() -> None:
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        streams = events.Streams(served)
+        await fill(served, range(3))
+        exact = Reader()
+        tasks = [await open_stream(streams, exact, 0)]
+        await until_soon(lambda: exact.names() == ["r0", "r1", "r2"])
+        assert b"event: gap" not in exact.received
+        await fill(served, range(3, 5))
+        late = Reader()
+        tasks.append(await open_stream(streams, late, 0))
+        await until_soon(lambda: late.names() == ["r2", "r3", "r4"])
+        assert late.received.count(b"event: gap") == 1
+        assert late.received.index(b"event: gap") < late.received.index(b"id: ")
+        streams.close()
+        await asyncio.gather(*tasks)
+        await served.close()
+
+    asyncio.run(run())
+
+
+def test_an_idle_stream_shows_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "BEAT", 0.01)
+    monkeypatch.setattr(events, "LOOK_EVERY", 0.01)
+
+    async def run() -> None:
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        streams = events.Streams(served)
+        reader = Reader()
+        task = await open_stream(streams, reader, 0)
+        await until_soon(lambda: reader.received.count(b"\n:\n\n") >= 2)
+        streams.close()
+        await task
+        await served.close()
+
+    asyncio.run(run())
+
+
+def test_there_are_only_so_many_readers_and_those_that_leave_make_room(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0") as server:
+        lines = [HTTPConnection(server.host, server.port, timeout=PATIENCE) for _ in range(events.READERS_MOST)]
+        for line in lines:
+            line.request("GET", "/v1/events")
+            assert line.getresponse().status == 200
+        assert server.get("events").code == "too_many"
+        for line in lines:
+            with suppress(OSError):
+                line.close()
+
+        def has_room() -> bool:
+            line = HTTPConnection(server.host, server.port, timeout=PATIENCE)
+            line.request("GET", "/v1/events")
+            status = line.getresponse().status
+            line.close()
+            return status == 200
+
+        until(has_room)

@@ -1,12 +1,15 @@
 """Server-sent events: the history as it grows, for whoever watches.
 
-A reader is a place in the history, not a buffer: what it is sent is read from the store when it is ready for more, so
-a slow one costs nothing but its connection, and is dropped after a while. It resumes with `Last-Event-ID`.
+A reader is a place in the history, not a buffer: what it is sent is read from the store, a page at a time, when it is
+ready for more. So a slow one costs nothing but its connection and a page, and is dropped after a while. It resumes with
+`Last-Event-ID`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
@@ -26,15 +29,23 @@ if TYPE_CHECKING:
     from leasehold.model import Event
     from leasehold.served import Served, Watched
 
+log = logging.getLogger("leasehold.server")
 READERS_MOST = 200
-AT_ONCE = 500
-"""A reader is sent at most so many events in one piece."""
 CATCH_UP = 10_000
 """Whoever comes back after more events than this is told that there is a gap."""
 LOOK_EVERY = 1.0
 """Other processes on the same store do not tell us what they do: look this often, in seconds."""
+PIECE = 64 * 1024
+"""So many bytes are sent at once; the next are made when these are on their way."""
+PAUSE = 0.1
+"""Between two looks at the history while much is going on, in seconds: they then find more at once."""
+BEAT = 15.0
+"""A reader that hears nothing of interest is sent a comment this often, in seconds: so proxies keep the line open."""
 SLOW = 30.0
 """A reader that has not taken its events for so long is dropped, in seconds."""
+GAP = b"event: gap\ndata: {}\n\n"
+HANG_UP = "leasehold.hang_up"
+"""What a connection lets its requests do: hang up at once, whatever is still to be sent."""
 ROUTE = Route("GET", "/v1/events", "events", Watch, answers.Event)
 
 
@@ -60,11 +71,17 @@ class Streams:
         self.is_closing = True
         self._wake()
 
-    async def news(self) -> None:
+    @property
+    def news(self) -> asyncio.Event:
+        """Set when something happens; ask for it before you look, or what happens meanwhile is missed."""
+        return self._news
+
+    @staticmethod
+    async def heard(news: asyncio.Event) -> None:
         """Returns when something may have happened."""
         try:
             async with asyncio.timeout(LOOK_EVERY):
-                await self._news.wait()
+                await news.wait()
         except TimeoutError:
             return
 
@@ -96,8 +113,9 @@ class Stream(Response):
         self._streams = streams
         self._query = query
         self._last = last
+        self._is_slow = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (as ASGI has it)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what happens until somebody goes away: the reader, or the server."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send_all(send))
@@ -105,28 +123,47 @@ class Stream(Response):
         self._streams.readers += 1
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
+            if sending.done() and not self._is_slow:
                 await send({"type": "http.response.body", "body": b""})
+            if self._is_slow:
+                # What it has not taken would keep the connection open.
+                scope["extensions"][HANG_UP]["now"]()
         finally:
             self._streams.readers -= 1
             for task in (sending, leaving):
                 task.cancel()
 
     async def _send_all(self, send: Send) -> None:
-        loop = asyncio.get_running_loop()
         await self._write(send, b": leasehold\n\n")
+        silent_since = time.monotonic()
         try:
             while not self._streams.is_closing:
-                found = await loop.run_in_executor(None, self._streams.served.after, self._last, self._query, CATCH_UP)
-                if len(found) == CATCH_UP:
-                    await self._write(send, b"event: gap\ndata: {}\n\n")
-                for start in range(0, len(found), AT_ONCE):
-                    page = found[start : start + AT_ONCE]
-                    await self._write(send, b"".join(map(_frame, page)))
-                    self._last = page[-1].seq
-                await self._streams.news()
-        except (LeaseholdError, TimeoutError):
-            return  # the store is in trouble, or the reader too slow: it comes back with the last id it saw
+                looked_at, news = time.monotonic(), self._streams.news
+                if await self._send_page(send):
+                    silent_since = looked_at
+                elif looked_at - silent_since > BEAT:
+                    await self._write(send, b":\n\n")
+                    silent_since = looked_at
+                else:
+                    await self._streams.heard(news)
+                    await asyncio.sleep(max(0.0, looked_at + PAUSE - time.monotonic()))
+        except TimeoutError:
+            self._is_slow = True  # it comes back with the last id that it saw
+        except LeaseholdError as error:
+            log.warning("a stream of events ends: %s", error)  # the store is in trouble: the same
+
+    async def _send_page(self, send: Send) -> bool:
+        """Send what comes next, as far as it fits on a page; whether there was anything."""
+        look = self._streams.served.after
+        loop = asyncio.get_running_loop()
+        found, has_gap = await loop.run_in_executor(None, look, self._last, self._query, CATCH_UP)
+        content = GAP if has_gap else b""
+        for event in found:
+            content += _frame(event)
+            if len(content) > PIECE or event is found[-1]:
+                await self._write(send, content)
+                self._last, content = event.seq, b""
+        return bool(found)
 
     async def _write(self, send: Send, content: bytes) -> None:
         async with asyncio.timeout(SLOW):

@@ -7,10 +7,13 @@ its connection sends the same one each time, but for its length.
 
 from __future__ import annotations
 
+from socket import SO_LINGER, SOL_SOCKET
+from struct import pack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from leasehold.server.events import HANG_UP
 from leasehold.server.hot import HOT, Hot
 from leasehold.server.limits import BODY_BYTES
 
@@ -87,7 +90,15 @@ class Protocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401 (uvicorn's)
         self._active = cycle
+        cycle.scope["extensions"] = {HANG_UP: {"now": self._hang_up}}
         super()._start_asgi_task(cycle, app)
+
+    def _hang_up(self) -> None:
+        """At once, with nothing left behind: not even what the other side has not read and may never read."""
+        line = self.transport.get_extra_info("socket")
+        if line is not None:
+            line.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
+        self.transport.abort()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

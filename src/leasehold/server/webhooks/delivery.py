@@ -83,10 +83,13 @@ class Delivery:
 
     async def _catch_up(self) -> None:
         loop = asyncio.get_running_loop()
-        while found := await loop.run_in_executor(None, self._served.after, self._at, self._query, BACKLOG):
-            if len(found) == BACKLOG:
+        while True:
+            found, has_gap = await loop.run_in_executor(None, self._served.after, self._at, self._query, BACKLOG)
+            if has_gap:
                 log.error("webhooks are too far behind: older events are not sent", extra=self._told())
                 self._count(self._hook.shown, "skipped")
+            if not found:
+                return
             for number, event in enumerate(found, 1):
                 await self._deliver(event)
                 self._at = event.seq
