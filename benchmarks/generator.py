@@ -116,10 +116,9 @@ class Contention:
         self._holder: int | None = None
         self.busy = len(stage.clients)
         self._asked: dict[int, float] = {}
-        self.order: list[int] = []
         self.hand_offs: list[float] = []
         self.acquires: list[float] = []
-        self._name = b"hot-%08x" % random.getrandbits(32)
+        self.name = b"hot-%08x" % random.getrandbits(32)
         for client in stage.clients:
             client.granted, client.released = self._granted, self._released
 
@@ -129,13 +128,12 @@ class Contention:
 
     def _ask(self, client: Client) -> None:
         self._asked[client.id] = time.perf_counter()
-        client.acquire(self._name, LONG)
+        client.acquire(self.name, LONG)
 
     def _granted(self, client: Client) -> None:
         now = time.perf_counter()
         assert self._holder is None, "two have it at once"
         self._holder = client.id
-        self.order.append(client.id)
         self.acquires.append(now - self._asked[client.id])
         if self._let_go_at:
             self.hand_offs.append(now - self._let_go_at)
@@ -163,14 +161,9 @@ def contention(target: Target, clients: int, seconds: float) -> dict[str, object
     return {
         "hand_off": spread(play.hand_offs),
         "acquire": spread(play.acquires),
-        "grants": len(play.order),
-        "overtaken": overtaken(play.order, clients),
+        "grants": len(play.acquires),
+        "name": play.name.decode(),
     }
-
-
-def overtaken(order: list[int], clients: int) -> int:
-    """How often somebody was not served when it was its turn: whoever queues again at once comes round in turn."""
-    return sum(1 for place in range(clients, len(order)) if order[place] != order[place - clients])
 
 
 def spread(taken: list[float]) -> dict[str, float]:

@@ -200,18 +200,15 @@ class EtcdWire(Wire):
         for client in self.clients:
             self._leases[client.id] = int.from_bytes(os.urandom(7), "big") | 1
             client.granted = client.released = _nothing
-            message = b"\x08" + _varint(TTL * 10) + b"\x10" + _varint(self._leases[client.id])
-            self._call(client, self._grant, message)
+            self._call(client, self._grant, lease_request(self._leases[client.id]))
             while self._calls:
                 self.received(self.socket.recv(65536))
 
     def acquire(self, client: Client, name: bytes, wait: int) -> None:  # noqa: ARG002 (a call waits as long as it takes)
-        message = b"\x0a" + _varint(len(name)) + name + b"\x10" + _varint(self._leases[client.id])
-        self._call(client, self._lock, message)
+        self._call(client, self._lock, lock_request(name, self._leases[client.id]))
 
     def release(self, client: Client) -> None:
-        key = client.proof[0]
-        self._call(client, self._unlock, b"\x0a" + _varint(len(key)) + key)
+        self._call(client, self._unlock, unlock_request(client.proof[0]))
 
     def _call(self, client: Client, head: bytes, message: bytes) -> None:
         stream, self._stream = self._stream, self._stream + 2
@@ -250,7 +247,7 @@ class EtcdWire(Wire):
         answer = self._answers.pop(stream, None)
         assert answer is not None, "etcd answered with an error"
         if head is self._lock:
-            client.proof = (_second_field(answer[5:]),)
+            client.proof = (locked_key(answer[5:]),)
             client.granted(client)
         else:
             client.released(client)
@@ -283,7 +280,20 @@ def _varint(value: int) -> bytes:
     return bytes((*told, value))
 
 
-def _second_field(message: bytes) -> bytes:
+def lease_request(lease: int) -> bytes:
+    """A LeaseGrantRequest for a lease of this id, which outlives the measurement."""
+    return b"\x08" + _varint(TTL * 10) + b"\x10" + _varint(lease)
+
+
+def lock_request(name: bytes, lease: int) -> bytes:
+    return b"\x0a" + _varint(len(name)) + name + b"\x10" + _varint(lease)
+
+
+def unlock_request(key: bytes) -> bytes:
+    return b"\x0a" + _varint(len(key)) + key
+
+
+def locked_key(message: bytes) -> bytes:
     """The key in a LockResponse: a header, then the key, both with their lengths."""
     length, at = _read_varint(message, 1)
     at += length

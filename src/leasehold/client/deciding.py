@@ -57,7 +57,7 @@ class Errand:
         return float(body.get("wait_seconds") or 0) + SLACK
 
     def _sliced(self, now: float) -> Request:
-        if self._verb != "acquire" or self._asked.body is None:
+        if self._verb != "acquire" or not self._asked.body or not self._asked.body.get("wait_seconds"):
             return self._asked
         left = max(0.0, min(SLICE, self._wait_until - now))
         return self._asked._replace(body={**self._asked.body, "wait_seconds": left})

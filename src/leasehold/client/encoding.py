@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -44,6 +43,32 @@ _SERVER_KNOWS = ("admin",)
 """Who is an admin is decided by the key, not by the caller."""
 
 
+_LEFT_OUT: dict[str, dict[str, object]] = {
+    "acquire": {
+        "wait": 0,
+        "mode": "exclusive",
+        "slots": 1,
+        "any_of": False,
+        "holder": None,
+        "session": None,
+        "space": None,
+        "name": None,
+        "context": None,
+        "reason": None,
+        "priority": 0,
+        "reentrant": False,
+        "grace": 0,
+        "on_expiry": "free",
+        "request_id": None,
+        "intent": False,
+    },
+    "renew": {"ttl": None, "token": None, "session": None},
+    "release": {"token": None, "status": "completed", "error": None, "session": None},
+}
+"""What need not be sent, because the server takes it for granted: most of what there is to say."""
+_PLAIN = {"resources": str, "ttl": int, "holder": str, "space": str, "lease": str, "token": str}
+
+
 class Request(NamedTuple):
     """What is sent."""
 
@@ -54,14 +79,32 @@ class Request(NamedTuple):
 
 def request(call: Call) -> Request:
     """The request behind a call; an acquire always has a request_id, so that it can be sent again safely."""
-    _check(call)
+    if not _is_plain(call):
+        _check(call)
     if call.verb in _GETS:
         given = {_query_name(key): value for key, value in call.arguments.items() if value not in (None, ())}
         return Request("GET", f"{_GETS[call.verb]}?{urlencode(given, doseq=True)}", None)
-    body = dict(_translated(key, value) for key, value in call.arguments.items() if key not in _SERVER_KNOWS)
+    left_out = _LEFT_OUT.get(call.verb, {})
+    body = dict(
+        _translated(key, value)
+        for key, value in call.arguments.items()
+        if key not in _SERVER_KNOWS and (key not in left_out or value is not left_out[key])
+    )
     if call.verb == "acquire" and body.get("request_id") is None:
-        body["request_id"] = os.urandom(16).hex()
+        body["request_id"] = calls.draw()
     return Request("POST", _POSTS[call.verb], body)
+
+
+def _is_plain(call: Call) -> bool:
+    """Whether it is of the right types for certain, so that the server can say what is wrong with it just as well."""
+    left_out = _LEFT_OUT.get(call.verb)
+    return left_out is not None and all(
+        (key in left_out and value is left_out[key]) or _is_right(key, value) for key, value in call.arguments.items()
+    )
+
+
+def _is_right(key: str, value: object) -> bool:
+    return type(value) is _PLAIN.get(key) and (not isinstance(value, str) or value.isascii())
 
 
 def _check(call: Call) -> None:
@@ -101,4 +144,4 @@ def _translated(key: str, value: object) -> tuple[str, object]:
         return key, value
     if value is None:
         return f"{key}_seconds", None
-    return f"{key}_seconds", durations.parse(value) / SECOND
+    return f"{key}_seconds", value if type(value) is int else durations.parse(value) / SECOND

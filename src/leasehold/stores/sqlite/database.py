@@ -225,13 +225,23 @@ class Database:
         """Make what was written durable, with the next unused fence and so many new events."""
         meta = self.meta._replace(fence=fence, seq=self.meta.seq + events, now=now)
         self.connection.execute(_WRITE_META, (meta.fence, meta.seq, meta.now))
+        if self._commits == LASTING - 1:
+            self._stay()
         self.connection.execute("COMMIT")
         if fence != self.meta.fence:
             self._write_mark(fence)
         self.meta = meta
         self._commits += 1
-        if self._commits == LASTING:
-            self.connection.wal_autocheckpoint(LASTING_CHECKPOINT)
+
+    def _stay(self) -> None:
+        """From now on the log is long, and is written over where it is."""
+        from leasehold.stores.sqlite.lasting import lengthen  # noqa: PLC0415 (not for one-shot processes)
+
+        self.connection.wal_autocheckpoint(LASTING_CHECKPOINT)
+        try:
+            lengthen(f"{self.path}-wal", LASTING_CHECKPOINT, self.connection.execute("PRAGMA page_size").get)
+        except OSError:
+            return  # it only makes commits faster: what ails the disk, the commit itself tells
 
     def _keep_log_short(self, connection: apsw.Connection, _name: str, pages: int) -> int:
         """Copy a long log back and empty it; called by SQLite after each commit, while it is still our turn.

@@ -1,0 +1,218 @@
+"""The server under load, beside Redis and etcd in the same run: each round measures all of them, one after another.
+
+Every system runs as its users run it, makes each grant durable before it answers, and has its data on the same disk.
+Redis and ours are driven over a connection for each client. etcd is driven both ways, so and with all calls on one
+connection, as its own client does; what counts is the better one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import leasehold
+from benchmarks import peers
+from benchmarks.report import at_least, at_most
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.report import Figure
+    from benchmarks.wires import Target
+
+HERE = Path.cwd()
+"""Data lies below the working directory: a temporary directory in memory would make every fsync free."""
+CLIENTS = 64
+Told = dict[str, Any]
+Benchmark = Any
+T = TypeVar("T", int, float)
+
+
+def _run(module: str, *words: object) -> Told:
+    """What a process of its own has to say."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, words)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return dict(json.loads(told))
+
+
+def _generate(scene: str, target: Target, clients: int, seconds: float) -> Told:
+    return _run("generator", scene, json.dumps(target._asdict()), clients, seconds)
+
+
+def _rate(told: Told) -> float:
+    return float(told["cycles"] / told["seconds"])
+
+
+class Servers:
+    """All of them, side by side."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self.redis = stack.enter_context(peers.redis(folder / "redis"))
+        self.etcd = stack.enter_context(peers.etcd(folder / "etcd"))
+        self.ours = stack.enter_context(peers.ours(folder / "ours"))
+        self.etcd_shared = self.etcd._replace(sharing=CLIENTS)
+
+
+def _ratio(ours: list[float], peer: list[float]) -> float:
+    """The median of the rounds' ratios."""
+    return statistics.median(mine / theirs for mine, theirs in zip(ours, peer, strict=True))
+
+
+def _median(taken: list[float]) -> float:
+    return statistics.median(taken)
+
+
+def under_load(seconds: float, rounds: int) -> list[Figure]:
+    """64 connections, acquire and release on distinct names."""
+    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+        all_ = Servers(stack, Path(folder))
+        targets = {"ours": all_.ours, "redis": all_.redis, "etcd": all_.etcd, "etcd, shared": all_.etcd_shared}
+        rates: dict[str, list[float]] = {name: [] for name in targets}
+        for number in range(rounds + 1):
+            for name, target in targets.items():
+                rate = _rate(_generate("cycles", target, CLIENTS, seconds))
+                if number:  # the first round warms all of them up
+                    rates[name].append(rate)
+    mine = f"{_median(rates['ours']):,.0f} cycles/s"
+    what = f"HTTP, {CLIENTS} connections, durable acquire and release"
+    figures = [_against(what, rates, "redis", f"Redis {peers.redis_version()} appendfsync always", mine, 0.5)]
+    figures.append(_against(what, rates, "etcd", "etcd v3 lock, a connection each", mine, 2.5))
+    figures.append(_against(what, rates, "etcd, shared", "etcd v3 lock, one connection for all", mine, 2.5))
+    return figures
+
+
+def _against(what: str, rates: dict[str, list[float]], name: str, peer: str, mine: str, goal: float) -> Figure:
+    theirs = f"{peer} {_median(rates[name]):,.0f} cycles/s"
+    return at_least(f"{what}, against {name}", mine, theirs, _ratio(rates["ours"], rates[name]), goal)
+
+
+def alone(seconds: float, rounds: int) -> list[Figure]:
+    """One connection: how long an acquire takes."""
+    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+        redis = stack.enter_context(peers.redis(Path(folder) / "redis"))
+        ours = stack.enter_context(peers.ours(Path(folder) / "ours"))
+        taken: dict[str, list[float]] = {"ours": [], "redis": []}
+        for number in range(rounds + 1):
+            for name, target in (("ours", ours), ("redis", redis)):
+                told = _generate("cycles", target, 1, seconds)
+                if number:
+                    taken[name].append(told["acquire"]["p50"])
+    mine, theirs = _median(taken["ours"]), _median(taken["redis"])
+    return [
+        at_most(
+            "HTTP, one connection, durable acquire, p50",
+            f"{mine * 1e3:.2f} ms",
+            f"Redis {peers.redis_version()} appendfsync always {theirs * 1e3:.2f} ms",
+            _ratio(taken["ours"], taken["redis"]),
+            1.8,
+        )
+    ]
+
+
+def handing_over(seconds: float, rounds: int) -> list[Figure]:
+    """64 connections on one name, held for up to a millisecond: from a release until the next has it."""
+    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+        with peers.etcd(Path(folder) / "etcd") as etcd, peers.ours(Path(folder) / "ours") as ours:
+            told = _contended({"ours": ours, "etcd": etcd, "shared": etcd._replace(sharing=CLIENTS)}, seconds, rounds)
+        late = sum(_out_of_order(Path(folder) / "ours" / "locks.db", one["name"]) for one in told["ours"])
+    best = min(("etcd", "shared"), key=lambda name: _median(_hand_offs(told[name], "p50")))
+    figures = [_hand_off(told["ours"], told[best], quantile) for quantile in ("p50", "p99")]
+    grants = sum(one["grants"] for one in told["ours"])
+    what = "one name, grants that were not in order of arrival, of all"
+    return [*figures, at_most(what, f"{late} of {grants:,}", "none", late / grants, 0)]
+
+
+def _contended(targets: dict[str, Target], seconds: float, rounds: int) -> dict[str, list[Told]]:
+    told: dict[str, list[Told]] = {name: [] for name in targets}
+    for number in range(rounds + 1):
+        for name, target in targets.items():
+            one = _generate("contention", target, CLIENTS, seconds)
+            if number:
+                told[name].append(one)
+    return told
+
+
+def _out_of_order(database: Path, name: str) -> int:
+    """By the history itself: how many were served before somebody who had come earlier."""
+    with leasehold.connect(f"sqlite:///{database}") as locks:
+        arrivals: list[int] = []
+        before: int | None = None
+        while page := locks.history(resource=name, kinds=("granted",), before=before):
+            assert not isinstance(page, leasehold.Refused), page
+            waiters = (event.detail.get("waiter") for event in page)
+            arrivals += [int(str(waiter)[1:].partition("-")[0]) for waiter in waiters if waiter]
+            before = page[-1].seq
+    return sum(1 for later, earlier in itertools.pairwise(arrivals) if later < earlier)
+
+
+def _hand_offs(told: list[Told], quantile: str) -> list[float]:
+    return [one["hand_off"][quantile] for one in told]
+
+
+def _hand_off(ours: list[Told], etcd: list[Told], quantile: str) -> Figure:
+    mine, theirs = _hand_offs(ours, quantile), _hand_offs(etcd, quantile)
+    return at_most(
+        f"one name, {CLIENTS} connections, held for 0 to 1 ms, hand-off {quantile}",
+        f"{_median(mine) * 1e3:.2f} ms",
+        f"etcd v3 lock {_median(theirs) * 1e3:.2f} ms",
+        _ratio(mine, theirs),
+        0.5,
+    )
+
+
+def from_python(seconds: float, rounds: int) -> list[Figure]:
+    """One process with 64 tasks on `aconnect`, against the clients that Redis's and etcd's users have."""
+    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+        all_ = Servers(stack, Path(folder))
+        rates: dict[str, list[float]] = {"ours": [], "redis-py": [], "grpc.aio": []}
+        for number in range(rounds + 1):
+            for name, target in (("ours", all_.ours), ("redis-py", all_.redis), ("grpc.aio", all_.etcd)):
+                rate = _rate(_run("from_python", json.dumps(target._asdict()), CLIENTS, seconds))
+                if number:
+                    rates[name].append(rate)
+    mine = f"{_median(rates['ours']):,.0f} cycles/s"
+    what = f"Python, one process, {CLIENTS} tasks on aconnect"
+    return [
+        _against(what, rates, "redis-py", "redis-py's asyncio Lock, appendfsync always", mine, 1.2),
+        _against(what, rates, "grpc.aio", "etcd v3 lock over grpc.aio", mine, 2.5),
+    ]
+
+
+def crowded(clients: int, hand_offs: int) -> list[Figure]:
+    """So many requests wait at one server."""
+    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+        ours = stack.enter_context(peers.ours(Path(folder) / "ours", "--keep-open", "10m"))
+        told = _generate("crowd", ours, clients, hand_offs)
+    fewer = "" if told["clients"] == clients else f", as the limit of open files allows no {clients:,}"
+    crowd = f"{told['clients']:,} open waiting requests{fewer}"
+    queued = f"queued in {told['queued']:.1f} s, {told['idle']:.1%} of a CPU while they wait"
+    median = told["hand_off"]["p50"]
+    return [
+        at_most(
+            f"{crowd}, memory of each", f"{told['each'] / 1024:.1f} KiB", f"20 KiB; {queued}", told["each"] / 20480, 1.0
+        ),
+        at_most(f"{crowd}, from a release to the head, median", f"{median * 1e3:.1f} ms", "20 ms", median / 0.020, 1.0),
+    ]
+
+
+def _brief_or_not(measure: Callable[[T, int], list[Figure]], full: tuple[T, int], brief: tuple[T, int]) -> Benchmark:
+    def run(*, smoke: bool) -> list[Figure]:
+        return measure(*(brief if smoke else full))
+
+    return run
+
+
+BENCHMARKS = {
+    "http": _brief_or_not(under_load, (3.0, 5), (0.3, 1)),
+    "alone": _brief_or_not(alone, (2.0, 5), (0.3, 1)),
+    "hand-off": _brief_or_not(handing_over, (3.0, 3), (0.3, 1)),
+    "python": _brief_or_not(from_python, (3.0, 5), (0.3, 1)),
+    "crowd": _brief_or_not(crowded, (10_000, 200), (200, 10)),
+}

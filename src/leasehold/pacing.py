@@ -1,0 +1,120 @@
+"""Who carries out a server's turns on a local disk: the event loop while the disk is fast, a thread while it is slow.
+
+A commit in the loop is the faster way as long as it hardly waits; but while it waits nobody is heard, so that with
+slow commits a thread does better (house decision 4). Which of the two it is shows while serving. It decides nothing
+about leases.
+"""
+
+from __future__ import annotations
+
+import time
+
+from leasehold.drivers import LoopThreadDriver
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Sequence
+
+    from leasehold.commands import Command
+    from leasehold.engine import Engine
+    from leasehold.model import Event
+    from leasehold.pending import Pending
+
+SLOW = 0.003
+"""If turns wait longer than this, in seconds, on average, a thread takes over."""
+FAST = 0.001
+"""If they wait less than this, several times in a row, the loop takes over again."""
+SMOOTHING = 8
+"""How many turns an average is made of, roughly."""
+TRY_EVERY = 1.0
+"""While a thread does it, the loop tries one by itself so often, to see how it would be."""
+TRIES = 3
+
+
+class Pace:
+    """How long turns wait for the disk."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waited = 0.0
+        self._is_slow = False
+        self._try_at = 0.0
+        self._good = 0
+
+    def wants_thread(self) -> bool:
+        """Whether the next turn is for a thread."""
+        if not self._is_slow:
+            return False
+        now = self._clock()
+        if now < self._try_at:
+            return True
+        self._try_at = now + TRY_EVERY
+        return False
+
+    def saw(self, waited: float) -> None:
+        """A turn of the loop's own waited so long."""
+        if self._is_slow:
+            self._good = self._good + 1 if waited < FAST else 0
+            if self._good >= TRIES:
+                self._is_slow, self._waited = False, waited
+            return
+        self._waited += (waited - self._waited) / SMOOTHING
+        if self._waited > SLOW:
+            self._is_slow, self._good, self._try_at = True, 0, self._clock() + TRY_EVERY
+
+
+class PacedDriver(LoopThreadDriver):
+    """An event loop turns the engine itself, or has a thread do it. Tells how much each turn took on, and how long."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, pace: Pace | None = None) -> None:
+        self._pace = pace or Pace()
+        self._asked = 0
+        self._took = 0
+        self._begun = 0.0
+        self.measure: Callable[[int, float], None] | None = None
+        super().__init__(engine, loop)
+
+    def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
+        """Ask without waiting; `done` is called with the answer, by the loop."""
+        return self._engine.submit(command, token, lambda pending: self._tell(done, pending))
+
+    def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
+        """Have the events of each committed batch told, by the loop."""
+        self._engine.observe = lambda events: self._tell(told, events)
+
+    def _tell(self, told: Callable[..., None], what: Pending | Sequence[Event]) -> None:
+        if self._turning is None:
+            told(what)
+        else:  # in the thread: the loop tells it, when the turn is over
+            self._told.append(lambda: told(what))
+
+    def _wake(self) -> None:
+        self._asked += 1
+        super()._wake()
+
+    def _turn(self) -> None:
+        if self._turning is None and not self._closed:
+            self._took, self._asked, self._begun = self._asked, 0, time.perf_counter()
+            if not self._pace.wants_thread():
+                self._turn_here()
+                return
+        super()._turn()
+
+    def _turn_here(self) -> None:
+        self._scheduled = self._again = False
+        worked = time.thread_time()
+        self._engine.turn()
+        took = time.perf_counter() - self._begun
+        if self._took:
+            self._pace.saw(took - (time.thread_time() - worked))
+            if self.measure is not None:
+                self.measure(self._took, took)
+        if self._engine.has_work:
+            self._wake()
+        self._set_timer()
+
+    def _turned(self) -> None:
+        if self._took and self.measure is not None:
+            self.measure(self._took, time.perf_counter() - self._begun)
+        super()._turned()

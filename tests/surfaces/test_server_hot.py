@@ -1,0 +1,151 @@
+"""The hot path: heads that are known by their bytes, requests in one piece and in many, and the client on uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pytest
+import uvloop
+
+import leasehold
+from tests.surfaces.serving import PATIENCE, Running, create_key, id_of, read_reply, serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.surfaces.serving import Reply
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("hot"), "--rate", "0") as running:
+        yield running
+
+
+def connected(server: Running) -> socket.socket:
+    return socket.create_connection((server.host, server.port), timeout=PATIENCE)
+
+
+@pytest.fixture
+def line(server: Running) -> Iterator[socket.socket]:
+    with connected(server) as connection:
+        yield connection
+
+
+def spelled(path: str, body: object, *more: str) -> bytes:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = [f"POST /v1/{path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *more]
+    return "\r\n".join([*head, f"Content-Length: {len(content)}", "", ""]).encode() + content
+
+
+def ask(line: socket.socket, path: str, body: object, *more: str) -> Reply:
+    line.sendall(spelled(path, body, *more))
+    return read_reply(line)
+
+
+def taken(line: socket.socket, name: str, *more: str) -> str:
+    """A cycle with the same heads each time, as long as names are of one length; the fence, as text."""
+    granted = ask(line, "acquire", {"resources": name, "holder": "me"}, *more)
+    assert granted.status == 200, granted
+    lease, token = granted.json["lease"], granted.json["token"]
+    assert lease["resources"] == [name]
+    released = ask(line, "release", {"lease": lease["id"], "token": token}, *more)
+    assert released.json["released"] is True
+    return str(lease["fence"])
+
+
+def test_the_same_head_again_and_again(line: socket.socket) -> None:
+    fences = [int(taken(line, f"again-{number}")) for number in range(10)]
+    assert fences == sorted(set(fences))
+
+
+def test_a_known_head_with_what_cannot_be_understood_is_told_why(line: socket.socket) -> None:
+    taken(line, "known-00")
+    good = {"resources": "known-01", "holder": "me"}
+    length = len(json.dumps(good))
+    for bad, field in (({"resources": "\u0007known-1"}, "resource"), ({"resources": "k", "slots": 0}, "slots")):
+        content = json.dumps(bad).encode()
+        reply = ask(line, "acquire", content + b" " * (length - len(content)))
+        assert (reply.status, reply.code, reply.json["field"]) == (400, "invalid", field)
+    reply = ask(line, "acquire", b"{" * length)
+    assert (reply.status, reply.code) == (400, "invalid")
+    taken(line, "known-02")
+
+
+def test_a_known_head_in_pieces_and_with_more_behind_it(line: socket.socket) -> None:
+    for _ in range(3):
+        taken(line, "piece-00")
+    for piece in (
+        spelled("acquire", {"resources": "piece-01", "holder": "me"})[at : at + 7] for at in range(0, 210, 7)
+    ):
+        line.sendall(piece)
+    first = read_reply(line)
+    assert first.json["lease"]["resources"] == ["piece-01"]
+    several = [spelled("acquire", {"resources": f"piece-0{number}", "holder": "me"}) for number in (2, 3, 4)]
+    line.sendall(b"".join(several))
+    reader = line.makefile("rb")
+    told = [read_from(reader) for _ in several]
+    assert [each["lease"]["resources"] for each in told] == [["piece-02"], ["piece-03"], ["piece-04"]]
+    lease = first.json["lease"]["id"]
+    line.sendall(spelled("release", {"lease": lease, "token": first.json["token"]}))
+    assert read_from(reader)["released"] is True
+
+
+def read_from(reader: BinaryIO) -> dict[str, Any]:
+    """The next answer of several on one connection."""
+    length = 0
+    while (read := reader.readline()) != b"\r\n":
+        name, _, value = read.partition(b":")
+        length = int(value) if name.lower() == b"content-length" else length
+    return dict(json.loads(reader.read(length)))
+
+
+def test_a_known_head_asks_to_wait(server: Running, line: socket.socket) -> None:
+    held = server.post("acquire", {"resources": "wait-1", "holder": "other"}).json
+    line.sendall(spelled("acquire", {"resources": "wait-1", "holder": "me", "wait_seconds": 30}))
+    until(lambda: server.waiting("wait-1") == ["me"])
+    server.post("release", {"lease": held["lease"]["id"], "token": held["token"]})
+    mine = read_reply(line).json
+    assert mine["lease"]["holder"] == "me"
+    again = server.post("acquire", {"resources": "wait-2", "holder": "other"}).json
+    line.sendall(spelled("acquire", {"resources": "wait-2", "holder": "me", "wait_seconds": 30}))
+    until(lambda: server.waiting("wait-2") == ["me"])
+    line.close()
+    until(lambda: server.waiting("wait-2") == [])
+    assert server.post("release", {"lease": again["lease"]["id"], "token": again["token"]}).json["released"]
+
+
+def test_a_known_head_shows_a_key_that_was_revoked(tmp_path: Path) -> None:
+    key, admin = create_key(tmp_path, "agent"), create_key(tmp_path, "admin")
+    with serving(tmp_path, "--rate", "0") as server, connected(server) as line:
+        shown = f"Authorization: Bearer {key}"
+        taken(line, "key-1", shown)
+        taken(line, "key-2", shown)
+        assert server.post("keys/revoke", {"id": id_of(key)}, key=admin).status == 200
+        reply = ask(line, "acquire", {"resources": "key-3", "holder": "me"}, shown)
+        assert (reply.status, reply.code) == (401, "unauthenticated")
+
+
+def test_a_known_head_of_an_open_server_is_not_let_in_once_there_are_keys(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0") as server, connected(server) as line:
+        taken(line, "open-1")
+        taken(line, "open-2")
+        create_key(tmp_path, "agent")
+        until(lambda: ask(line, "acquire", {"resources": "open-3", "holder": "me"}).status == 401)
+
+
+def test_the_client_on_another_event_loop(server: Running) -> None:
+    async def cycle() -> None:
+        async with await leasehold.aconnect(server.url) as locks:
+            granted = await locks.acquire("uvloop", ttl=60)
+            assert isinstance(granted, leasehold.Granted)
+            released = await locks.release(granted.lease.id, granted.token)
+            assert isinstance(released, leasehold.Released)
+            assert released.released
+
+    uvloop.run(cycle())
+    asyncio.run(cycle())
