@@ -1,7 +1,7 @@
 """The locks of a server: an engine that the event loop drives, and what a server needs beyond the verbs.
 
 On a local store a commit blocks the loop while it lasts, which is faster than handing it to a thread as long as fsync
-is fast (house decision 4); on a store behind a network a thread does it. Whatever only looks runs in a thread as well,
+is fast (see ``pacing``); on a store behind a network a thread does it. Whatever only looks runs in a thread as well,
 as it may take long.
 """
 
@@ -17,6 +17,7 @@ from leasehold.drivers import LoopDriver, LoopThreadDriver
 from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
 from leasehold.model import Granted, Refused
+from leasehold.pacing import PacedDriver
 from leasehold.stores import HistoryQuery
 
 TYPE_CHECKING = False
@@ -76,28 +77,8 @@ class Asking:
             self.answer.set_result(pending.result())
 
 
-class MeasuredDriver(LoopDriver):
-    """Tells how many commands each turn took on, and how long it took."""
-
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
-        self._asked = 0
-        self.measure: Callable[[int, float], None] | None = None
-        super().__init__(engine, loop)
-
-    def _wake(self) -> None:
-        self._asked += 1
-        super()._wake()
-
-    def _turn(self) -> None:
-        asked, self._asked = self._asked, 0
-        begun = time.perf_counter()
-        super()._turn()
-        if asked and self.measure is not None:
-            self.measure(asked, time.perf_counter() - begun)
-
-
 class MeasuredThreadDriver(LoopThreadDriver):
-    """The same, of turns that a thread carries out."""
+    """Tells how many commands each turn took on, and how long it took."""
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         self._asked = 0
@@ -163,7 +144,7 @@ class Served:
         self._store = store
         self._settings = settings
         self._engine = Engine(store, housekeeping=True)
-        self._driver = (MeasuredThreadDriver if store.capabilities.remote else MeasuredDriver)(self._engine, loop)
+        self._driver = (MeasuredThreadDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
         self._driver.observing(self._observe)
         self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
