@@ -80,3 +80,21 @@ def _listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def spying(folder: Path) -> Path:
+    """A folder to put first in PATH: its `git` writes down each run, then is the real one."""
+    folder.mkdir()
+    real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True, env=ENV).stdout.strip()
+    (folder / "git").write_text(f'#!/bin/sh\necho "$*" >> "{folder}/log"\nexec {real} "$@"\n')
+    (folder / "git").chmod(0o755)
+    (folder / "log").touch()
+    return folder
+
+
+def runs(folder: Path) -> list[str]:
+    """What the spying git was told since the last call."""
+    log = folder / "log"
+    lines = log.read_text().splitlines()
+    log.write_text("")
+    return lines

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock, get_ident
 
-from leasehold.errors import Closed, StoreError
+from leasehold.errors import Closed, OutcomeUnknown, StoreError
 from leasehold.model import EMPTY, SECOND, End, Event
 from leasehold.stores import Capabilities
 from leasehold.stores.git import place, refs
+from leasehold.stores.git.foresight import Foresight
+from leasehold.stores.git.head import RECEIPTS
 from leasehold.stores.git.objects import Objects
 from leasehold.stores.git.observing import Observer
 from leasehold.stores.git.remote import Remote
@@ -49,10 +51,12 @@ class GitStore:
     """A `Store` at one remote. Transactions from one thread at a time, everything else from any thread."""
 
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
-        place.make(address.cache)
+        self._cache = address.cache
+        self._own = place.make(address.cache)
         self.capabilities = CAPABILITIES._replace(poll=address.poll, beat=max(4 * address.poll, SECOND // 2))
         self.objects = Objects(address.cache)
-        self.remote = Remote(address)
+        self.foresight = Foresight(address.cache, self.objects)
+        self.remote = Remote(address, self._own)
         self.observer = Observer(
             os.path.join(address.cache, "seen.db"),  # noqa: PTH118 (pathlib is slow to import)
             clock or system_clock(),
@@ -69,6 +73,8 @@ class GitStore:
         self._is_closed = False
         self.known_head = ""
         """What the head pointed to when it was last seen, or after our own last push."""
+        self.in_doubt: tuple[str, int] | None = None
+        """An engine whose last push may or may not have happened, and how many commits there were before it."""
         self._hinted = ""
 
     # ------------------------------------------------------------------------------------- taking turns
@@ -121,9 +127,19 @@ class GitStore:
                 return self.observer.now(), {}
             snapshot = Snapshot(self)
             snapshot.fetch(wanted)
+            self._check_doubt(wanted, snapshot)
             return self.observer.now(), {key: snapshot.record(key) for key in wanted}
         finally:
             self.leave()
+
+    def _check_doubt(self, keys: Sequence[str], snapshot: Snapshot) -> None:
+        """Receipts are kept for a while only: whoever asks too late is told so, and not that there was none."""
+        if self.in_doubt is None or self.in_doubt[0] not in keys:
+            return
+        engine, before = self.in_doubt
+        self.in_doubt = None
+        if snapshot.head.commits - before >= RECEIPTS and snapshot.head.receipt_of(engine) is None:
+            raise OutcomeUnknown("the push broke off, and too much has happened since to tell what became of it")
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record whose key starts with this letter, as of one moment."""
@@ -145,10 +161,13 @@ class GitStore:
         return [event for event in numbered if query.before is None or event.seq < query.before][: max(query.limit, 0)]
 
     def prune(self) -> int:
-        """There is no history to trim; sightings that nothing depends on any more are forgotten."""
+        """There is no history to trim; sightings and objects that nothing depends on any more are forgotten."""
         self.enter()
         try:
             self.observer.forget_old()
+            place.clear_left_over(self._cache)
+            if place.is_crowded(self._cache):
+                self.remote.tidy()
         finally:
             self.leave()
         return 0
@@ -160,8 +179,11 @@ class GitStore:
         self._is_closed = True
         if os.getpid() == self._pid:
             with self._lock:
+                if place.is_crowded(self._cache):
+                    self.remote.tidy()
                 self.observer.close()
                 self._turn.close()
+                place.clear(self._own)
 
 
 def _told_by(record: Record) -> Iterator[Event]:

@@ -34,6 +34,8 @@ _ELSEWHERE = frozenset(
     )
 )
 """What a hook of git has in its environment, and what would lead us into the repository that the hook runs for."""
+GRACE = 5.0
+"""So many seconds git has to end when it is told to."""
 TOLD = 2_000
 """So much of what git complains about is handed on."""
 
@@ -97,7 +99,13 @@ def _verb(words: Sequence[str]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill it with all that it has started, and wait for it."""
-    with suppress(ProcessLookupError):  # it has just ended by itself
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    """End it with all that it has started, and wait for it.
+
+    With a remote by path that may be the server's side, too: it gets the time to take its lock files away.
+    """
+    for way in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):  # it has just ended by itself
+            os.killpg(process.pid, way)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=GRACE if way == signal.SIGTERM else None)
+            return

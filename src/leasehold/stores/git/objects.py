@@ -60,13 +60,14 @@ class Objects:
     def read(self, oids: Iterable[str]) -> dict[str, str]:
         """The messages of these commits."""
         wanted = list(dict.fromkeys(oids))
-        found = {oid: text for oid in wanted if (text := self._loose(oid)) is not None}
+        found = {oid: text for oid in wanted if (text := self.read_loose(oid)) is not None}
         packed = [oid for oid in wanted if oid not in found]
         if packed:
             found.update(self._packed(packed))
         return found
 
-    def _loose(self, oid: str) -> str | None:
+    def read_loose(self, oid: str) -> str | None:
+        """The message of this commit, if it is here as a file of its own."""
         try:
             with open(os.path.join(self._directory, oid[:2], oid[2:]), "rb") as file:
                 return _message(zlib.decompress(file.read()))

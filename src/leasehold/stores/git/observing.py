@@ -55,24 +55,39 @@ class Observer:
         try:
             self._database = apsw.Connection(path)
             self._database.set_busy_timeout(10_000)
+            self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = OFF")  # a lost sighting is only counted anew
-            self._database.execute(_SCHEMA)
             self._shift = self._begin()
         except apsw.Error as error:
             raise StoreError(f"{path} cannot be used: {error}; remove it, it only holds first sightings") from error
 
     def _begin(self) -> int:
         """How far this clock is from the time since boot; what was seen before a reboot is forgotten."""
-        database, shift = self._database, self._clock.wall() - self._clock.elapsed()
-        with database:
-            for (known,) in database.execute("SELECT shift FROM clock WHERE boot = ?", (self._boot,)):
-                shift = known
-                break
-            else:
+        database = self._database
+        known = self._shift_of_this_boot()
+        if known is not None:
+            return known
+        shift = self._clock.wall() - self._clock.elapsed()
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            database.execute(_SCHEMA)
+            known = self._shift_of_this_boot()  # somebody may have been quicker
+            if known is None:
                 database.execute("DELETE FROM seen")
                 database.execute("DELETE FROM clock")
                 database.execute("INSERT INTO clock VALUES (?, ?)", (self._boot, shift))
-        return shift
+        except BaseException:
+            database.execute("ROLLBACK")
+            raise
+        database.execute("COMMIT")
+        return shift if known is None else known
+
+    def _shift_of_this_boot(self) -> int | None:
+        if not list(self._database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'clock'")):
+            return None
+        for (shift,) in self._database.execute("SELECT shift FROM clock WHERE boot = ?", (self._boot,)):
+            return int(shift)
+        return None
 
     def now(self) -> int:
         """The time, by a clock that nobody can set while the machine runs."""

@@ -11,31 +11,80 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 
 from leasehold.errors import StoreError
 
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n"
+_HEAD = "ref: refs/heads/none\n"
 _PAUSE = 0.004
+_CROWDED = 60
 
 
-def make(directory: str) -> None:
-    """Create it, readable for its owner only, unless it is there."""
+def make(directory: str) -> str:
+    """Create it, readable for its owner only, unless it is there; the git directory that is this process's alone.
+
+    That one shares everything but `FETCH_HEAD`, as the worktrees of a repository do: a git that outlived the process
+    which started it must not write into what another one reads.
+    """
     try:
-        if os.path.exists(os.path.join(directory, "HEAD")):
-            return
-        for part in ("objects", "refs"):
-            os.makedirs(os.path.join(directory, part), 0o700, exist_ok=True)
-        os.chmod(directory, 0o700)  # noqa: PTH101
-        for name, text in (("config", _CONFIG), ("HEAD", "ref: refs/heads/none\n")):  # HEAD last: now it is whole
-            draft = os.path.join(directory, f"{name}.{os.getpid()}")
-            with open(draft, "w", encoding="ascii") as file:
-                file.write(text)
-            os.rename(draft, os.path.join(directory, name))  # noqa: PTH104
+        if not os.path.exists(os.path.join(directory, "HEAD")):
+            for part in ("objects", "refs", "turns"):
+                os.makedirs(os.path.join(directory, part), 0o700, exist_ok=True)
+            os.chmod(directory, 0o700)  # noqa: PTH101
+            _write(directory, "config", _CONFIG)
+            _write(directory, "HEAD", _HEAD)  # last: now it is whole
+        own = os.path.join(directory, "turns", f"{os.getpid()}-{os.urandom(4).hex()}")
+        os.mkdir(own, 0o700)  # noqa: PTH102
+        _write(own, "commondir", "../..\n")
+        _write(own, "HEAD", _HEAD)
     except OSError as error:
         raise StoreError(
             f"{directory} cannot be used: {error.strerror}; set XDG_STATE_HOME to a directory of yours, or write "
             "?cache=DIRECTORY behind the URL"
         ) from error
+    return own
+
+
+def _write(directory: str, name: str, text: str) -> None:
+    draft = os.path.join(directory, f"{name}.{os.getpid()}")
+    with open(draft, "w", encoding="ascii") as file:
+        file.write(text)
+    os.rename(draft, os.path.join(directory, name))  # noqa: PTH104
+
+
+def clear(own: str) -> None:
+    """Remove a process's own git directory."""
+    with suppress(FileNotFoundError):
+        for name in os.listdir(own):  # noqa: PTH208
+            os.unlink(os.path.join(own, name))  # noqa: PTH108
+        os.rmdir(own)  # noqa: PTH106
+
+
+def clear_left_over(directory: str) -> None:
+    """Remove the git directories of processes that were killed."""
+    for name in os.listdir(os.path.join(directory, "turns")):  # noqa: PTH208
+        number = name.partition("-")[0]
+        if number.isdigit() and not os.path.exists(f"/proc/{number}") and os.path.isdir("/proc/self"):  # noqa: PTH112
+            clear(os.path.join(directory, "turns", name))
+
+
+def unlock(directory: str, complaint: str) -> bool:
+    """Remove a lock file that a killed git has left in here, if that is what it complains about; whether it did."""
+    found = complaint.partition("Unable to create '")[2].partition(".lock'")[0] + ".lock"
+    if not os.path.realpath(found).startswith(os.path.realpath(directory) + "/"):
+        return False
+    with suppress(FileNotFoundError):
+        os.unlink(found)  # noqa: PTH108
+    return True
+
+
+def is_crowded(directory: str) -> bool:
+    """Whether there are so many loose objects that a clean-up is worth its time; told from one folder of 256."""
+    try:
+        return len(os.listdir(os.path.join(directory, "objects", "17"))) > _CROWDED  # noqa: PTH208
+    except FileNotFoundError:
+        return False
 
 
 class Turn:

@@ -10,11 +10,13 @@ was written) or `OutcomeUnknown` (nobody can tell).
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 
 from leasehold.errors import Conflict, OutcomeUnknown, StoreUnsuitable, Unreachable
 from leasehold.model import SECOND
 from leasehold.noun import Noun
+from leasehold.stores.git import place
 from leasehold.stores.git.command import run
 
 TYPE_CHECKING = False
@@ -42,7 +44,7 @@ _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-prune", "--force", "--refmap=", "--no-recurse-submodules"),
     *("--no-auto-maintenance", "--no-show-forced-updates", "--stdin", "--"),
 )
-_PUSH = ("push", "--porcelain", "--atomic", "--no-verify", "--no-thin")
+_PUSH = ("push", "--porcelain", "--atomic", "--no-verify")
 _SOMEBODY_WAS_QUICKER = (
     "stale info",
     "fetch first",
@@ -59,6 +61,10 @@ _SOMEBODY_WAS_QUICKER = (
 """Reasons of a rejection that go away by deciding again."""
 
 
+_PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Pauses, in seconds, before a lock file in the private repository counts as left over."""
+
+
 class Change(Noun):
     """One ref that is to change."""
 
@@ -72,9 +78,11 @@ class Change(Noun):
 class Remote:
     """One remote, by way of our private repository."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, own: str) -> None:
         self._address = address
-        self._fetched = os.path.join(address.cache, "FETCH_HEAD")
+        self._own = own
+        """The git directory that is this process's alone (see ``place``)."""
+        self._fetched = os.path.join(own, "FETCH_HEAD")
 
     def fetch(self, refspecs: Iterable[str]) -> dict[str, str]:
         """What these refs point to, with the objects; a ref that is not there is not among them."""
@@ -82,9 +90,21 @@ class Remote:
             os.unlink(self._fetched)
         wanted = "".join(f"{refspec}\n" for refspec in refspecs)
         done = self._run((*_FETCH, self._address.url), wanted)
+        for pause in _PATIENCE:
+            if not done.code or "Unable to create '" not in done.err:
+                break
+            # A git that was killed, or that outlives its killed parent, has locked something in our private repository.
+            time.sleep(pause)
+            if pause == _PATIENCE[-1] and not place.unlock(self._address.cache, done.err):
+                break
+            done = self._run((*_FETCH, self._address.url), wanted)
         if done.code:
             raise _unreachable(self._address.url, done)
         return self._told()
+
+    def tidy(self) -> None:
+        """Let git pack what the private repository needs, and drop what it does not."""
+        self._run(("gc", "--quiet", "--prune=1.day.ago"))
 
     def _told(self) -> dict[str, str]:
         try:
@@ -110,7 +130,7 @@ class Remote:
         settings = [word for setting in _QUIET for word in ("-c", setting)]
         if address.config is not None:
             settings = ["-c", f"include.path={address.config}", *settings]
-        whole = ["--git-dir", address.cache, *settings, *words]
+        whole = ["--git-dir", self._own, *settings, *words]
         return run(whole, give=give, timeout=address.timeout / SECOND)
 
 

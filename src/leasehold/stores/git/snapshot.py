@@ -1,14 +1,14 @@
 """Records as the remote had them at one moment, in this observer's time. It changes nothing.
 
 Refs are not fetched in one instant: a push may fall in between. The head tells which refs the last commit changed;
-if one of them was seen as it was before, or one has changed since, everything is fetched again.
+if one of them was seen as it was before, or has changed since, everything is fetched again. What stays like that was
+changed by hand, and is taken as it is.
 """
 
 from __future__ import annotations
 
 import time
 
-from leasehold.errors import StoreError
 from leasehold.model import EMPTY, FOREVER, Put
 from leasehold.records import apply, build
 from leasehold.rules.timing import due
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leasehold.stores.git import GitStore
     from leasehold.stores.git.payload import Stored
 
-AGAIN = 20
+AGAIN = 12
 """So often a torn view is fetched anew."""
 MANY = 200
 """More keys than this are fetched folder by folder."""
@@ -51,9 +51,12 @@ class Snapshot:
         wanted = [key for key in dict.fromkeys(keys) if key not in self.oids]
         if not wanted and self.head_id is not None:
             return
-        kinds = dict.fromkeys(key[0] for key in wanted)
-        specs = map(refs.folder, kinds) if len(wanted) > MANY else (refs.exact(refs.of_key(key)) for key in wanted)
-        self._fetch(list(specs), wanted)
+        if len(wanted) > MANY:
+            specs = [refs.folder(kind) for kind in dict.fromkeys(key[0] for key in wanted)]
+        else:
+            wanted += [key for key in self._store.foresight.related(wanted) if key not in self.oids]
+            specs = [refs.exact(refs.of_key(key)) for key in wanted]
+        self._fetch(specs, wanted)
 
     def fetch_folder(self, kind: str) -> list[str]:
         """Fetch every record of this kind; their keys."""
@@ -79,18 +82,14 @@ class Snapshot:
         is_first = self.head_id is None
         for turn in range(AGAIN):
             try:
-                return self._fetch_once(specs, wanted)
+                return self._fetch_once(specs, wanted, is_last=turn == AGAIN - 1)
             except Torn:
                 if not is_first:
                     raise
-                self.head_id = None
                 time.sleep(0.002 * turn)
-        raise StoreError(
-            "the refs below refs/leasehold/ do not fit together: either somebody pushes without pause, or a push was "
-            "cut off half-way at the remote; try again"
-        )
+        raise AssertionError("the last look is taken as it is")
 
-    def _fetch_once(self, specs: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    def _fetch_once(self, specs: Sequence[str], wanted: Sequence[str], *, is_last: bool) -> list[str]:
         store = self._store
         found = store.remote.fetch([refs.exact(refs.HEAD), *specs])
         at = store.observer.now()  # afterwards: it must not be counted from before it was there
@@ -101,9 +100,10 @@ class Snapshot:
         oids = {**dict.fromkeys(wanted, ""), **seen}
         oids = {key: oid for key, oid in oids.items() if key not in self.oids}
         messages = store.objects.read([*filter(None, (head_id, *oids.values()))])
-        if self.head_id is None:
-            self.head = heads.decode(messages[head_id]) if head_id else heads.Head()
-        self._check_fits(oids)
+        head = self.head if self.head_id is not None else _decoded(head_id, messages)
+        if not is_last and not _fits(head, oids):
+            raise Torn
+        self.head = head
         stored = {key: payload.decode(key, messages[oid]) if oid else {} for key, oid in oids.items()}
         store.observer.sight((each.stamp.id for entries in stored.values() for each in entries.values()), at)
         self.head_id = store.known_head = head_id
@@ -113,11 +113,18 @@ class Snapshot:
             note_due(store.due_times, key, self.record(key))
         return list(seen)
 
-    def _check_fits(self, oids: dict[str, str]) -> None:
-        for ref, oid in (self.head.changed or {}).items():
-            key = refs.key_of(ref)
-            if key in oids and oids[key] != oid:
-                raise Torn
+
+def _decoded(head_id: str, messages: dict[str, str]) -> heads.Head:
+    return heads.decode(messages[head_id]) if head_id else heads.Head()
+
+
+def _fits(head: heads.Head, oids: dict[str, str]) -> bool:
+    """Whether all refs that the last commit changed were seen as it left them."""
+    for ref, oid in (head.changed or {}).items():
+        key = refs.key_of(ref)
+        if key in oids and oids[key] != oid:
+            return False
+    return True
 
 
 def note_due(times: dict[str, int], key: str, record: Record) -> None:

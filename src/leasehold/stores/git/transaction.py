@@ -100,12 +100,18 @@ class GitTransaction:
         head_id = store.objects.write(heads.encode(head), stamp.wall)
         # Counted from before the push, as its holder counts; and noted before it, as nobody may be left to do it after.
         store.observer.sight((stamp.id,), stamp.at)
+        moves.insert(0, Change(refs.HEAD, snapshot.head_id or "", head_id))
         try:
-            store.remote.push([Change(refs.HEAD, snapshot.head_id or "", head_id), *moves])
-        except (Conflict, OutcomeUnknown):
+            store.remote.push(moves)
+        except Conflict:
             store.known_head = ""
             raise
+        except OutcomeUnknown:
+            store.known_head = ""
+            store.in_doubt = (engine, snapshot.head.commits)
+            raise
         store.known_head = head_id
+        store.foresight.note(moves)
         for change in changes:
             # Not later than need be: what it really is, is seen at the next load.
             moment = due(change.entry) if isinstance(change, Put) else None
