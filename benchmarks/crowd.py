@@ -102,7 +102,7 @@ def _until_queued(target: Target, clients: int) -> None:
     give_up = time.monotonic() + PATIENCE
     while waiting(target) < clients:
         assert time.monotonic() < give_up, "they never all queued"
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def _idle(process: int, seconds: float = 3.0) -> float:

@@ -89,9 +89,9 @@ class PacedDriver(LoopThreadDriver):
         else:  # in the thread: the loop tells it, when the turn is over
             self._told.append(lambda: told(what))
 
-    def _wake(self) -> None:
+    def _wake_here(self) -> None:
         self._asked += 1
-        super()._wake()
+        super()._wake_here()
 
     def _turn(self) -> None:
         if self._turning is None and not self._closed:

@@ -5,6 +5,8 @@ Labels are bounded: after so many spaces, further ones are counted as `other`; s
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from leasehold.model import SECOND
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 SPACES_MOST = 50
 SCHEMES_MOST = 20
+LABELS_KEPT = 1_000
 WAIT_BUCKETS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
 HOLD_BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
 COMMIT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1.0)
@@ -66,9 +69,9 @@ class Histogram:
         series = self._series.get(labels)
         if series is None:
             series = self._series[labels] = [0.0] * (len(self._bounds) + 2)
-        for place, bound in enumerate(self._bounds):
-            if value <= bound:
-                series[place] += 1
+        place = bisect_left(self._bounds, value)
+        if place < len(self._bounds):
+            series[place] += 1  # of this bucket alone: they are added up when somebody looks
         series[-2] += 1
         series[-1] += value
 
@@ -78,7 +81,7 @@ class Histogram:
         yield f"# TYPE {self._name} histogram"
         for labels, series in self._series.items():
             more = labels + "," if labels else ""
-            for bound, count in zip(self._bounds, series, strict=False):
+            for bound, count in zip(self._bounds, accumulate(series), strict=False):
                 yield f'{self._name}_bucket{{{more}le="{bound:g}"}} {count:g}'
             yield f'{self._name}_bucket{{{more}le="+Inf"}} {series[-2]:g}'
             braced = f"{{{labels}}}" if labels else ""
@@ -97,6 +100,8 @@ class Metrics:
         self._queued: set[str] = set()
         self._space = Bounded(SPACES_MOST)
         self._scheme = Bounded(SCHEMES_MOST)
+        self._labelled: dict[tuple[str, str], str] = {}
+        """Labels by space and scheme: they do not change once they were given."""
         self._waits = Histogram("leasehold_wait_seconds", "How long granted requests had waited.", WAIT_BUCKETS)
         self._holds = Histogram("leasehold_hold_seconds", "How long leases were held.", HOLD_BUCKETS)
         self._sizes = Histogram("leasehold_commit_batch_size", "Commands in one transaction.", SIZE_BUCKETS)
@@ -140,8 +145,15 @@ class Metrics:
 
     def _labels(self, space: str, name: str) -> str:
         scheme, colon, _ = name.partition(":")
+        known = self._labelled.get((space, scheme if colon else ""))
+        if known is not None:
+            return known
         shown = self._scheme(scheme) if colon and scheme.isascii() and len(scheme) <= 32 else "plain"
-        return f'space="{_escaped(self._space(space))}",scheme="{_escaped(shown)}"'
+        if len(self._labelled) >= LABELS_KEPT:
+            self._labelled.clear()
+        labels = f'space="{_escaped(self._space(space))}",scheme="{_escaped(shown)}"'
+        self._labelled[space, scheme if colon else ""] = labels
+        return labels
 
     def _queues(self) -> dict[str, int]:
         """How many wait, also where nobody does any more: a figure that vanishes looks like trouble."""

@@ -19,6 +19,7 @@ from leasehold.opening import open_served
 from leasehold.server import logs
 from leasehold.server.app import App, asgi
 from leasehold.server.limits import RATE
+from leasehold.server.process import settle_in
 from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import GRACE, SLICE, Waits
 from leasehold.server.webhooks.delivery import Webhooks
@@ -83,6 +84,7 @@ class Server(uvicorn.Server):
 def serve(terms: Terms, announce: Callable[[str], None]) -> None:
     """Serve until a signal says to stop; `announce` is told the URL once requests are accepted."""
     logs.begin()
+    settle_in()
     uvloop.run(_serve(terms, announce))
 
 
