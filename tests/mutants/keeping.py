@@ -27,9 +27,11 @@ KEEPING = (
     Mutant(
         "expiry by the caller's clock",
         "batch.py",
-        "            result = step(self.view, command, self.transaction.now, self.fence, self.engine)\n",
+        "            result = step(self.view.near, command, self.transaction.now, "
+        "self.fence, self.engine, self.opens_at)\n            if not",
         '            now = __import__("time").time_ns() // 1000\n'
-        "            result = step(self.view, command, now, self.fence, self.engine)\n",
+        "            result = step(self.view.near, command, now, "
+        "self.fence, self.engine, self.opens_at)\n            if not",
         simulated(1),
     ),
     Mutant(

@@ -94,8 +94,8 @@ SERVING = (
     Mutant(
         "lost wake-up: with all hints lost nobody looks",
         "attendance.py",
-        "            due.extend(self._served_elsewhere(certainly=is_beat))\n",
-        "            due.extend(self._served_elsewhere(certainly=False))\n",
+        "            self._missing = self._gone(result.view.get)\n",
+        "            self._missing = []\n",
         ("tests/engine", *SOME_SEEDS),
     ),
     Mutant(

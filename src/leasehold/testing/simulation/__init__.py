@@ -257,9 +257,9 @@ class RuleBroke(BaseException):
     """A rule raised something. Whoever asked would be told; here it ends the run, even if nobody asked (a sweep)."""
 
 
-def _watched(records: Records, command: c.Command, now: int, fence: int, engine: str) -> Step | Need:
+def _watched(records: Records, command: c.Command, now: int, fence: int, engine: str, opens_at: int) -> Step | Need:
     try:
-        return step(records, command, now, fence, engine)
+        return step(records, command, now, fence, engine, opens_at)
     except Exception as error:
         raise RuleBroke(f"{error!r} at {command}") from error
 
