@@ -109,7 +109,7 @@ def test_gc_removes_the_dead_for_everybody_and_keeps_fences(remote: Path, connec
     fences = [take(ada, f"r{place}", ttl=0.05).lease.fence for place in range(3)]
     take(ada, "alive")
     bob.list()
-    until(lambda: len(bob.list()) == 1, "bob has seen them expire")  # type: ignore[arg-type]
+    until(lambda: len(bob.list()) == 1, "bob has seen them expire")
     bob.gc()
     assert len(nodes(remote)) == 1 + 3, "what is alive, and the notes why the others are gone"
     fences.append(take(bob, "r0").lease.fence)
