@@ -133,6 +133,8 @@ def looking(ask: Asker) -> None:
         "list --mine",
         "history",
         "history --kind granted",
+        "history --plot x.svg",
+        "graph",
         "watch --count 1",
         "watch y --count 1",
     ):
@@ -141,6 +143,8 @@ def looking(ask: Asker) -> None:
     assert ask("inspect path:/x")["code"] == "invalid"
     assert ask("list --of", " x ")["code"] == "invalid"
     assert ask("history --limit 0")["code"] == "invalid"
+    assert ask("history --plot x.gif")["code"] == "invalid"
+    assert ask("graph --space", " ")["code"] == "invalid"
     assert ask("watch --count 0")["code"] == "invalid"
     assert ask("watch path:/x --count 1")["code"] == "invalid"
 

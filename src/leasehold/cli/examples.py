@@ -53,9 +53,21 @@ examples:
   leasehold history
   leasehold history issue:42 --limit 10
   leasehold history --since 2h --kind expired --kind forced
+  leasehold history --since 1d --plot today.svg
+""",
+    "graph": """
+An agent waits for a resource, a resource is held by an agent. A request that would have closed a cycle was
+refused; it is shown as well.
+
+examples:
+  leasehold graph
+  leasehold graph --format mermaid             # for a Markdown page
+  leasehold graph --format dot --all-spaces    # for Graphviz
+  leasehold graph --format svg > waits.svg
 """,
     "watch": """
-On a terminal the table is drawn anew each time; elsewhere each look is printed. Ctrl-C ends it.
+On a terminal the table is drawn anew each time, and keys work: s sorts, r reverses, / filters, the arrows choose a
+lease and enter shows it with its queue and its last events, q ends it. Elsewhere each look is printed.
 
 examples:
   leasehold watch

@@ -74,18 +74,41 @@ def lease_table(leases: tuple[Lease, ...], width: int | None = None) -> str:
 def history(context: Context) -> int:
     """What happened, newest first."""
     values = context.values
-    events = context.locks.history(
+    if values["plot"] is not None:
+        return _plotted(context, values["plot"])
+    events = _events(context, tuple(values["kind"]), 50)
+    if isinstance(events, Refused):
+        return context.end(events, "")
+    return context.end(events, _event_table(events) if events else "Nothing happened yet.", wire.events(events))
+
+
+def _plotted(context: Context, file: str) -> int:
+    """The same as a picture, of leases rather than of events."""
+    from leasehold.cli import plotting  # noqa: PLC0415 (only who wants a picture pays for it)
+    from leasehold.pictures.runs import KINDS  # noqa: PLC0415
+
+    plotting.check(file)
+    if context.values["kind"]:
+        raise InvalidInput("kind", "and --plot do not go together: a picture shows leases, not single events")
+    events = _events(context, KINDS, plotting.LIMIT)
+    if isinstance(events, Refused):
+        return context.end(events, "")
+    seen = context.locks.inspect("leasehold")
+    now = seen.now if isinstance(seen, Inspection) else max((event.at for event in events), default=0)
+    return context.end(events, plotting.plot(file, events, now), {**wire.events(events), "plot": file})
+
+
+def _events(context: Context, kinds: tuple[str, ...], most: int) -> tuple[Event, ...] | Refused:
+    values = context.values
+    return context.locks.history(
         space=None if values["all_spaces"] else context.space,
         resource=values["resource"],
         holder=values["of"],
         lease=values["lease"],
-        kinds=tuple(values["kind"]),
+        kinds=kinds,
         since=_since(context),
-        limit=context.number("limit"),
+        limit=most if values["limit"] is None else context.number("limit"),
     )
-    if isinstance(events, Refused):
-        return context.end(events, "")
-    return context.end(events, _event_table(events) if events else "Nothing happened yet.", wire.events(events))
 
 
 def _since(context: Context) -> int | None:

@@ -160,6 +160,18 @@ DEFINITIONS: dict[str, Schema] = {
         fence={"type": ["integer", "null"], "minimum": 1},
         detail={"type": "object"},
     ),
+    "agent": record(id=TEXT, space=TEXT, holder=TEXT, session=TEXT_OR_NULL),
+    "edge": record(
+        waiter=TEXT,
+        blocker=TEXT,
+        resource=TEXT,
+        state={"enum": ["held", "waiting"]},
+        by=TEXT,
+        place=TEXT_OR_NULL,
+        since=TIME,
+        waited_seconds=SECONDS,
+        until=TIME,
+    ),
     "finding": record(topic=TEXT, ok={"type": ["boolean", "null"]}, text=TEXT, advice=TEXT),
     "held": record(
         code={"enum": ["held", "timeout"]},
@@ -239,7 +251,18 @@ DATA: dict[str, Schema] = {
         closed=several("blocker"),
     ),
     "list": record(leases=several("lease")),
-    "history": record(events=several("event")),
+    "history": record({"plot": TEXT}, events=several("event")),
+    "graph": record(
+        at=TIME,
+        agents=several("agent"),
+        resources={
+            "type": "array",
+            "items": record(space=TEXT, resource=TEXT, holders=NAMES, waiting=NAMES),
+        },
+        edges=several("edge"),
+        complete=FLAG,
+        deadlocks=several("event"),
+    ),
     "watch": record(leases=several("lease"), waiting=several("waiting")),
     "run": record(
         lease=one("lease"),

@@ -40,6 +40,7 @@ WHAT = (
     Option("--work-unit", "which work unit (default: LEASEHOLD_WORK_UNIT_ID, AGIFLOW_WORK_UNIT_ID)", "ID"),
     Option("--task", "which task, instead of a work unit (default: LEASEHOLD_TASK_ID, AGIFLOW_TASK_ID)", "ID"),
 )
+GRAPHS = ("text", "mermaid", "dot", "svg")
 RUN_STATUSES = ("running", "completed", "failed", "cancelled", "expired")
 
 
@@ -91,7 +92,19 @@ VERBS = HOT | _table(
             Option("--lease", "only of this lease", "ID"),
             Option("--kind", "only of this kind, such as granted, released, expired (repeat it)", "KIND", many=True),
             Option("--since", "not older than this: 2h, 30m", "TIME"),
-            Option("--limit", "at most so many (default 50)", "N", default="50"),
+            Option("--limit", "at most so many events (default 50; with --plot 10000)", "N"),
+            Option("--plot", "draw the leases over time instead: a file that ends in .svg or .png", "FILE"),
+            Option("--all-spaces", "of every space"),
+            *COMMON,
+        ),
+    ),
+    Verb(
+        "graph",
+        "who waits for whom, and which deadlocks were refused",
+        "graphing:graph",
+        (),
+        (
+            Option("--format", "text (default), mermaid, dot or svg", "FORMAT", "text", GRAPHS),
             Option("--all-spaces", "of every space"),
             *COMMON,
         ),

@@ -11,41 +11,32 @@ from typing import TYPE_CHECKING
 from leasehold import durations, wire
 from leasehold.cli import settle_down
 from leasehold.cli.looking import lease_table
-from leasehold.cli.tables import counted, cut
+from leasehold.cli.tables import counted
+from leasehold.cli.watch_keys import Keyboard
+from leasehold.cli.watch_screen import Details, Look, Screen
 from leasehold.errors import InvalidInput
 from leasehold.model import SECOND, Inspection, Refused
 from leasehold.names import shown
-from leasehold.noun import Noun
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.model import Lease, Waiting
 
-CLEAR = "\x1b[H\x1b[2J"
-
-
-class Look(Noun):
-    """What was seen at one moment."""
-
-    now: int
-    leases: tuple[Lease, ...]
-    waiting: dict[str, Waiting]
+HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+LATELY = 8
 
 
 def watch(context: Context) -> int:
-    """Look again and again, until Ctrl-C, so many times, or until nobody reads any more."""
+    """Look again and again, until Ctrl-C, `q`, so many times, or until nobody reads any more."""
     settle_down()
     every, count = _interval(context), _count(context)
-    looks = 0
-    while True:
-        seen = _look(context)
-        if isinstance(seen, Refused):
-            return context.end(seen, "")
-        _show(context, seen)
-        looks += 1
-        if context.out.is_over or context.out.trouble or (count is not None and looks >= count):
-            return 0
-        time.sleep(every)
+    if context.out.json or not _is_terminal():
+        return _watch_plainly(context, every, count)
+    return _watch_live(context, every, count)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _interval(context: Context) -> float:
@@ -67,6 +58,9 @@ def _count(context: Context) -> int | None:
     return count
 
 
+# ------------------------------------------------------------------------------------------------ looking
+
+
 def _look(context: Context) -> Look | Refused:
     resource = context.values["resource"]
     if resource is not None:  # also what is held above and below it
@@ -80,9 +74,9 @@ def _look(context: Context) -> Look | Refused:
 
 def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Look:
     """Everybody who waits for something that is held, each once."""
-    now = 0
+    now = max((lease.as_of for lease in leases), default=0)
     waiting: dict[str, Waiting] = {}
-    for name in dict.fromkeys(name for lease in leases for name in lease.resources):
+    for name in _waited_for(context, leases):
         seen = context.locks.inspect(name)
         if isinstance(seen, Inspection):
             now = seen.now
@@ -90,29 +84,97 @@ def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Look:
     return Look(now, leases, waiting)
 
 
-def _show(context: Context, seen: Look) -> None:
+def _waited_for(context: Context, leases: tuple[Lease, ...]) -> tuple[str, ...]:
+    """The names that have a queue: thousands of leases may be held, and nobody waits for most of them."""
+    graph = context.locks.graph(space=context.space) if leases else None
+    if graph is None or isinstance(graph, Refused):  # a store that cannot tell is asked for each name
+        return tuple(dict.fromkeys(name for lease in leases for name in lease.resources))
+    return tuple(dict.fromkeys(edge.resource for edge in graph.edges))
+
+
+# ----------------------------------------------------------------------------------------- line after line
+
+
+def _watch_plainly(context: Context, every: float, count: int | None) -> int:
+    looks = 0
+    while True:
+        seen = _look(context)
+        if isinstance(seen, Refused):
+            return context.end(seen, "")
+        _print(context, seen)
+        looks += 1
+        if context.out.is_over or context.out.trouble or (count is not None and looks >= count):
+            return 0
+        time.sleep(every)
+
+
+def _print(context: Context, seen: Look) -> None:
     if context.out.json:
         data = {**wire.leases(seen.leases), "waiting": [wire.waiting(each, seen.now) for each in seen.waiting.values()]}
         context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": True, "data": data})
         return
-    is_live = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    size = shutil.get_terminal_size() if is_live else None
-    head = time.strftime("%H:%M:%S  ") + f"{counted(len(seen.leases), 'lease')}, {len(seen.waiting)} waiting"
-    lines = [head, *_lines(seen, size.columns if size is not None else None)]
-    if size is not None:
-        lines = [cut(line, size.columns) for line in _within(lines, size.lines)]
-    context.out.say((CLEAR if is_live else "") + "\n".join(lines))
-
-
-def _lines(seen: Look, width: int | None) -> list[str]:
-    lines = lease_table(seen.leases, width).splitlines() if seen.leases else ["No live leases."]
-    return lines + [
+    lines = [f"{_clock()}  {counted(len(seen.leases), 'lease')}, {len(seen.waiting)} waiting"]
+    lines += lease_table(seen.leases).splitlines() if seen.leases else ["No live leases."]
+    lines += [
         f"  waiting {each.position}. {shown(each.holder)} for {shown(' '.join(each.resources))}"
         for each in seen.waiting.values()
     ]
+    context.out.say("\n".join(lines))
 
 
-def _within(lines: list[str], height: int) -> list[str]:
-    """As many lines as the terminal has, the last of them saying how many are missing."""
-    room = max(2, height - 1)
-    return lines if len(lines) <= room else [*lines[: room - 1], f"… and {len(lines) - room + 1} more"]
+def _clock() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+# ------------------------------------------------------------------------------------------ on a terminal
+
+
+def _watch_live(context: Context, every: float, count: int | None) -> int:
+    screen, looks = Screen(), 0
+    with Keyboard() as keyboard:
+        while True:
+            seen = _look(context)
+            if isinstance(seen, Refused):
+                return context.end(seen, "")
+            _draw(context, screen, seen)
+            looks += 1
+            if context.out.is_over or context.out.trouble or (count is not None and looks >= count):
+                return 0
+            if not _listen(context, screen, seen, keyboard, every):
+                return 0
+
+
+def _listen(context: Context, screen: Screen, seen: Look, keyboard: Keyboard, every: float) -> bool:
+    """Do what keys say until it is time to look again; False: to the end."""
+    until = time.monotonic() + every
+    while (left := until - time.monotonic()) > 0:
+        key = keyboard.wait(left)
+        if key is not None:
+            screen.press(key)
+            if screen.is_over:
+                return False
+            _draw(context, screen, seen)
+    return True
+
+
+def _draw(context: Context, screen: Screen, seen: Look) -> None:
+    """Line over line, in one piece: nothing flickers, and a slow line carries no more than it must."""
+    size = shutil.get_terminal_size()
+    details = _details(context, screen, seen)
+    lines = screen.lines(seen, _clock(), size.columns, size.lines, details)
+    context.out.say(HOME + "\n".join(line + REST_OF_LINE for line in lines) + REST_OF_SCREEN)
+
+
+def _details(context: Context, screen: Screen, seen: Look) -> Details | None:
+    lease = next((each for each in seen.leases if each.id == screen.details), None)
+    if lease is None:
+        screen.details = None
+        return None
+    resource = lease.resources[0]
+    looked = context.locks.inspect(resource, space=lease.space)
+    events = context.locks.history(resource=resource, space=lease.space, limit=LATELY)
+    return Details(
+        lease,
+        looked if isinstance(looked, Inspection) else None,
+        () if isinstance(events, Refused) else tuple(events),
+    )
