@@ -36,6 +36,8 @@ KEYS = [
     "PATH:src",
     "../../etc/passwd",
     "%41",
+    "//Host/x",
+    "//host/x",
     "#x",
     "A",
     "a",

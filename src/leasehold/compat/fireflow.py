@@ -6,6 +6,7 @@ It neither connects nor keeps anything: ``leasehold.flow`` has the services that
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from math import isfinite
 from urllib.parse import quote
 
@@ -40,18 +41,28 @@ _HEAD = 100
 
 
 def name_of(key: object) -> str:
-    """The resource of a key. Keys are compared as written, and different ones never share a name."""
+    """The resource of a key. Keys are compared as written, and different ones never share a name.
+
+    The TypeScript client has the same rule, so that flows in both languages exclude each other.
+    """
     if not isinstance(key, str):
         raise InvalidInput("lock_key", f"must be text, not a value of type {type(key).__name__}")
-    if not key.startswith((_ESCAPED, _DIGESTED)):
-        try:
-            return names.parse(NAMESPACE + key)
-        except names.BadName:
-            pass  # empty, too long, with control characters or blanks at its end: a key nevertheless
-    escaped = quote(key.encode("utf-8", "surrogatepass"), safe="")
+    octets = key.encode("utf-8", "surrogatepass")
+    if _is_plain(key) and len(octets) <= names.MAX_NAME - len(NAMESPACE):
+        return NAMESPACE + key
+    escaped = quote(octets, safe="")
     if len(NAMESPACE) + 1 + len(escaped) <= names.MAX_NAME:
         return f"{NAMESPACE}{_ESCAPED}{escaped}"
-    return f"{NAMESPACE}{_DIGESTED}{escaped[:_HEAD]}~{keys.secret_hash(key)}"
+    return f"{NAMESPACE}{_DIGESTED}{escaped[:_HEAD]}~{sha256(octets).hexdigest()}"
+
+
+def _is_plain(key: str) -> bool:
+    """Whether it can stand in a name as it is: printable text that is read as nothing else."""
+    if not key or key.startswith((_ESCAPED, _DIGESTED, "//")) or key[-1].isspace():
+        return False
+    return not any(
+        each < " " or "\x7f" <= each < "\xa0" or each in "\u2028\u2029" or "\ud800" <= each <= "\udfff" for each in key
+    )
 
 
 def _seconds(value: object, field: str, least: int) -> float:
@@ -90,7 +101,7 @@ def acquire(holder: str, space: str, key: object, ttl_ms: object, wait_ms: objec
 
 def _mark(name: object) -> str:
     """What tells for which key an id was given."""
-    return keys.secret_hash(str(name))[:16]
+    return sha256(str(name).encode()).hexdigest()[:16]
 
 
 def release(key: object, lock_id: object) -> Steps[LockReleased]:

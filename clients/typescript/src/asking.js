@@ -1,0 +1,113 @@
+// One request to a server until it has its answer: safe retries, waiting with a ticket. It knows no verb.
+
+const TRIES = 6;
+const FIRST_PAUSE = 50;
+const LONGEST_PAUSE = 2_000;
+const LONGEST_RETRY_AFTER = 30_000;
+const SLICE = 45; // seconds that one request waits at most: the server then hands back a ticket
+const SLACK = 15; // seconds that an answer may take beyond its wait
+const BUSY = new Set([429, 503]);
+
+/** Something broke; a refusal is a value, not one of these. */
+export class LeaseholdError extends Error {
+  /** @param {string} code @param {string} message @param {{ status?: number, field?: string, cause?: unknown }} [more] */
+  constructor(code, message, { status, field, cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = "LeaseholdError";
+    this.code = code;
+    this.status = status;
+    this.field = field;
+  }
+}
+
+/** What a server knows us by and where it is. */
+export class Asking {
+  constructor(url, { apiKey, fetch: using } = {}) {
+    const base = new URL(url);
+    if (base.protocol !== "http:" && base.protocol !== "https:") {
+      throw new LeaseholdError("invalid", `url: must begin with http: or https:, not ${base.protocol}`, { field: "url" });
+    }
+    this.base = base.href.replace(/\/$/, "");
+    this.fetch = using ?? ((...asked) => globalThis.fetch(...asked));
+    this.headers = { accept: "application/json", ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}) };
+  }
+
+  /** The answer's status and JSON, and whether it took more than one try. */
+  async ask(method, path, { body, query, signal } = {}) {
+    const deadline = body?.wait_seconds ? Date.now() + body.wait_seconds * 1000 : 0;
+    let asked = body;
+    for (let tries = 0; ; ) {
+      const now = sliced(asked, deadline);
+      let reply;
+      try {
+        reply = await this.#exchange(method, path, now, query, signal);
+      } catch (cause) {
+        if (signal?.aborted) throw signal.reason;
+        if (++tries > TRIES) throw unreachable(cause);
+        await pause(backoff(tries), signal);
+        continue;
+      }
+      if (reply.status === 202) {
+        asked = { ...asked, request_id: reply.told.ticket };
+      } else if (BUSY.has(reply.status) && ++tries <= TRIES) {
+        await pause(reply.retryAfter ?? backoff(tries), signal);
+      } else {
+        return { status: reply.status, told: reply.told, again: tries > 0 };
+      }
+    }
+  }
+
+  async #exchange(method, path, body, query, signal) {
+    const limit = AbortSignal.timeout(Math.ceil(((body?.wait_seconds ?? 0) + SLACK) * 1000));
+    const reply = await this.fetch(`${this.base}${path}${search(query)}`, {
+      method,
+      headers: body === undefined ? this.headers : { ...this.headers, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      redirect: "error", // a key is for this server only
+    });
+    const after = Number(reply.headers.get("retry-after"));
+    const retryAfter = after > 0 ? Math.min(after * 1000, LONGEST_RETRY_AFTER) : undefined;
+    return { status: reply.status, told: await reply.json(), retryAfter };
+  }
+}
+
+function sliced(body, deadline) {
+  if (!deadline) return body;
+  const left = Math.max(0, (deadline - Date.now()) / 1000);
+  return { ...body, wait_seconds: Math.min(SLICE, left) };
+}
+
+function search(query) {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== undefined && each !== null) given.append(name, String(each));
+    }
+  }
+  return given.size ? `?${given}` : "";
+}
+
+function backoff(tries) {
+  const longest = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** tries);
+  return longest / 2 + (Math.random() * longest) / 2;
+}
+
+function pause(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(end, milliseconds, resolve);
+    const stop = () => end(() => reject(signal.reason));
+    function end(settle) {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
+      settle();
+    }
+    if (signal?.aborted) stop();
+    else signal?.addEventListener("abort", stop);
+  });
+}
+
+function unreachable(cause) {
+  const why = cause?.cause?.message ?? cause?.message ?? String(cause);
+  return new LeaseholdError("unreachable", `no answer from the server: ${why}`, { cause });
+}

@@ -1,0 +1,87 @@
+import type * as api from "./openapi.js";
+import type { Routes } from "./openapi.js";
+
+export type * from "./openapi.js";
+
+export interface Options {
+  /** A key (`lh_…`) or a session's `ID.SECRET`. Needed where the server has keys. */
+  apiKey?: string | undefined;
+  /** Who asks, where a call does not say otherwise; with a key it is the key's name by default. */
+  holder?: string | undefined;
+  /** The tenant that names live in. */
+  space?: string | undefined;
+  /** Stands in for the global `fetch`. */
+  fetch?: typeof globalThis.fetch | undefined;
+}
+
+export interface Call {
+  /** Aborted: the request is given up, and whoever waited has left the queue. */
+  signal?: AbortSignal | undefined;
+}
+
+/** A no that is an answer: who has it, since when, until when; or why it cannot be. */
+export interface Refusal extends api.Problem {
+  ok: false;
+}
+
+export type Yes<T> = T & { ok: true };
+export type Outcome<T> = Yes<T> | Refusal;
+
+type Answer<R extends keyof Routes> = Routes[R]["answer"];
+type Asked<R extends keyof Routes> = Omit<Routes[R], "answer"> & Call;
+
+/** Something broke, or cannot be asked at all; `code` is stable. */
+export class LeaseholdError extends Error {
+  readonly code: string;
+  readonly status: number | undefined;
+  readonly field: string | undefined;
+}
+
+/** Leases on shared things, at a Leasehold server. */
+export class Locks {
+  constructor(url: string, options?: Options);
+  readonly holder: string | undefined;
+  readonly space: string | undefined;
+
+  /** Any route of the server: `locks.request("GET /v1/inspect", { query: { resource: "issue:42" } })`. */
+  request<R extends keyof Routes>(route: R, asked?: Asked<R>): Promise<Answer<R>>;
+
+  /** Take a lease, or wait for it, however long: `{ ok: true, lease, token, fresh }`, or why not. */
+  acquire(asked: api.Acquire, call?: Call): Promise<Outcome<api.Granted>>;
+  renew(asked: api.Renew, call?: Call): Promise<Outcome<api.Renewed>>;
+  /** `released` is true once. */
+  release(asked: api.Release, call?: Call): Promise<Outcome<api.Released>>;
+  update(asked: api.Update, call?: Call): Promise<Outcome<api.Renewed>>;
+  cancel(asked: api.Cancel, call?: Call): Promise<Outcome<api.Cancelled>>;
+  inspect(resource: string, call?: Call): Promise<api.Inspection>;
+  list(query?: Routes["GET /v1/leases"]["query"], call?: Call): Promise<api.Lease[]>;
+  history(query?: Routes["GET /v1/history"]["query"], call?: Call): Promise<api.Event[]>;
+  startSession(asked?: api.StartSession, call?: Call): Promise<api.SessionStarted>;
+  renewSession(session: string, call?: Call): Promise<Outcome<api.SessionRenewed>>;
+  endSession(session: string, call?: Call): Promise<Outcome<api.SessionEnded>>;
+
+  /**
+   * Run `work` while the lease is held, renewed in the background, and give it back. Throws a `LeaseholdError` if it
+   * was not granted, and if it was lost; `work` is then told by its signal.
+   */
+  withLock<T>(
+    asked: api.Acquire,
+    work: (lease: api.Lease, signal: AbortSignal) => T | Promise<T>,
+    call?: Call,
+  ): Promise<T>;
+}
+
+/** Named locks for the critical sections of flows: satisfies FireFlow's `IFlowLockService`. */
+export class FlowLockService {
+  constructor(where: string | Locks, options?: Options);
+
+  /** The same service for one flow: flows that wait for each other in a circle are then told so at once. */
+  of(flow: string): FlowLockService;
+
+  acquire: (
+    lockKey: string,
+    lockTtlMs: number,
+    waitTimeoutMs: number,
+  ) => Promise<{ acquired: boolean; lockId: string }>;
+  release: (lockKey: string, lockId: string) => Promise<{ released: boolean }>;
+}

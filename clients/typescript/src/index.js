@@ -1,0 +1,5 @@
+// The public names, and nothing else.
+
+export { LeaseholdError } from "./asking.js";
+export { FlowLockService } from "./flow.js";
+export { Locks } from "./locks.js";

@@ -1,0 +1,162 @@
+// The verbs: thin. A refusal is a value with `ok: false`; only a breakage, or input that no server takes, is thrown.
+
+import { Asking, LeaseholdError } from "./asking.js";
+
+const REFUSALS = new Set([
+  "held", "timeout", "deadlock", "lost", "not_found", "not_allowed", "slots_mismatch",
+  "cancelled", "spent", "conflict", "too_many",
+]);
+
+/** Leases on shared things, at a Leasehold server. */
+export class Locks {
+  /** @param {string} url @param {import("./index.d.ts").Options} [options] */
+  constructor(url, options = {}) {
+    this.asking = new Asking(url, options);
+    this.holder = options.holder;
+    this.space = options.space;
+  }
+
+  /** Any route of the server, by its method and path: its answer, or an error with a stable `code`. */
+  async request(route, { body, query, signal } = {}) {
+    const [method, path] = route.split(" ", 2);
+    return yes(await this.asking.ask(method, path, { body, query, signal }));
+  }
+
+  /** Take a lease, or wait for it. To ask again after a broken connection is safe: each request has an id. */
+  async acquire(asked, { signal } = {}) {
+    const body = this.#ours({ request_id: crypto.randomUUID(), ...asked }, "holder");
+    return this.#post("/v1/acquire", body, signal);
+  }
+
+  /** Set a lease's clock back to a full TTL. */
+  renew(asked, { signal } = {}) {
+    return this.#post("/v1/renew", asked, signal);
+  }
+
+  /** Give a lease back; `released` is true once. */
+  async release(asked, { signal } = {}) {
+    const reply = await this.asking.ask("POST", "/v1/release", { body: asked, signal });
+    const outcome = told(reply);
+    // A release whose first answer was lost was ours, although the second finds nothing to release.
+    return reply.again && outcome.ok && outcome.reason === "released" ? { ...outcome, released: true } : outcome;
+  }
+
+  /** Replace the context of a lease, or merge into it. */
+  update(asked, { signal } = {}) {
+    return this.#post("/v1/update", asked, signal);
+  }
+
+  /** Withdraw an acquire by its request_id. */
+  cancel(asked, { signal } = {}) {
+    return this.#post("/v1/cancel", this.#ours(asked, "holder"), signal);
+  }
+
+  /** Who holds a resource, and who waits for it. */
+  inspect(resource, { signal } = {}) {
+    return this.request("GET /v1/inspect", { query: this.#ours({ resource }), signal });
+  }
+
+  /** Every live lease. */
+  async list(query = {}, { signal } = {}) {
+    return (await this.request("GET /v1/leases", { query: this.#ours(query), signal })).leases;
+  }
+
+  /** Past events, newest first. */
+  async history(query = {}, { signal } = {}) {
+    return (await this.request("GET /v1/history", { query: this.#ours(query), signal })).events;
+  }
+
+  /** Begin a session: its `credential` is what every call in its name shows. */
+  startSession(asked = {}, { signal } = {}) {
+    return this.request("POST /v1/sessions", { body: this.#ours(asked, "holder"), signal });
+  }
+
+  /** One heartbeat for the session and all of its leases. */
+  renewSession(session, { signal } = {}) {
+    return this.#post("/v1/sessions/renew", this.#ours({ session }), signal);
+  }
+
+  /** Release everything that the session holds. */
+  endSession(session, { signal } = {}) {
+    return this.#post("/v1/sessions/end", this.#ours({ session }), signal);
+  }
+
+  /**
+   * Run `work` while the lease is held, renewed in the background. Not granted: it throws. Lost: the signal that
+   * `work` is given is aborted, and it throws once `work` has ended, however that ended.
+   */
+  async withLock(asked, work, { signal } = {}) {
+    const granted = await this.acquire(asked, { signal });
+    if (!granted.ok) throw new LeaseholdError(granted.code, granted.detail, { status: granted.status });
+    const { lease, token } = granted;
+    const lost = new AbortController();
+    const renewing = this.#keep({ lease: lease.id, token }, lease.ttl_seconds * 1000, lost);
+    try {
+      const result = await work(lease, signal ? AbortSignal.any([signal, lost.signal]) : lost.signal);
+      lost.signal.throwIfAborted();
+      return result;
+    } catch (error) {
+      throw lost.signal.aborted ? lost.signal.reason : error;
+    } finally {
+      renewing.stop();
+      if (!lost.signal.aborted) await this.release({ lease: lease.id, token });
+    }
+  }
+
+  /** Renew at a third of the TTL; the deadline is counted from before each request was sent. */
+  #keep(proof, ttl, lost) {
+    const stopped = new AbortController();
+    const gone = (reason) => lost.abort(new LeaseholdError("lost", `the lease is gone (${reason})`));
+    const run = async () => {
+      let deadline = performance.now() + ttl;
+      while (!stopped.signal.aborted) {
+        await sleep(ttl / 3, stopped.signal);
+        if (stopped.signal.aborted) return;
+        const sent = performance.now();
+        const limit = AbortSignal.any([stopped.signal, AbortSignal.timeout(Math.max(1, Math.ceil(deadline - sent)))]);
+        const renewed = await this.renew(proof, { signal: limit }).catch((error) => ({ ok: undefined, error }));
+        if (renewed.ok === false) return gone(renewed.reason ?? renewed.detail);
+        if (renewed.ok) deadline = sent + ttl;
+        else if (!stopped.signal.aborted && performance.now() >= deadline) return gone("it could not be renewed");
+      }
+    };
+    void run();
+    return { stop: () => stopped.abort() };
+  }
+
+  async #post(path, body, signal) {
+    return told(await this.asking.ask("POST", path, { body, signal }));
+  }
+
+  /** What this client was made with goes where a call does not say otherwise. */
+  #ours(asked, ...fields) {
+    const known = { space: this.space };
+    if (fields.includes("holder")) known.holder = this.holder;
+    const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
+    return { ...given, ...asked };
+  }
+}
+
+function sleep(milliseconds, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener("abort", () => { clearTimeout(timer); resolve(undefined); }, { once: true });
+  });
+}
+
+function told({ status, told: body }) {
+  if (status < 400) return { ok: true, ...body };
+  if (REFUSALS.has(body.code)) return { ok: false, ...body };
+  throw problem(status, body);
+}
+
+function yes({ status, told: body }) {
+  if (status < 400) return body;
+  throw problem(status, body);
+}
+
+function problem(status, body) {
+  return new LeaseholdError(body.code ?? "error", body.detail ?? `the server answered ${status}`, {
+    status, ...(body.field ? { field: body.field } : {}),
+  });
+}

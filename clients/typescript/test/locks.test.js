@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { LeaseholdError, Locks } from "@leasehold/client";
+import { serving, until } from "./serving.js";
+
+let server;
+let locks;
+before(async () => {
+  server = await serving("--keep-open", "200ms", "--rate", "0");
+  locks = new Locks(server.url, { holder: "ann" });
+});
+after(() => server.stop());
+
+test("a lease from acquire to release", async () => {
+  const got = await locks.acquire({ resources: "issue:1", ttl_seconds: 60, context: { step: 1 } });
+  assert.equal(got.ok, true);
+  assert.equal(got.lease.holder, "ann");
+  const proof = { lease: got.lease.id, token: got.token };
+  assert.equal((await locks.renew({ ...proof, ttl_seconds: 90 })).lease.ttl_seconds, 90);
+  assert.deepEqual((await locks.update({ ...proof, context: { b: 2 }, merge: true })).lease.context, { step: 1, b: 2 });
+  assert.deepEqual((await locks.inspect("issue:1")).leases.map((lease) => lease.id), [got.lease.id]);
+  assert.ok((await locks.list({ resource: "issue:1" })).length === 1);
+  assert.equal((await locks.release(proof)).released, true);
+  assert.equal((await locks.release(proof)).released, false);
+  assert.equal((await locks.renew(proof)).code, "lost");
+  assert.ok((await locks.history({ resource: "issue:1", kind: ["granted", "released"] })).length === 2);
+});
+
+test("a refusal is a value that says who has it", async () => {
+  await locks.acquire({ resources: "held", name: "fix the parser" });
+  const no = await locks.acquire({ resources: "held", holder: "bob" });
+  assert.equal(no.ok, false);
+  assert.equal(no.code, "held");
+  assert.equal(no.holders[0].holder, "ann");
+  assert.equal(no.holders[0].name, "fix the parser");
+  const late = await locks.acquire({ resources: "held", holder: "bob", wait_seconds: 0.05 });
+  assert.equal(late.code, "timeout");
+});
+
+test("a wait goes on with a ticket, in the same place, until it is served", async () => {
+  let tickets = 0;
+  const counting = async (...asked) => {
+    const reply = await fetch(...asked);
+    tickets += reply.status === 202;
+    return reply;
+  };
+  const first = await locks.acquire({ resources: "long", ttl_seconds: 60 });
+  const bob = new Locks(server.url, { holder: "bob", fetch: counting });
+  const waiting = bob.acquire({ resources: "long", wait_seconds: 60 });
+  await until(() => tickets >= 3);
+  assert.equal((await locks.inspect("long")).waiting.length, 1);
+  await locks.release({ lease: first.lease.id, token: first.token });
+  const got = await waiting;
+  assert.equal(got.ok, true);
+  assert.ok(got.lease.fence > first.lease.fence);
+});
+
+test("who is aborted leaves the queue and holds nothing", async () => {
+  const first = await locks.acquire({ resources: "aborted" });
+  const gone = new AbortController();
+  const waiting = locks.acquire({ resources: "aborted", holder: "bob", wait_seconds: 60 }, { signal: gone.signal });
+  await until(async () => (await locks.inspect("aborted")).waiting.length === 1);
+  gone.abort(new Error("changed my mind"));
+  await assert.rejects(waiting, /changed my mind/);
+  await until(async () => (await locks.inspect("aborted")).waiting.length === 0);
+  await locks.release({ lease: first.lease.id, token: first.token });
+  assert.equal((await locks.inspect("aborted")).free, true);
+});
+
+test("agents that poll are told of a deadlock", async () => {
+  await locks.acquire({ resources: "fork-1", holder: "dan" });
+  await locks.acquire({ resources: "fork-2", holder: "eve" });
+  await locks.acquire({ resources: "fork-2", holder: "dan", intent: true });
+  const no = await locks.acquire({ resources: "fork-1", holder: "eve", intent: true });
+  assert.deepEqual(no.cycle, ["eve", "fork-1", "dan", "fork-2"]);
+});
+
+test("a broken connection is asked again, and gets the same lease", async () => {
+  let broken = 0;
+  const flaky = async (...asked) => {
+    const reply = await fetch(...asked);
+    if (broken++ < 2) throw new TypeError("fetch failed");
+    return reply;
+  };
+  const client = new Locks(server.url, { holder: "flaky", fetch: flaky });
+  const got = await client.acquire({ resources: "flaky", ttl_seconds: 60 });
+  assert.equal(got.ok, true);
+  assert.equal((await locks.history({ resource: "flaky", kind: ["granted"] })).length, 1);
+  broken = 1;
+  assert.equal((await client.release({ lease: got.lease.id, token: got.token })).released, true);
+});
+
+test("withLock holds, renews and gives back", async () => {
+  let seen;
+  const result = await locks.withLock({ resources: "work", ttl_seconds: 0.3 }, async (lease, signal) => {
+    seen = lease.fence;
+    const end = lease.expires_at;
+    await until(async () => (await locks.inspect("work")).leases[0].expires_at > end);
+    assert.equal(signal.aborted, false);
+    return "done";
+  });
+  assert.equal(result, "done");
+  assert.ok(seen > 0);
+  assert.equal((await locks.inspect("work")).free, true);
+  await assert.rejects(locks.withLock({ resources: "held", holder: "bob" }, () => "never"), { code: "held" });
+  await assert.rejects(locks.withLock({ resources: "work" }, () => { throw new Error("red"); }), /red/);
+  assert.equal((await locks.inspect("work")).free, true);
+});
+
+test("withLock tells the work that the lease was taken away", async () => {
+  const working = locks.withLock({ resources: "stolen", ttl_seconds: 0.3 }, async (_lease, signal) => {
+    await locks.request("POST /v1/force-release", { body: { target: "stolen", reason: "hotfix", by: "ops" } });
+    await until(() => signal.aborted);
+    return "too late";
+  });
+  await assert.rejects(working, (error) => error.code === "lost" && /forced by ops: hotfix/.test(error.message));
+});
+
+test("sessions", async () => {
+  const { credential } = await locks.startSession({ ttl_seconds: 60 });
+  await locks.acquire({ resources: "of-a-session", session: credential });
+  assert.equal((await locks.renewSession(credential)).leases.length, 1);
+  assert.deepEqual((await locks.endSession(credential)).released, ["of-a-session"]);
+  assert.equal((await locks.renewSession(credential)).code, "lost");
+});
+
+test("what cannot be asked, or broke, is thrown with a code", async () => {
+  for (const ttl_seconds of ["abc", 0, -1, 1e12]) {
+    await assert.rejects(locks.acquire({ resources: "x", ttl_seconds }), { code: "invalid" });
+  }
+  await assert.rejects(locks.acquire({ resources: "a\nb" }), (error) => error instanceof LeaseholdError && error.code === "invalid");
+  await assert.rejects(locks.request("GET /v1/nowhere"), { code: "not_found", status: 404 });
+  assert.throws(() => new Locks("ftp://x"), { code: "invalid", field: "url" });
+});
+
+test("a server that is not there is unreachable", async () => {
+  const nobody = new Locks("http://127.0.0.1:9", { fetch: async () => { throw new TypeError("refused"); } });
+  await assert.rejects(nobody.list(), { code: "unreachable" });
+});
