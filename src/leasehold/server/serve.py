@@ -107,6 +107,7 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
         announce(url)
         async with told(served, terms, app):
             await server.serve([listener])
+        await app.agents.ended()
     finally:
         await served.close()
         log.info("stopped")

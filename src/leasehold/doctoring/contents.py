@@ -1,0 +1,75 @@
+"""What stands in a store: leases, those of dead processes, quarantines, queues. It looks, whatever store it is."""
+
+from __future__ import annotations
+
+import os
+
+from leasehold.doctoring.finding import Finding, rounded
+from leasehold.model import FOREVER
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasehold.model import Hold, Waiter
+    from leasehold.stores import Store
+
+LONG_QUEUE = 100
+
+
+def about_leases(store: Store, now: int) -> Iterator[Finding]:
+    """Who holds what, what is closed, and how long the queues are."""
+    records = [record for _, record in store.scan("n")]
+    homes = [hold for record in records for hold in record.holds.values() if hold.ask is not None]
+    live = [hold for hold in homes if not hold.closed and hold.expires_at > now]
+    yield Finding("leases", True, f"{len(live)} live{unswept(homes, now)}")
+    for hold in live:
+        if _is_of_dead_process(hold.holder):
+            text = f"{_names(hold)} is held by {shown(hold.holder)}, a process that is gone"
+            left = rounded(hold.expires_at - now)
+            yield Finding("leases", None, text, f"it ends by itself in {left}; or: leasehold force-release")
+    for hold in homes:
+        if hold.closed and hold.expires_at == FOREVER:
+            text = f"{_names(hold)} is quarantined since {shown(hold.holder)} lost it"
+            yield Finding("leases", None, text, "see what was left half done, then: leasehold clear")
+    yield from _about_queues([waiter for record in records for waiter in record.waiters if waiter.ask is not None], now)
+
+
+def unswept(homes: list[Hold], now: int) -> str:
+    """How many leases have expired and are still there."""
+    stale = sum(not hold.closed and hold.expires_at <= now for hold in homes)
+    return f"; {stale} expired ones, which are in nobody's way and go with a later change" if stale else ""
+
+
+def _names(hold: Hold) -> str:
+    return shown(" ".join(hold.ask.options[0].resources)) if hold.ask is not None else hold.id
+
+
+def _is_of_dead_process(holder: str) -> bool:
+    """Whether this is the name of a process of this host (see `identity.of_process`) that has ended."""
+    who, _, number = holder.rpartition(":")
+    is_ours = who.endswith(f"@{os.uname().nodename}") and number.isascii() and number.isdigit() and len(number) < 10
+    if not is_ours or number == "0":
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _about_queues(waiters: list[Waiter], now: int) -> Iterator[Finding]:
+    lengths: dict[str, int] = {}
+    for waiter in waiters:
+        if waiter.ask is not None and waiter.deadline > now:
+            name = " ".join(waiter.ask.options[0].resources)
+            lengths[name] = lengths.get(name, 0) + 1
+    if not lengths:
+        yield Finding("queues", True, "nobody waits")
+        return
+    longest = max(lengths, key=lengths.__getitem__)
+    text = f"{sum(lengths.values())} wait; the longest queue is that of {shown(longest)}, with {lengths[longest]}"
+    yield Finding("queues", None if lengths[longest] > LONG_QUEUE else True, text)

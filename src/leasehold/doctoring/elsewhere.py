@@ -1,0 +1,85 @@
+"""The examination of locks that live elsewhere: a server, or a store behind a network. It takes no lease there."""
+
+from __future__ import annotations
+
+import time
+
+from leasehold import durations, opening
+from leasehold.doctoring.contents import about_leases
+from leasehold.doctoring.finding import Finding
+from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
+from leasehold.model import SECOND, Refused
+from leasehold.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasehold.config import Choice
+    from leasehold.locks import Locks
+
+CLOCK_APART = 5 * SECOND
+PROBE = "leasehold-doctor"
+"""A name that is asked about: nobody holds it, and asking changes nothing."""
+
+
+def about_server(choice: Choice) -> Iterator[Finding]:
+    """Whether a Leasehold server answers there, and lets us in."""
+    try:
+        locks = opening.connect(choice, threaded=False)
+        try:
+            yield from _about_answers(locks, choice.space)
+        finally:
+            locks.close()
+    except LeaseholdError as error:
+        yield _unreachable(error, "see whether `leasehold serve` runs there, and whether the URL is right")
+
+
+def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:
+    started = time.monotonic()
+    held = locks.list(space=space)
+    yield Finding("reachable", True, f"a server answered in {_milliseconds(started)} ms")
+    if isinstance(held, Refused):
+        advice = "set LEASEHOLD_API_KEY to a key for this space: leasehold keys create, where the store is"
+        yield Finding("permissions", False, shown(held.message), advice)
+        return
+    yield Finding("permissions", True, f"it lets us look at the space {shown(space)}")
+    seen = locks.inspect(PROBE, space=space)
+    if not isinstance(seen, Refused):  # a key may be for some names only
+        yield _clock(seen.now)
+    yield Finding("leases", True, f"{len(held)} live")
+
+
+def about_store(choice: Choice) -> Iterator[Finding]:
+    """Whether a store behind a network answers, and what stands in it."""
+    started = time.monotonic()
+    try:
+        store = opening.open_store(choice.url, why=choice.why)
+        try:
+            now, _ = store.read(())
+            yield Finding("reachable", True, f"opened and read in {_milliseconds(started)} ms")
+            yield _clock(now)
+            yield from about_leases(store, now)
+        finally:
+            store.close()
+    except LeaseholdError as error:
+        yield _unreachable(error, "see whether it runs, and whether the URL is right")
+
+
+def _unreachable(error: LeaseholdError, advice: str) -> Finding:
+    if isinstance(error, InvalidInput):
+        return Finding("reachable", False, shown(str(error)), "mend the URL")
+    return Finding("reachable", False, shown(str(error)), advice if isinstance(error, Unreachable) else "")
+
+
+def _milliseconds(started: float) -> int:
+    return round((time.monotonic() - started) * 1_000)
+
+
+def _clock(now: int) -> Finding:
+    apart = now - time.time_ns() // 1_000
+    if abs(apart) <= CLOCK_APART:
+        return Finding("clock", True, "the clock there agrees with this machine's")
+    side = "ahead of" if apart > 0 else "behind"
+    text = f"the clock there is {durations.format(abs(apart) // SECOND * SECOND)} {side} this machine's"
+    return Finding("clock", None, f"{text}; leases live by that one, only the times that are shown differ")

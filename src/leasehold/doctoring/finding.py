@@ -1,0 +1,23 @@
+"""What an examination finds, one thing at a time."""
+
+from __future__ import annotations
+
+from leasehold import durations
+from leasehold.model import SECOND
+from leasehold.noun import Noun
+
+
+class Finding(Noun):
+    """One thing that was looked at."""
+
+    topic: str
+    ok: bool | None
+    """True: all is well. False: something must be mended. None: worth knowing, or it was not checked."""
+    text: str
+    advice: str = ""
+    """What to do, if anything."""
+
+
+def rounded(duration: int) -> str:
+    """A duration in whole seconds."""
+    return durations.format(duration // SECOND * SECOND)
