@@ -151,13 +151,20 @@ def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
     scheme, colon, rest = url.partition(":")
     if scheme != "sqlite" or not colon or not rest.strip("/"):
         return url
+    rest, options = split_options(rest)
     if rest.startswith("//"):
         path = "/" + rest.lstrip("/")
     elif rest.startswith("~/"):
         path = places.home(env) + rest[1:]
     else:
         path = os.path.join(directory, rest)
-    return sqlite_url(path)
+    return sqlite_url(path) + options
+
+
+def split_options(rest: str) -> tuple[str, str]:
+    """A path, and the `?name=value` behind it; a question mark in the name of a folder is part of the path."""
+    path, mark, options = rest.rpartition("?")
+    return (path, mark + options) if mark and "=" in options and "/" not in options else (rest, "")
 
 
 def sqlite_url(path: str) -> str:

@@ -17,13 +17,9 @@ from leasehold.errors import Closed, LeaseholdError
 from leasehold.model import Granted, Queued
 from leasehold.pending import Errand, Pending
 
-try:
-    from _collections import deque  # what `collections` hands out, which a one-shot command need not load for it
-except ImportError:  # a Python without it
-    from collections import deque
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Sequence
 
     from leasehold.attendance import Attendance
@@ -31,6 +27,11 @@ if TYPE_CHECKING:
     from leasehold.collection import Collection
     from leasehold.model import Ask, Event, Outcome
     from leasehold.stores import Store, Transaction
+else:
+    try:
+        from _collections import deque  # what `collections` hands out, which a one-shot command need not load for it
+    except ImportError:  # a Python without it
+        from collections import deque
 
 BATCH = 1_024
 """At most this many commands a transaction."""

@@ -133,12 +133,17 @@ def open_store(url: str, *, accept_restore: bool = False, why: str = "") -> Stor
 def _sqlite(rest: str, *, accept_restore: bool) -> Store:
     from leasehold.stores.sqlite import SqliteStore  # noqa: PLC0415 (each store is imported when it is used)
 
-    path = sqlite_path(rest)
+    path, options = sqlite_path(rest), config.split_options(rest)[1]
     if not path.strip("/"):
         raise InvalidInput("url", "names no file: write sqlite:///absolute/path or sqlite:relative/path")
     if not path.isprintable() and any("\ud800" <= one <= "\udfff" for one in path):
         raise InvalidInput("url", f"{path!a} is not UTF-8, which SQLite needs: set LEASEHOLD_URL to a file elsewhere")
-    return SqliteStore(path, accept_restore=accept_restore)
+    if not options:
+        return SqliteStore(path, accept_restore=accept_restore)
+    from leasehold.stores.sqlite.options import parse  # noqa: PLC0415 (only where there are some)
+
+    days, rows = parse(options)
+    return SqliteStore(path, accept_restore=accept_restore, retention_days=days, retention_rows=rows)
 
 
 def _git(scheme: str) -> Callable[..., Store]:
@@ -154,7 +159,8 @@ def _git(scheme: str) -> Callable[..., Store]:
 
 def sqlite_path(rest: str) -> str:
     """The file that the part of a `sqlite:` URL after the colon means."""
-    return "/" + rest.lstrip("/") if rest.startswith("//") else rest
+    path, _ = config.split_options(rest)
+    return "/" + path.lstrip("/") if path.startswith("//") else path
 
 
 def _postgres(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a restored one is noticed by itself)

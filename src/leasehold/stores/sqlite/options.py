@@ -1,0 +1,30 @@
+"""What stands behind the `?` of a `sqlite:` URL. It is not imported where there is nothing."""
+
+from __future__ import annotations
+
+from leasehold.errors import InvalidInput
+from leasehold.noun import Noun
+
+_MOST = {"retention_days": 36_500, "retention_rows": 1_000_000_000}
+
+
+class Kept(Noun):
+    """How much history."""
+
+    retention_days: int = 30
+    retention_rows: int = 1_000_000
+
+
+def parse(options: str) -> Kept:
+    """From `?retention_days=7&retention_rows=5000` to numbers."""
+    found: dict[str, int] = {}
+    for word in options.removeprefix("?").split("&"):
+        name, _, value = word.partition("=")
+        if name not in _MOST:
+            raise InvalidInput("url", f"{name!a} is no option of a sqlite: URL; there are {', '.join(_MOST)}")
+        if name in found:
+            raise InvalidInput("url", f"{name} is there twice")
+        if not (value.isascii() and value.isdigit() and len(value) <= 10 and int(value) <= _MOST[name]):
+            raise InvalidInput("url", f"{name} must be a whole number from 0 to {_MOST[name]}, not {value!a}")
+        found[name] = int(value)
+    return Kept(**found)
