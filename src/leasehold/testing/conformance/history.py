@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.model import Deadlock, Event, Held, Refused, TimedOut
+from leasehold.model import Collected, Deadlock, Event, Held, Refused, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,
     SHORT,
+    Asking,
     Connect,
     expect,
     give_back,
@@ -55,6 +56,17 @@ class History:
         assert events[0].detail["context"] == '{"n":2}'
         assert [event.seq for event in events] == sorted({event.seq for event in events}, reverse=True)
         assert [event.at for event in events] == sorted((event.at for event in events), reverse=True)
+
+    def test_history_is_kept_when_what_is_old_goes(self, connect: Connect) -> None:
+        """Clearing up comes to an end, others are served meanwhile, and what is not old stays."""
+        needs_history(connect)
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        granted = take(alice, "r")
+        clearing = Asking(alice.gc)
+        give_back(alice, granted)
+        give_back(bob, take(bob, "r"))
+        assert expect(Collected, clearing.answer()).forgotten == 0
+        assert _kinds(alice, resource="r") == ["granted", "released", "granted", "released"]
 
     def test_history_of_a_wait(self, connect: Connect) -> None:
         """Queued, then granted or timed out or cancelled."""
