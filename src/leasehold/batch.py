@@ -212,6 +212,9 @@ class _Deciding:
         if not self.changes and not self.events:
             return
         changes = list(self.changes.values())
+        foresee = getattr(self.transaction, "foresee", None)
+        if foresee is not None:  # a store that remembers records need not work out what the rules have worked out
+            foresee(self.view.changed)
         if not store.capabilities.receipts:
             self.transaction.commit(changes, self.events, self.fence)
             return

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from leasehold.model import Event
     from leasehold.pending import Pending
 
-SLOW = 0.003
+SLOW = 0.006
 """If turns wait longer than this, in seconds, on average, a thread takes over."""
-FAST = 0.001
+FAST = 0.003
 """If they wait less than this, several times in a row, the loop takes over again."""
 SMOOTHING = 8
 """How many turns an average is made of, roughly."""

@@ -6,7 +6,7 @@ from leasehold.records import apply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from leasehold.model import Drop, Put, Record
 
@@ -39,6 +39,13 @@ class Cache:
             before = records.pop(key, None)
             if before is not None:
                 records[key] = apply(before, change)  # now the youngest: what is in use is forgotten last
+
+    def renew(self, changed: Mapping[str, Record]) -> None:
+        """The same, of whoever knows what became of these records."""
+        records = self.records
+        for key, record in changed.items():
+            if records.pop(key, None) is not None:
+                records[key] = record
 
     def trim(self) -> None:
         """Forget the oldest quarter if there are too many. Never during a transaction: what was loaded must stay."""

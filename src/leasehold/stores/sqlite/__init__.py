@@ -127,13 +127,14 @@ class SqliteStore:
 class SqliteTransaction:
     """One turn at the gate."""
 
-    __slots__ = ("_cache", "_database", "_is_over", "_retention", "fence", "now")
+    __slots__ = ("_cache", "_database", "_foreseen", "_is_over", "_retention", "fence", "now")
 
     def __init__(self, database: Database, cache: Cache, retention: tuple[int, int]) -> None:
         self._database = database
         self._cache = cache
         self._retention = retention
         self._is_over = False
+        self._foreseen: Mapping[str, Record] | None = None
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
 
@@ -159,6 +160,10 @@ class SqliteTransaction:
             raise self._database.explain(error) from error
         return list(dict.fromkeys(key for (key,) in rows))
 
+    def foresee(self, records: Mapping[str, Record]) -> None:
+        """What the changed records will be after `commit`, if the caller knows: all of them, and exactly that."""
+        self._foreseen = records
+
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it."""
         self._check_under_way()
@@ -171,7 +176,10 @@ class SqliteTransaction:
             self._write(changes)
             self._tell(events)
             database.commit(fence, len(events), self.now)
-            self._cache.follow(changes)
+            if self._foreseen is None:
+                self._cache.follow(changes)
+            else:
+                self._cache.renew(self._foreseen)
             database.version = version
         except apsw.Error as error:
             raise database.explain(error) from error
@@ -209,7 +217,7 @@ class SqliteTransaction:
                     event.holder,
                     event.session,
                     apsw.jsonb_encode(event.resources, check_circular=False),
-                    apsw.jsonb_encode(event.detail) if event.detail else None,
+                    apsw.jsonb_encode(event.detail, check_circular=False) if event.detail else None,
                 )
                 for seq, event in enumerate(events, first)
             ]
