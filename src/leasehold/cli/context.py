@@ -58,6 +58,13 @@ class Context:
         if self._locks is None:
             from leasehold.opening import connect  # noqa: PLC0415
 
+            if self.choice.url.startswith("git"):
+                from leasehold.cli.over_git import opened  # noqa: PLC0415 (only for those who have a git remote)
+
+                self._locks = opened(self, self._show_progress)
+                return self._locks
+            if self.values.get("max_skew") is not None:
+                raise InvalidInput("max_skew", "is for locks at a git remote (git:., git+ssh://…)")
             self._locks = connect(
                 self.choice, holder=self.holder, space=self.space, threaded=False, progress=self._show_progress
             )

@@ -55,6 +55,8 @@ HOT = {
                 *TAKING,
                 Option("--request-id", "a retry with the same id gets the same lease", "ID"),
                 Option("--not-again", "refuse it even to yourself, if you hold it already"),
+                Option("--local", "git: if the remote cannot be reached, take a lease that only this machine knows of"),
+                Option("--max-skew", "git: trust wall clocks that differ by at most this (docs/git.md)", "TIME"),
                 SESSION,
                 TOKEN_FILE,
                 *COMMON,

@@ -150,9 +150,24 @@ def _as_json(result: Result) -> dict[str, Any]:
     return {"target": result.target, "ok": not result.code, "error" if result.code else "data": answer}
 
 
+def _locally(context: Context, *, ttl: str | None = None, ends: bool = False) -> int | None:
+    """The exit code, if it is about a lease at a git remote that is local only; otherwise None."""
+    targets = context.values["targets"]
+    if not context.choice.url.startswith("git") or len(targets) != 1:
+        return None
+    from leasehold.cli import over_git  # noqa: PLC0415 (only for those whose locks are at a git remote)
+
+    if not over_git.is_any(context):
+        return None
+    return over_git.renew_or_release(context, targets[0], ttl=ttl, ends=ends)
+
+
 def renew(context: Context) -> int:
     """Back to a full TTL."""
     ttl = context.values["ttl"]
+    local = _locally(context, ttl=ttl)
+    if local is not None:
+        return local
     return _each(
         context,
         lambda it: context.locks.renew(it.lease, ttl=ttl, **it.shows),
@@ -162,6 +177,9 @@ def renew(context: Context) -> int:
 
 def release(context: Context) -> int:
     """Give it back."""
+    local = _locally(context, ends=True)
+    if local is not None:
+        return local
     status, error = context.values["status"], context.values["error"]
 
     def say(outcome: Released, target: str) -> str:

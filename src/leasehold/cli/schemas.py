@@ -223,7 +223,7 @@ DEFINITIONS: dict[str, Schema] = {
 }
 
 INSTALLED = record(what=TEXT, dry_run=FLAG, files={"type": "array", "items": record(path=TEXT, changed=FLAG)})
-GRANTED = record(lease=one("lease"), token=TEXT, fresh=FLAG)
+GRANTED = record({"local": {"const": True}}, lease=one("lease"), token=TEXT, fresh=FLAG)
 RENEWED = record(lease=one("lease"))
 RELEASED = record(lease=LEASE_ID, released=FLAG, reason=TEXT, resources=NAMES)
 

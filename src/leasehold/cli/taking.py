@@ -42,6 +42,8 @@ def asked_for(context: Context) -> dict[str, Any]:
 
 def acquire(context: Context) -> int:
     """Take a lease; its token is kept so that `release` needs nothing but the name."""
+    if context.values["local"]:
+        return _take_locally(context)
     if context.values["wait"] == "0":
         return _told(context, _ask(context))
     from leasehold.cli.interrupts import Interrupts  # noqa: PLC0415 (only who waits pays for it)
@@ -50,6 +52,19 @@ def acquire(context: Context) -> int:
     settle_down()
     with Interrupts() as interrupts:
         return _told(context, wait_for(context, lambda: _ask(context), interrupts, events=False))
+
+
+def _take_locally(context: Context) -> int:
+    """From the remote if it can be reached; otherwise marked as what it is."""
+    from leasehold.cli import over_git  # noqa: PLC0415 (only for those whose locks are at a git remote)
+
+    outcome, is_local = over_git.acquire(context, lambda: _ask(context), asked_for(context))
+    if not is_local or not isinstance(outcome, Granted):
+        return _told(context, outcome)
+    from leasehold import wire  # noqa: PLC0415
+
+    text = told(context, outcome.lease, "Acquired, LOCAL ONLY (the remote does not know of it):")
+    return context.end(outcome, text, {**wire.answer(outcome), "local": True})
 
 
 def _ask(context: Context) -> Acquired:
