@@ -237,14 +237,6 @@ examples:
   leasehold serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 """,
     "mcp": """
-An agent's program starts this by itself, and speaks to it through standard input and output. What was taken by it
-is given back when the agent goes away. It needs: pip install 'leasehold[mcp]'
-
-examples:
-  leasehold mcp
-  leasehold mcp --holder coder-1 --url https://locks.example.org
-""",
-    "mcp": """
 Everything the agent took is released when it goes away. Needs the extra: pip install 'leasehold[mcp]'.
 
 examples:
