@@ -7,16 +7,22 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench prove mutants clean
+.PHONY: help run test browser many lint format bench prove mutants clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(READY) ## see it work: three processes compete for one resource
+run: $(READY) ## see it work: a server with its live page, and made-up agents that keep it busy
 	$(BIN)/python -m leasehold.demo
 
-test: lint ## lint, then all tests with the settings of CI
+test: lint browser ## lint, then all tests with the settings of CI
 	$(BIN)/python -m pytest
+
+browser: $(READY) ## find Chromium for the tests of the page, or try to install it; says so if it cannot
+	@$(BIN)/python -m tests.surfaces.browsing
+
+many: $(READY) ## measure the page with 5,000 leases and 200 events a second for a minute
+	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -s -o timeout=0 tests/surfaces/test_dashboard_many.py
 
 lint: $(READY) ## style, types, and who may import whom
 	$(BIN)/ruff check .

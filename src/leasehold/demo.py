@@ -1,82 +1,221 @@
-"""See it work: three processes compete for one resource. Run it with ``python -m leasehold.demo``.
+"""See it work: a server with its page, and made-up agents that compete for locks. Run it with ``make run``.
 
-Each process opens the same database by itself; there is no server. The first line of each change shows who holds the
-resource with which fence, and who waits, in the order in which they will be served.
+Everything lives in a folder of its own that goes with it; Ctrl-C ends it. It is only for looking at.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import leasehold
 
-AGENTS = ("coder-1", "coder-2", "coder-3")
-ROUNDS = 3
-RESOURCE = "deploy://api-prod"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
+
+HOST = "127.0.0.1"
+PORT = 7420
+TRIES = 20
+SHOWN = ("granted", "queued", "released", "expired", "forced", "deadlock", "timeout")
+FILES = ("path:src/parser.py", "path:src/server.py", "path:src/client.py", "path:docs/index.md", "issue:42", "issue:57")
+WORK = ("fix the parser", "add a test", "review", "rename things", "mend the docs", "bisect a failure")
+DEPLOYS = ("deploy://api-prod", "deploy://web-prod")
+
+chance = random.Random()  # noqa: S311 (who works on what, and for how long)
 
 
-def main() -> int:
-    """Start the agents, show what happens, and tell how it went."""
+class Over(Exception):
+    """Somebody wants it to end."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Start the server and the agents, and show what happens until somebody ends it."""
+    parser = argparse.ArgumentParser(prog="python -m leasehold.demo", description="A server with some life in it.")
+    parser.add_argument("--port", type=int, default=PORT, help="where to listen; if it is taken, the next free one")
+    parser.add_argument("--for", type=float, dest="seconds", help="end after so many seconds (default: never)")
+    parser.add_argument("--store", help="where the locks live (default: a new file, which is gone afterwards)")
+    asked = parser.parse_args(words)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     with tempfile.TemporaryDirectory(prefix="leasehold-demo-") as folder:
-        url = f"sqlite://{Path(folder) / 'leasehold.db'}"
-        print(f"{len(AGENTS)} processes, {ROUNDS} deploys each, one resource: {RESOURCE}\n")
-        with leasehold.connect(url, holder="onlooker") as locks:
-            command = [sys.executable, "-m", __spec__.name, url]
-            agents = [subprocess.Popen([*command, name]) for name in AGENTS]  # noqa: S603 (this very program)
-            try:
-                _show(locks, agents)
-            finally:
-                for agent in agents:
-                    agent.kill()
-                    agent.wait()
-            return _summary(locks, agents)
-
-
-def _show(locks: leasehold.Locks, agents: list[subprocess.Popen[bytes]]) -> None:
-    """One line for each change of who holds and who waits."""
-    shown = ""
-    while any(agent.poll() is None for agent in agents):
-        seen = locks.inspect(RESOURCE)
-        if isinstance(seen, leasehold.Inspection):
-            waiting = ", ".join(waiter.holder for waiter in seen.waiting) or "nobody"
-            line = "".join(f"held by {lease.holder} (fence {lease.fence})" for lease in seen.leases) or "free"
-            if (line := f"  {line:<28} waiting: {waiting}") != shown:
-                print(line, flush=True)
-                shown = line
-        time.sleep(0.02)
-
-
-def _summary(locks: leasehold.Locks, agents: list[subprocess.Popen[bytes]]) -> int:
-    events = locks.history(resource=RESOURCE, kinds=("granted", "released"), limit=1_000)
-    if isinstance(events, leasehold.Refused):
-        print(events.message)
-        return 1
-    order = [(event.kind, event.fence) for event in reversed(events)]
-    fences = [fence for kind, fence in order if kind == "granted"]
-    took_turns = order == [(kind, fence) for fence in fences for kind in ("granted", "released")]
-    print(f"\n{len(fences)} grants, fences {', '.join(map(str, fences))}")
-    print("never two at a time" if took_turns and fences == sorted(fences) else "SOMETHING WENT WRONG: two at a time")
-    done = took_turns and len(fences) == ROUNDS * len(AGENTS) and all(agent.returncode == 0 for agent in agents)
-    return 0 if done else 1
-
-
-def _work(url: str, name: str) -> int:
-    """What one agent does: take the lease, work, give it back, and so on."""
-    with leasehold.connect(url, holder=name, threaded=False) as locks:
-        for _ in range(ROUNDS):
-            outcome = locks.acquire(RESOURCE, ttl="10s", wait="1m", name="deploy api-prod")
-            if not isinstance(outcome, leasehold.Granted):
-                print(f"  {name}: {outcome}")
-                return 1
-            time.sleep(random.uniform(0.2, 0.5))  # noqa: S311 (the work that it does under the lease)
-            locks.release(outcome.lease.id, outcome.token)
+        try:
+            with _server(asked.store or f"sqlite://{Path(folder) / 'locks.db'}", _free_port(asked.port)) as url:
+                _greet(url)
+                _play(url, asked.seconds)
+        except Over:
+            print("\nStopped.")
     return 0
 
 
+def _end(_number: int, _frame: FrameType | None) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # once is enough: what follows must not be cut short
+    raise Over
+
+
+def _free_port(wanted: int) -> int:
+    """The port that was asked for, or the next one that is free, with a word about it."""
+    if wanted == 0:
+        return 0
+    for port in range(wanted, wanted + TRIES):
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind((HOST, port))
+            except OSError:
+                continue
+        if port != wanted:
+            print(f"Port {wanted} is taken, perhaps by another server; using {port} instead.")
+        return port
+    raise SystemExit(f"Ports {wanted} to {wanted + TRIES - 1} are all taken: name another, --port 9000")
+
+
+@contextmanager
+def _server(store: str, port: int) -> Iterator[str]:
+    """A real `leasehold serve`, until the end of the block."""
+    command = [sys.executable, "-m", "leasehold.cli", "serve", "--store", store, "--port", str(port)]
+    with subprocess.Popen(  # noqa: S603 (this very program)
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as server:
+        try:
+            line = server.stdout.readline() if server.stdout is not None else ""
+            if not line.startswith("Serving "):
+                told = server.stderr.read() if server.stderr is not None else ""
+                raise SystemExit(f"The server did not start:\n{told}")
+            threading.Thread(target=_drain, args=(server,), daemon=True).start()
+            yield line.split()[1]
+        finally:
+            server.terminate()
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def _drain(server: subprocess.Popen[str]) -> None:
+    """Its log is not for this terminal, but must go somewhere, or it would stop to wait for a reader."""
+    for _ in server.stderr or ():
+        pass
+
+
+def _greet(url: str) -> None:
+    print(f"\n  Leasehold is running:  {url}/\n")
+    print("  Open it in a browser to see who holds what and who waits for whom. Made-up agents keep it busy.")
+    print(f"  In another terminal:   leasehold watch --url {url}")
+    print("  Ctrl-C ends it.\n", flush=True)
+
+
+# ------------------------------------------------------------------------------------------------- the play
+
+
+def _play(url: str, seconds: float | None) -> None:
+    """Agents in threads of their own; here it is told what they do."""
+    stopping = threading.Event()
+    cast: list[tuple[str, Callable[[leasehold.Locks, str, threading.Event], None]]] = [
+        *((f"coder-{number}", _code) for number in range(1, 6)),
+        *((f"ci-{number}", _deploy) for number in (7, 8, 9)),
+        *((f"trainer-{number}", _train) for number in (1, 2, 3)),
+        ("forgetful", _forget),
+        ("dan", _dine),
+        ("eve", _dine),
+    ]
+    agents = [threading.Thread(target=_act, args=(url, name, part, stopping), daemon=True) for name, part in cast]
+    try:
+        with leasehold.connect(url, holder="onlooker") as locks:
+            for agent in agents:
+                agent.start()
+            _tell(locks, seconds)
+    finally:
+        stopping.set()
+
+
+def _tell(locks: leasehold.Locks, seconds: float | None) -> None:
+    until = None if seconds is None else time.monotonic() + seconds
+    seen = 0
+    while until is None or time.monotonic() < until:
+        events = locks.history(kinds=SHOWN, limit=50)
+        if not isinstance(events, leasehold.Refused):
+            for event in reversed([each for each in events if each.seq > seen]):
+                what = " + ".join(event.resources)
+                print(f"  {time.strftime('%H:%M:%S')}  {event.kind:<9} {event.holder:<10} {what}", flush=True)
+                seen = event.seq
+        time.sleep(0.5)
+
+
+def _act(
+    url: str, name: str, part: Callable[[leasehold.Locks, str, threading.Event], None], stopping: threading.Event
+) -> None:
+    """Play a part again and again; a server that is going away ends the play."""
+    while not stopping.is_set():
+        try:
+            with leasehold.connect(url, holder=name) as locks:
+                while not stopping.is_set():
+                    part(locks, name, stopping)
+        except leasehold.LeaseholdError:
+            stopping.wait(1)  # it is being stopped, or was only slow
+
+
+def _code(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
+    """Take a file or an issue, work on it, and give it back, now and then without success."""
+    what, work = chance.choice(FILES), chance.choice(WORK)
+    got = locks.acquire(what, ttl=20, wait=15, name=work, context={"branch": f"{name}/{work.replace(' ', '-')}"})
+    if isinstance(got, leasehold.Granted):
+        stopping.wait(chance.uniform(2, 8))
+        failed = chance.random() < 0.15
+        end = {"status": "failed", "error": "the tests are red"} if failed else {}
+        locks.release(got.lease.id, got.token, **end)
+    stopping.wait(chance.uniform(0.5, 4))
+
+
+def _deploy(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
+    """Queue for a deploy: there is always somebody before."""
+    got = locks.acquire(chance.choice(DEPLOYS), ttl=30, wait=40, name=f"release by {name}", reason="scheduled")
+    if isinstance(got, leasehold.Granted):
+        stopping.wait(chance.uniform(3, 7))
+        locks.release(got.lease.id, got.token)
+    stopping.wait(chance.uniform(0.5, 2))
+
+
+def _train(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
+    """Two of three get a place at the same time."""
+    got = locks.acquire("gpu", ttl=25, wait=30, mode="slots", slots=2, name=f"training of {name}")
+    if isinstance(got, leasehold.Granted):
+        stopping.wait(chance.uniform(4, 9))
+        locks.release(got.lease.id, got.token)
+    stopping.wait(chance.uniform(1, 3))
+
+
+def _forget(locks: leasehold.Locks, _name: str, stopping: threading.Event) -> None:
+    """Take something and never come back: it runs out by itself."""
+    locks.acquire(f"nightly-report-{chance.randint(1, 3)}", ttl=12, name="write the report")
+    stopping.wait(chance.uniform(15, 25))
+
+
+def _dine(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
+    """Two agents who want two things in different orders: sooner or later one of them is told of the deadlock."""
+    first, second = ("db://orders", "db://billing") if name == "dan" else ("db://billing", "db://orders")
+    mine = locks.acquire(first, ttl=30, wait=20, name="move some rows")
+    if isinstance(mine, leasehold.Granted):
+        stopping.wait(chance.uniform(1, 3))
+        other = locks.acquire(second, ttl=30, wait=20, name="move some rows")
+        if isinstance(other, leasehold.Granted):
+            stopping.wait(chance.uniform(1, 2))
+            locks.release(other.lease.id, other.token)
+        status = "cancelled" if isinstance(other, leasehold.Deadlock) else "completed"
+        locks.release(mine.lease.id, mine.token, status=status)
+    stopping.wait(chance.uniform(6, 14))
+
+
 if __name__ == "__main__":
-    sys.exit(main() if len(sys.argv) == 1 else _work(*sys.argv[1:]))
+    sys.exit(main())
