@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import struct
 from socket import SO_LINGER, SOL_SOCKET
@@ -11,7 +12,7 @@ import pytest
 
 import leasehold
 from leasehold.server import answers
-from tests.surfaces.serving import Running, read_reply, serving, until
+from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
 
 if TYPE_CHECKING:
     import socket
@@ -89,6 +90,73 @@ def test_clients_killed_while_they_are_being_served_hold_nothing(server: Running
             read_reply(releasing)
             releasing.close()
             assert read_reply(heir).json["lease"]["holder"] == "heir"
+
+
+def until_written(line: socket.socket) -> None:
+    """The answer is here, and nobody has read it."""
+    assert select.select([line], [], [], PATIENCE)[0]
+
+
+@pytest.mark.parametrize("leave", [reset, lambda line: line.close()])
+@pytest.mark.parametrize("wait", [0, 600])
+@pytest.mark.parametrize("way", ["hot", "ordinary"])
+def test_a_grant_that_nobody_read_is_given_back(
+    server: Running, leave: Callable[[socket.socket], None], wait: int, way: str
+) -> None:
+    """A client dies with the answer in its hands: its kernel resets the connection."""
+    asked: dict[str, Any] = {"resources": "unread", "holder": "goner", "wait_seconds": wait}
+    key = None
+    if way == "ordinary":  # whoever shows a session is served the other way
+        key = server.post("sessions", {"ttl_seconds": 600, "holder": "goner"}).json["credential"]
+    proof = hold(server, "unread") if wait else None
+    line = server.begin("acquire", asked, key=key)
+    if proof is not None:
+        until(lambda: server.waiting("unread") == ["goner"])
+        server.post("release", proof)
+    until_written(line)
+    assert server.holders("unread") == ["goner"]
+    leave(line)
+    until(lambda: server.holders("unread") == [])
+    told = server.get("history?resource=unread&kind=released&limit=1").json["events"][0]
+    assert "whoever asked is gone" in str(told["detail"])
+
+
+def test_a_grant_that_was_read_stays_when_its_connection_is_closed(server: Running) -> None:
+    with server.begin("acquire", wait_for("read", "ann")) as line:
+        assert read_reply(line).status == 200
+    unread = server.begin("acquire", wait_for("unread-later", "bob"))
+    until_written(unread)
+    unread.close()
+    until(lambda: server.holders("unread-later") == [])  # it left later, and was noticed
+    assert server.holders("read") == ["ann"]
+
+
+def test_a_grant_is_kept_for_whoever_asks_again_at_once(server: Running) -> None:
+    """A connection that was reset on the way: the same request comes again, and finds what it was given."""
+    line = server.begin("acquire", wait_for("again", "ann", request_id="once"))
+    until_written(line)
+    line.close()
+    granted = server.post("acquire", wait_for("again", "ann", request_id="once")).json
+    other = server.begin("acquire", wait_for("again-later", "bob"))
+    until_written(other)
+    other.close()
+    until(lambda: server.holders("again-later") == [])
+    assert server.holders("again") == ["ann"]
+    assert server.post("renew", {"lease": granted["lease"]["id"], "token": granted["token"]}).status == 200
+
+
+def test_a_grant_before_another_request_was_heard(server: Running) -> None:
+    """Whoever asks something else has read what it was told before, even if the end is abrupt."""
+    line = server.begin("acquire", wait_for("heard", "ann"))
+    assert read_reply(line).status == 200
+    again = server.begin("acquire", wait_for("heard-2", "ann"))
+    line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    until_written(line)
+    reset(line)
+    until_written(again)
+    again.close()
+    until(lambda: server.holders("heard-2") == [])
+    assert server.holders("heard") == ["ann"]
 
 
 def test_many_clients_killed_in_the_queue(server: Running) -> None:

@@ -25,6 +25,7 @@ from leasehold.server.metrics import Metrics
 from leasehold.server.problems import Problem
 from leasehold.server.requests import DEFAULT_TTL, Body, Query
 from leasehold.server.routes import ROUTES
+from leasehold.server.waiting import GIVEN
 from leasehold.server.workflows import shaped
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def endpoint(app: App, route: Route) -> Endpoint:
             told = await aask(verbs_of(app.served.locks), route.steps(who, asked))
             return problems.ok(shaped(told, route.gives))
         if route.verb == "acquire":
-            return await app.waits.acquire(asked, request.receive) or Response(status_code=499)
+            given = request.scope["extensions"][GIVEN]["tell"]
+            return await app.waits.acquire(asked, request.receive, given) or Response(status_code=499)
         outcome = await getattr(app.served.locks, route.verb)(**asked)
         if wire.is_refusal(outcome):
             raise problems.of_refusal(outcome)

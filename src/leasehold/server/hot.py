@@ -43,7 +43,7 @@ _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\
 class Cycle:
     """A hot request under way. It stands where uvicorn keeps the request of a connection."""
 
-    __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "message_event", "response_complete", "wait")
+    __slots__ = ("_hot", "_line", "disconnected", "given", "keep_alive", "message_event", "response_complete", "wait")
 
     def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
         self._hot = hot
@@ -53,6 +53,8 @@ class Cycle:
         self.response_complete = False
         self.message_event = self
         self.wait: Wait | None = None
+        self.given: Pending | None = None
+        """The grant that it was answered with."""
 
     def set(self) -> None:
         """Uvicorn wakes the request, for it to see that its client is gone."""
@@ -64,6 +66,8 @@ class Cycle:
         try:
             if not (self.disconnected or self._line.transport.is_closing()):
                 self._line.end_hot(self, self._hot.answer(pending))
+                if isinstance(pending.outcome, Granted):
+                    self.given = pending
             elif isinstance(pending.outcome, Granted):
                 self._hot.abandon(pending)
         except Exception:
@@ -77,6 +81,13 @@ class Cycle:
                 self.wait.leave()
             return
         self._line.end_hot(self, self._hot.written(answer))
+
+    def take_back(self) -> None:
+        """What it was given was not heard."""
+        if self.wait is not None:
+            self.wait.leave()
+        elif self.given is not None:
+            self._hot.abandon(self.given)
 
 
 class Head(NamedTuple):

@@ -2,7 +2,7 @@
 
 A request's head has so long to arrive, and may be so large; and every request of a connection is told when its client
 is gone, not only the last one of a pipeline. A head that was understood once is not parsed again: a client that keeps
-its connection sends the same one each time, but for its length.
+its connection sends the same one each time, but for its length (docs/adr/0018).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from leasehold.server.events import HANG_UP
 from leasehold.server.hot import HOT, Hot
 from leasehold.server.limits import BODY_BYTES
+from leasehold.server.undelivered import PATIENCE, SOON, is_on_its_way
+from leasehold.server.waiting import GIVEN
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from leasehold.server.app import App
     from leasehold.server.hot import Cycle
+    from leasehold.server.waiting import Wait
 
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 64 * 1024
@@ -49,6 +52,9 @@ class Protocol(HttpToolsProtocol):
         """What is being parsed, if it began between two requests."""
         self._was_used = False
         """Whether anything was asked since the keep-alive timer was set."""
+        self._unheard: Cycle | Wait | None = None
+        """The last answer; nobody knows whether it was heard until something else is asked."""
+        self._answered_at = 0.0
 
     # ------------------------------------------------------------------------------------ the connection
 
@@ -79,19 +85,37 @@ class Protocol(HttpToolsProtocol):
                 return
         super().data_received(data)
 
+    def eof_received(self) -> None:
+        """The other side is done. What it was given and had not got by then, it does not have."""
+        if self._unheard is not None and is_on_its_way(self.transport):
+            self._take_back()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is there: every request under way is told."""
         self._stop_timer()
         super().connection_lost(exc)
+        if exc is not None and self.loop.time() - self._answered_at < SOON:
+            self._take_back()
         for cycle in (self._active, *(each for each, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
 
+    def _take_back(self) -> None:
+        """The last answer was not heard: if it was a grant, it is given back, unless somebody asks for it again."""
+        answer, self._unheard = self._unheard, None
+        if answer is not None and self._is_between and not self._is_busy():
+            self.loop.call_later(PATIENCE, answer.take_back)
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401 (uvicorn's)
         self._active = cycle
-        cycle.scope["extensions"] = {HANG_UP: {"now": self._hang_up}}
+        self._unheard = None
+        cycle.scope["extensions"] = {HANG_UP: {"now": self._hang_up}, GIVEN: {"tell": self._given}}
         super()._start_asgi_task(cycle, app)
+
+    def _given(self, wait: Wait) -> None:
+        """A request of the ordinary way is about to be told of its grant."""
+        self._unheard, self._answered_at = wait, self.loop.time()
 
     def _hang_up(self) -> None:
         """At once, with nothing left behind: not even what the other side has not read and may never read."""
@@ -188,6 +212,7 @@ class Protocol(HttpToolsProtocol):
     def end_hot(self, cycle: Cycle, answer: bytes) -> None:
         """Its answer."""
         cycle.response_complete = True
+        self._unheard, self._answered_at = cycle, self.loop.time()
         self.transport.write(answer)
         if not cycle.keep_alive:
             self.transport.close()

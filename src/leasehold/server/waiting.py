@@ -34,6 +34,8 @@ GRACE = 10.0
 LONGEST = 24 * 3600
 """Longer waits are refused by the checks that every surface has."""
 HOLDERS_TOLD = 8
+GIVEN = "leasehold.given"
+"""What a connection lets its requests do: say that a grant is about to be told, in case that it is not heard."""
 
 
 class Wait:
@@ -62,6 +64,10 @@ class Wait:
         """The client is gone: out of the queue, and what it was given is given back."""
         self._end()
         self._asking.abandon()
+
+    def take_back(self) -> None:
+        """The answer was not heard, as far as anybody can tell: what it was given is given back."""
+        self.leave()
 
     def close(self) -> None:
         """The server goes away."""
@@ -115,8 +121,10 @@ class Waits:
         self._unpark(asked)
         return Wait(self, asked, asking, tell)
 
-    async def acquire(self, asked: dict[str, Any], receive: Receive) -> Response | None:
-        """The answer; None if nobody is there any more to hear it."""
+    async def acquire(
+        self, asked: dict[str, Any], receive: Receive, given: Callable[[Wait], None] | None = None
+    ) -> Response | None:
+        """The answer; None if nobody is there any more to hear it. `given` is told before a grant is handed over."""
         loop = asyncio.get_running_loop()
         told: asyncio.Future[Response | BaseException] = loop.create_future()
         wait = self.begin(asked, lambda answer: _hand_over(told, answer))
@@ -136,6 +144,8 @@ class Waits:
         answer = told.result()
         if isinstance(answer, BaseException):
             raise answer
+        if given is not None:
+            given(wait)
         return answer
 
     def _unpark(self, asked: dict[str, Any]) -> None:
