@@ -6,14 +6,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# What `make run` shows, on which store; each of them is started for it and gone afterwards.
+STORE ?= sqlite
+STORES := sqlite postgres
+RUN_ON_sqlite = $(BIN)/python -m leasehold.demo
+RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m leasehold.demo --store {url}
+
 .DEFAULT_GOAL := help
 .PHONY: help run test browser many lint format bench prove mutants clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(READY) ## see it work: a server with its live page, and made-up agents that keep it busy
-	$(BIN)/python -m leasehold.demo
+run: $(READY) ## see it work: a server with its live page and busy agents (STORE=postgres: on a PostgreSQL of its own)
+	$(if $(RUN_ON_$(STORE)),$(RUN_ON_$(STORE)),$(error there is no STORE=$(STORE); there are $(STORES)))
 
 test: lint browser ## lint, then all tests with the settings of CI
 	$(BIN)/python -m pytest

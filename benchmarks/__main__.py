@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import core, hooks, serving, startup
+from benchmarks import core, hooks, over_git, postgres, serving, startup
 from benchmarks.report import Figure, show
 
 
@@ -21,7 +21,7 @@ def _startup(*, smoke: bool) -> list[Figure]:
     return startup.one_shot(3 if smoke else 30)
 
 
-BENCHMARKS = {"core": _core, "many": _many, "startup": _startup, "hooks": hooks.decisions, **serving.BENCHMARKS}
+BENCHMARKS = {"core": _core, "many": _many, "startup": _startup, "hooks": hooks.decisions, "git": over_git.acquiring, **serving.BENCHMARKS, **postgres.BENCHMARKS}
 
 
 def main() -> int:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import serving
+from benchmarks import postgres, serving
 
 HERE = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", serving.BENCHMARKS)
+@pytest.mark.parametrize("name", [*serving.BENCHMARKS, *postgres.BENCHMARKS])
 def test_a_brief_run(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks", "--smoke", name]
     done = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -24,6 +25,7 @@ from tests.stores.postgres import schema, server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).resolve().parents[2]
 CATALOG = """
 SELECT 'column', table_name, column_name, data_type, is_nullable, collation_name,
        replace(column_default, %(schema)s, '')
@@ -123,6 +125,14 @@ def role(url: str) -> Iterator[str]:
         yield name
         connection.execute(f"DROP OWNED BY {name}")
         connection.execute(f"DROP ROLE {name}")
+
+
+def test_the_documented_rights_are_those_that_are_tested() -> None:
+    told = (ROOT / "docs" / "postgresql.md").read_text()
+    ours = Queries("leasehold").in_schema((SQL / "role.sql").read_text()).replace("{role}", "leasehold")
+    grants = [line for line in ours.splitlines() if line.startswith("GRANT")]
+    assert grants
+    assert "\n".join(grants) in told
 
 
 def test_a_role_with_few_rights_is_enough(url: str, role: str) -> None:

@@ -4,13 +4,14 @@
         leasehold.connect(server.url)
 
 It listens on a free port of the loopback interface and lies in a temporary directory; both are gone at the end, and
-so is the process, which is ended by its id. ``python -m leasehold.testing.postgres COMMAND …`` runs a command with
-`LEASEHOLD_URL` pointing at one. It is nothing to keep locks in.
+so is the process, which is ended by its id. ``python -m leasehold.testing.postgres COMMAND …`` runs a command with its
+URL in place of `{url}`. It is nothing to keep locks in.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -38,12 +39,14 @@ QUICK = ("fsync=off", "synchronous_commit=on")
 class Postgres:
     """One server, from `initdb` to the end of the block."""
 
-    def __init__(self, *settings: str, folder: Path | None = None) -> None:
+    def __init__(self, *settings: str, folder: Path | None = None, largest_file: int | None = None) -> None:
         self._own = folder is None
         self.folder = Path(tempfile.mkdtemp(prefix="leasehold-pg-")) if folder is None else folder
         self.data = self.folder / "data"
         self.log = self.folder / "log"
         self.settings = settings
+        self._largest_file = largest_file
+        """No file may grow beyond this many bytes: to the server that is a full disk."""
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -70,7 +73,8 @@ class Postgres:
     def create(self) -> None:
         """Make the files of a new, empty server."""
         self.give_away()
-        run("initdb", "-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "-N", "--no-instructions")
+        words = ("-U", USER, "-A", "trust", "-E", "UTF8", "-N", "--no-instructions", "--wal-segsize", "1")
+        run("initdb", "-D", str(self.data), *words)
 
     def standby(self) -> Postgres:
         """A new server that follows this one; not started yet."""
@@ -93,13 +97,23 @@ class Postgres:
             words += ["-c", setting]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 (the server of the wheel)
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=_user(), start_new_session=True
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                user=_user(),
+                start_new_session=True,
+                preexec_fn=None if self._largest_file is None else self._limit,  # noqa: PLW1509 (it only sets a limit)
             )
         end = time.monotonic() + PATIENCE
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"PostgreSQL did not start: {self.log.read_text()[-2000:]}")
             time.sleep(0.02)
+
+    def _limit(self) -> None:
+        most = self._largest_file or resource.RLIM_INFINITY
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     def _answers(self) -> bool:
         words = [str(bin_path() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
@@ -151,8 +165,15 @@ def _user() -> str | None:
 
 def main(words: list[str]) -> int:
     """Run a command with a PostgreSQL of its own."""
-    with Postgres() as server:
-        return subprocess.run(words, check=False, env={**os.environ, "LEASEHOLD_URL": server.url}).returncode  # noqa: S603
+    with (
+        Postgres() as server,
+        subprocess.Popen([word.replace("{url}", server.url) for word in words]) as command,  # noqa: S603 (the caller's)
+    ):
+        while True:
+            try:
+                return command.wait()
+            except KeyboardInterrupt:
+                continue  # the command was told as well: it ends when it is ready
 
 
 if __name__ == "__main__":

@@ -16,9 +16,11 @@ from leasehold.model import Put
 from leasehold.stores import Capabilities
 from leasehold.stores.postgres import migrating, promotion
 from leasehold.stores.postgres.address import parse
+from leasehold.stores.postgres.company import Company
 from leasehold.stores.postgres.connections import Connections, ask
 from leasehold.stores.postgres.listening import Listener
-from leasehold.stores.postgres.rows import array, each_record, event_of, gathered
+from leasehold.stores.postgres.rows import each_record, event_of, gathered
+from leasehold.stores.postgres.texts import array
 from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
 
 TYPE_CHECKING = False
@@ -62,6 +64,7 @@ class PostgresStore:
         """What each of our transactions locks first, so that a later one can wait for the end of a lost one."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
+        self.company = Company()
         self.needs_many_numbers = False
         self._mutex = allocate_lock()
         self._owner = 0

@@ -8,6 +8,7 @@ from psycopg import errors as pg
 from leasehold.errors import Conflict, StoreError, StoreUnsuitable, Unreachable
 
 LONGEST = 400
+_NO_ROOM = ("could not extend file", "could not write to file")
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (pg.DeadlockDetected, Conflict, "two transactions waited for each other; nothing was changed"),
@@ -51,6 +52,8 @@ def explained(place: str, error: psycopg.Error) -> StoreError:
 
 
 def _kind(error: psycopg.Error) -> type[psycopg.Error]:
+    if str(error.diag.message_primary).startswith(_NO_ROOM):
+        return pg.DiskFull  # the same, whatever the system's reason: a quota, a limit
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
         _, fatal, said = str(error).partition("FATAL:")
         said = said.strip() if fatal else str(error)

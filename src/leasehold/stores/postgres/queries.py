@@ -16,6 +16,7 @@ class Queries:
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
+        self._together: dict[tuple[str, ...], str] = {}
         self._texts = {name: self.in_schema(text) for name, text in _named().items()}
 
     def in_schema(self, text: str) -> str:
@@ -27,7 +28,10 @@ class Queries:
 
     def together(self, *names: str) -> str:
         """Several of them, to go over the wire at once."""
-        return "\n".join(self._texts[name] for name in names)
+        known = self._together.get(names)
+        if known is None:
+            known = self._together[names] = "\n".join(self._texts[name] for name in names)
+        return known
 
 
 @cache

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from leasehold.keys import number
 from leasehold.model import EMPTY, Event, Hold, Put, Waiter
 from leasehold.records import build
 from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack
+from leasehold.stores.postgres.texts import array, array_with_gaps, decode, encode, numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.model import Drop, Entry, Record
-
-_NULL = "NULL"
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # in ASCII: no character that PostgreSQL could refuse
 
 
 def written(changes: Sequence[Put | Drop], events: Sequence[Event]) -> tuple[list[str], dict[str, Any]]:
@@ -37,19 +33,6 @@ def written(changes: Sequence[Put | Drop], events: Sequence[Event]) -> tuple[lis
     return names, values
 
 
-def array(items: Iterable[str | None]) -> str:
-    """These texts as PostgreSQL writes an array. Psycopg does that too, at twenty times the cost."""
-    return "{" + ",".join([_NULL if item is None else _quoted(item) for item in items]) + "}"
-
-
-def _quoted(item: str) -> str:
-    return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _numbers(items: Iterable[int | None]) -> str:
-    return "{" + ",".join([_NULL if item is None else str(item) for item in items]) + "}"
-
-
 def _drops(drops: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {"drop_keys": array(key for key, _ in drops), "drop_ids": array(id_ for _, id_ in drops)}
 
@@ -58,22 +41,22 @@ def _puts(puts: dict[tuple[str, str], Entry]) -> dict[str, str]:
     return {
         "put_keys": array(key for key, _ in puts),
         "put_ids": array(id_ for _, id_ in puts),
-        "put_dues": _numbers(due(entry) for entry in puts.values()),
-        "put_bodies": array(_encode(pack(entry)) for entry in puts.values()),
+        "put_dues": numbers(due(entry) for entry in puts.values()),
+        "put_bodies": array(encode(pack(entry)) for entry in puts.values()),
     }
 
 
 def _events(events: Sequence[Event]) -> dict[str, str]:
     return {
-        "ats": _numbers(event.at for event in events),
+        "ats": numbers(event.at for event in events),
         "kinds": array(event.kind for event in events),
         "spaces": array(event.space for event in events),
-        "leases": array(event.lease for event in events),
-        "fences": _numbers(event.fence for event in events),
+        "leases": array_with_gaps(event.lease for event in events),
+        "fences": numbers(event.fence for event in events),
         "holders": array(event.holder for event in events),
-        "sessions": array(event.session for event in events),
-        "resources": array(_encode(event.resources) for event in events),
-        "details": array(_encode(event.detail) if event.detail else None for event in events),
+        "sessions": array_with_gaps(event.session for event in events),
+        "resources": array(encode(event.resources) for event in events),
+        "details": array_with_gaps(encode(event.detail) if event.detail else None for event in events),
     }
 
 
@@ -97,7 +80,7 @@ def gathered(keys: Iterable[str], rows: Iterable[tuple[str, str]]) -> dict[str, 
     """The records of these keys, from the rows of their entries."""
     entries: dict[str, list[Entry]] = {}
     for key, body in rows:
-        entries.setdefault(key, []).append(unpack(json.loads(body)))
+        entries.setdefault(key, []).append(unpack(decode(body)))
     return {key: build(entries[key]) if key in entries else EMPTY for key in keys}
 
 
@@ -110,7 +93,7 @@ def each_record(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Record]]
             yield current, build(entries)
             entries = []
         current = key
-        entries.append(unpack(json.loads(body)))
+        entries.append(unpack(decode(body)))
     if entries:
         yield current, build(entries)
 
@@ -118,5 +101,5 @@ def each_record(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Record]]
 def event_of(row: tuple[Any, ...]) -> Event:
     """The columns stand in the order of the noun's fields."""
     kind, at, space, resources, holder, session, lease, fence, detail, seq = row
-    told = json.loads(detail) if detail is not None else {}
-    return Event(kind, at, space, tuple(json.loads(resources)), holder, session, lease, fence, told, seq)
+    told = decode(detail) if detail is not None else {}
+    return Event(kind, at, space, tuple(decode(resources)), holder, session, lease, fence, told, seq)

@@ -13,7 +13,8 @@ from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitab
 from leasehold.keys import home
 from leasehold.model import EMPTY, Hold, Put
 from leasehold.stores.postgres.connections import ask
-from leasehold.stores.postgres.rows import array, gathered, longest_ttl, numbers_in, written
+from leasehold.stores.postgres.rows import gathered, longest_ttl, numbers_in, written
+from leasehold.stores.postgres.texts import array
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class PostgresTransaction:
         self._check_under_way()
         wanted = [key for key in dict.fromkeys(keys) if key not in self._records]
         if self._connection is None:
-            self._begin(wanted)
+            self._begin(self._store.company.with_others(wanted))
         elif wanted:
             self._load_more(wanted)
         return self._records
@@ -157,9 +158,9 @@ class PostgresTransaction:
             names.append("notify")
         values |= {"longest": longest, "channel": self._store.address.channel, "payloads": array(payloads)}
         self._store.note_engines(changes)
-        self._commit(self._queries.together(*names) + "\nCOMMIT;", values)
+        self._commit(self._queries.together(*names, "commit"), values, changes)
 
-    def _commit(self, text: str, values: dict[str, Any]) -> None:
+    def _commit(self, text: str, values: dict[str, Any], changes: Sequence[Put | Drop]) -> None:
         connection = self._connection
         if connection is None:
             raise StoreError("a commit without a connection")
@@ -176,12 +177,15 @@ class PostgresTransaction:
             self._store.in_doubt()
             raise
         self._is_over = True
+        self._store.company.follow(changes)
         self._store.got_through()
 
     def _check_numbers(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
         """Start over, alone and with more of them, if numbers were used that another transaction may have as well."""
         first = self._blocks[0].start
         used = {*numbers_in(changes), *(event.fence for event in events)}
+        if max(used, default=0) < self._blocks[0].stop:
+            return
         if any(number >= first and not any(number in block for block in self._blocks) for number in used):
             self._store.needs_many_numbers = True
             self._store.be_alone()

@@ -74,6 +74,9 @@ UPDATE {schema}.meta SET longest = greatest(longest, %(longest)s);
 -- name: notify
 SELECT pg_notify(%(channel)s, payload) FROM unnest(%(payloads)s::text[]) AS payload;
 
+-- name: commit
+COMMIT;
+
 -- name: settle_doubt
 SELECT set_config('lock_timeout', %(patience)s, true), pg_advisory_xact_lock(hashtextextended(%(store)s, %(salt)s));
 

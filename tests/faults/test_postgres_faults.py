@@ -1,0 +1,160 @@
+"""PostgreSQL restarted, crashed, cut off or full during load: no overlap, no lost grant, and everybody gets on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from leasehold.errors import LeaseholdError
+from leasehold.model import Granted, Renewed
+from leasehold.stores.postgres import PostgresStore
+from leasehold.testing.conformance.asking import take, until
+from leasehold.testing.postgres import QUICK, Postgres
+from tests.acceptance.servers import servers_on, wandering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Self
+
+    import leasehold
+
+IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
+WORKERS = 6
+BEFORE, AFTER = 5, 5
+"""So many turns each worker has before the fault, and after it."""
+MIB = 1024 * 1024
+FAULTS = 5 if IS_PROOF else 1
+
+
+class Load:
+    """Workers that compete for one name over several servers, and note whatever they see."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stopping = threading.Event()
+        self._noting = threading.Lock()
+        self._inside: set[str] = set()
+        self.overlaps: list[str] = []
+        self.fences: list[int] = []
+        self.turns = dict.fromkeys(range(WORKERS), 0)
+        self.errors: list[LeaseholdError] = []
+        self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(WORKERS)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, number: int) -> None:
+        with wandering(self._url, f"worker {number}") as locks:
+            while not self._stopping.is_set():
+                try:
+                    self._turn(locks, number)
+                except LeaseholdError as error:
+                    self.errors.append(error)
+
+    def _turn(self, locks: leasehold.Locks, number: int) -> None:
+        granted = locks.acquire("contended", ttl=3, wait=5)
+        if not isinstance(granted, Granted):
+            return
+        with self._noting:
+            self.overlaps += [f"{number} and {other}" for other in self._inside]
+            self._inside.add(str(number))
+            self.fences.append(granted.lease.fence)
+        with self._noting:
+            self._inside.discard(str(number))
+        locks.release(granted.lease.id, granted.token)
+        self.turns[number] += 1
+
+    def goes_on(self, turns: int) -> None:
+        """Wait until each worker has had so many turns more."""
+        goals = {number: count + turns for number, count in self.turns.items()}
+        until(lambda: all(self.turns[number] >= goal for number, goal in goals.items()), "everybody gets on")
+
+
+@contextmanager
+def _loaded(server: Postgres) -> Iterator[tuple[Postgres, Load, leasehold.Locks]]:
+    with (
+        server,
+        servers_on(server.url, PostgresStore, 2) as servers,
+        wandering(servers.url, "keeper") as locks,
+        Load(servers.url) as load,
+    ):
+        yield server, load, locks
+
+
+def _survives(fault: Callable[[Postgres], None]) -> None:
+    with _loaded(Postgres(*QUICK)) as (server, load, locks):
+        kept = take(locks, "kept")
+        for _ in range(FAULTS):
+            load.goes_on(BEFORE)
+            fault(server)
+            load.goes_on(AFTER)
+        assert isinstance(locks.renew(kept.lease.id, kept.token), Renewed)
+    assert load.overlaps == []
+    assert all(earlier < later for earlier, later in pairwise(load.fences))
+    for error in load.errors:
+        assert error.code in ("store", "unreachable", "outcome_unknown", "closed"), error
+
+
+def _crash(server: Postgres) -> None:
+    server.stop(signal.SIGQUIT)
+    server.start()
+
+
+def _restart(server: Postgres) -> None:
+    server.stop(signal.SIGINT)
+    server.start()
+
+
+def _cut(server: Postgres) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        for _ in range(20):
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'leasehold'"
+            )
+
+
+@pytest.mark.parametrize("fault", [_crash, _cut, _restart] if IS_PROOF else [_crash, _cut])
+def test_a_fault_during_load(fault: Callable[[Postgres], None]) -> None:
+    _survives(fault)
+
+
+def test_no_room_left_during_load() -> None:
+    """No file may grow beyond a limit: to PostgreSQL that is like a full disk, and needs no disk of one's own."""
+    with _loaded(Postgres(*QUICK, largest_file=2 * MIB)) as (server, load, locks):
+        kept = take(locks, "kept")
+        load.goes_on(BEFORE)
+        _fill(server)
+        until(lambda: any("disk is full" in str(error) for error in load.errors), "somebody is told")
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("DELETE FROM leasehold.event WHERE kind = 'old'")
+            connection.execute("VACUUM leasehold.event")
+        load.goes_on(AFTER)
+        assert isinstance(locks.renew(kept.lease.id, kept.token), Renewed)
+    assert load.overlaps == []
+    assert all(earlier < later for earlier, later in pairwise(load.fences))
+
+
+def _fill(server: Postgres) -> None:
+    """Old events, as many as there is room for."""
+    columns = "at, kind, space, fence, holder, resources"
+    old = f"INSERT INTO leasehold.event ({columns}) SELECT 1, 'old', 'elsewhere', 0, repeat('x', 1000), '[]'"
+    endless = f"DO $$ BEGIN LOOP {old} FROM generate_series(1, 7); COMMIT; END LOOP; END $$"
+    with (
+        psycopg.connect(server.url, autocommit=True) as connection,
+        pytest.raises(psycopg.Error, match="could not extend file"),
+    ):
+        connection.execute(endless)
