@@ -173,8 +173,15 @@ def _postgres(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a r
     return PostgresStore(f"postgresql:{rest}")
 
 
+def _etcd(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a restored one is noticed by itself)
+    from leasehold.stores.etcd import EtcdStore  # noqa: PLC0415
+
+    return EtcdStore(rest)
+
+
 _STORES: dict[str, Callable[..., Store]] = {
     "sqlite": _sqlite,
+    "etcd": _etcd,
     "postgresql": _postgres,
     "postgres": _postgres,
     "git": _git("git"),

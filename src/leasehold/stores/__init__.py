@@ -123,3 +123,15 @@ class HistoryQuery(Noun):
     before: int | None = None
     """Only events with a smaller `seq`: to page on."""
     limit: int = 100
+
+    def wants(self, event: Event) -> bool:
+        """Whether this event is one of them, for stores that look through theirs."""
+        return (
+            (self.space is None or event.space == self.space)
+            and (self.resource is None or self.resource in event.resources)
+            and (self.holder is None or event.holder == self.holder)
+            and (self.lease is None or event.lease == self.lease)
+            and (not self.kinds or event.kind in self.kinds)
+            and (self.since is None or event.at >= self.since)
+            and (self.before is None or event.seq < self.before)
+        )

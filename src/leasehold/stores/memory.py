@@ -145,7 +145,7 @@ class MemoryStore:
     def history(self, query: HistoryQuery) -> Sequence[Event]:
         """Past events, newest first."""
         self._check_open()
-        found = [event for event in reversed(list(self.memory.events)) if _is_wanted(event, query)]
+        found = [event for event in reversed(list(self.memory.events)) if query.wants(event)]
         return found[: max(query.limit, 0)]
 
     def prune(self) -> int:
@@ -211,15 +211,3 @@ class MemoryTransaction:
 def _first_due(record: Record) -> int | None:
     entries = (*record.holds.values(), *record.waiters, *record.notes.values())
     return min((at for at in map(due, entries) if at is not None), default=None)
-
-
-def _is_wanted(event: Event, query: HistoryQuery) -> bool:
-    return (
-        (query.space is None or event.space == query.space)
-        and (query.resource is None or query.resource in event.resources)
-        and (query.holder is None or event.holder == query.holder)
-        and (query.lease is None or event.lease == query.lease)
-        and (not query.kinds or event.kind in query.kinds)
-        and (query.since is None or event.at >= query.since)
-        and (query.before is None or event.seq < query.before)
-    )

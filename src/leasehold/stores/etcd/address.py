@@ -1,0 +1,82 @@
+"""From an `etcd:` URL to members, credentials and where in etcd the locks are. Pure; a password is in no message."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, unquote
+
+from leasehold.errors import InvalidInput
+from leasehold.noun import Noun
+
+PORT = 2379
+PREFIX = "leasehold/"
+_WORDS = ("tls", "ca", "cert", "key", "keep_events")
+
+
+class Address(Noun):
+    """Where etcd is, and on what terms it is used."""
+
+    members: tuple[tuple[str, int], ...]
+    prefix: str
+    user: str = ""
+    password: str = ""
+    tls: bool = False
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    keep_events: int = 100_000
+
+    @property
+    def place(self) -> str:
+        """For messages."""
+        return ", ".join(f"{host}:{port}" for host, port in self.members)
+
+
+def parse(rest: str) -> Address:
+    """What stands after `etcd:`: `//[user:password@]host[:port],…[/prefix][?tls=true&ca=FILE&cert=FILE&key=FILE]`."""
+    if not rest.startswith("//"):
+        raise InvalidInput("url", "must be like etcd://host:2379,host:2379")
+    body, _, query = rest[2:].partition("?")
+    hosts, _, prefix = body.partition("/")
+    credentials, at, members = hosts.rpartition("@")
+    user, _, password = credentials.partition(":")
+    if at and not user:
+        raise InvalidInput("url", "has an @ but no user before it")
+    words = _words(query)
+    return Address(
+        tuple(_member(each) for each in members.split(",")),
+        (unquote(prefix).strip("/") + "/") if prefix.strip("/") else PREFIX,
+        unquote(user),
+        unquote(password),
+        words.get("tls", "false") == "true" or "ca" in words or "cert" in words,
+        words.get("ca"),
+        words.get("cert"),
+        words.get("key"),
+        _count(words.get("keep_events", "100000")),
+    )
+
+
+def _words(query: str) -> dict[str, str]:
+    words = dict(parse_qsl(query, keep_blank_values=True))
+    for word, value in words.items():
+        if word not in _WORDS:
+            raise InvalidInput("url", f"has the unknown option {word!r}; there are {', '.join(_WORDS)}")
+        if word == "tls" and value not in ("true", "false"):
+            raise InvalidInput("url", "tls must be true or false")
+    if ("cert" in words) != ("key" in words):
+        raise InvalidInput("url", "cert and key go together")
+    return words
+
+
+def _member(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = text, str(PORT)
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise InvalidInput("url", f"{text!r} is not a member such as host:2379")
+    return host.strip("[]"), int(port)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise InvalidInput("url", "keep_events must be a whole number")
+    return int(text)

