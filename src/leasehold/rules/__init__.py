@@ -91,14 +91,17 @@ def _load_rare_rules() -> None:
     )
 
 
+_OF_A_LEASE = (c.Release, c.Renew, c.Update)
+
+
 def keys_of(command: c.Command) -> list[str]:
     """The records that this command will look at for certain: load them before the first try."""
-    if isinstance(command, c.Steal):
-        command = command.acquire
     if isinstance(command, c.Acquire):
         return _keys_of_acquire(command)
-    if isinstance(command, c.Renew | c.Release | c.Update):
+    if isinstance(command, _OF_A_LEASE):
         return ["n" + command.lease.rpartition("-")[2]]
+    if isinstance(command, c.Steal):
+        return _keys_of_acquire(command.acquire)
     if isinstance(command, c.GiveUp):
         return ["n" + command.id.rpartition("-")[2]]
     if isinstance(command, c.Sweep):
@@ -115,8 +118,9 @@ def keys_of(command: c.Command) -> list[str]:
 
 
 def _keys_of_acquire(command: c.Acquire) -> list[str]:
-    keys = [claim.node for option in command.ask.options for claim in option.claims]
+    ask = command.ask
+    keys = [claim.node for option in ask.options for claim in option.claims]
     keys.append(command.actor)
-    if command.ask.request is not None:
-        keys.append(command.ask.request)
+    if ask.request is not None:
+        keys.append(ask.request)
     return keys

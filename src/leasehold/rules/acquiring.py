@@ -64,7 +64,8 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
 def freshen(draft: Draft, ask: Ask) -> None:
     """Let go of whatever ran out on the wanted nodes, and serve those who came before."""
     nodes = nodes_of(ask)
-    draft.require(nodes)
+    if len(nodes) > 1:
+        draft.require(nodes)
     for node in nodes:
         if draft.record(node).holds:
             lapse(draft, node)

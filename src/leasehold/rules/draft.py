@@ -59,9 +59,9 @@ class Draft:
 
     def require(self, keys: list[str]) -> None:
         """Ask for all of these at once, rather than one by one."""
-        missing = tuple(key for key in keys if key not in self.changed and key not in self._loaded)
+        missing = [key for key in keys if key not in self.changed and key not in self._loaded]
         if missing:
-            raise Missing(missing)
+            raise Missing(tuple(missing))
 
     def number(self) -> int:
         """The next number: a fence, or a place in the order of arrival."""
