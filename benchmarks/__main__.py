@@ -21,7 +21,15 @@ def _startup(*, smoke: bool) -> list[Figure]:
     return startup.one_shot(3 if smoke else 30)
 
 
-BENCHMARKS = {"core": _core, "many": _many, "startup": _startup, "hooks": hooks.decisions, "git": over_git.acquiring, **serving.BENCHMARKS, **postgres.BENCHMARKS}
+BENCHMARKS = {
+    "core": _core,
+    "many": _many,
+    "startup": _startup,
+    "hooks": hooks.decisions,
+    "git": over_git.acquiring,
+    **serving.BENCHMARKS,
+    **postgres.BENCHMARKS,
+}
 
 
 def main() -> int:

@@ -147,8 +147,10 @@ def _refuse_long_ttl(choice: Choice) -> None:
 
 
 def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
-    """The URL in full: the path of a `sqlite:` URL becomes absolute, relative to this directory, `~/` being home."""
+    """The URL in full: a path in it becomes absolute, relative to this directory, `~/` being home."""
     scheme, colon, rest = url.partition(":")
+    if scheme == "git" and colon:
+        return _git_url(rest, directory, env)
     if scheme != "sqlite" or not colon or not rest.strip("/"):
         return url
     rest, options = split_options(rest)
@@ -165,6 +167,14 @@ def split_options(rest: str) -> tuple[str, str]:
     """A path, and the `?name=value` behind it; a question mark in the name of a folder is part of the path."""
     path, mark, options = rest.rpartition("?")
     return (path, mark + options) if mark and "=" in options and "/" not in options else (rest, "")
+
+
+def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
+    """The same for every worktree and folder of a repository: the git directory that they share."""
+    place, mark, options = rest.partition("?")
+    path = os.path.realpath(os.path.join(directory, places.home(env) + place[1:] if place.startswith("~/") else place))
+    copy = places.working_copy(path, {})
+    return f"git:{copy.common if copy is not None else path}{mark}{options}"
 
 
 def sqlite_url(path: str) -> str:

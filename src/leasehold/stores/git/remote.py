@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _QUIET = (
     "core.hooksPath=/dev/null",
+    "core.fsync=none",
     "gc.auto=0",
     "maintenance.auto=false",
     "fetch.writeCommitGraph=false",
