@@ -15,12 +15,13 @@ import pytest
 
 import leasehold
 from leasehold.model import Deadlock, Granted, Refused, Renewed
+from leasehold.stores.etcd import EtcdStore
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import Asking, take, until, wait_for
 from leasehold.testing.observations import Observation, check_observations
 from tests.acceptance.servers import Servers, async_wandering, servers_on, wandering
-from tests.stores import postgres
+from tests.stores import etcd, postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +39,12 @@ def _postgres() -> Iterator[Servers]:
         yield servers
 
 
-STORES = {"postgres": _postgres}
+def _etcd() -> Iterator[Servers]:
+    with servers_on(etcd.empty(), EtcdStore) as servers:
+        yield servers
+
+
+STORES = {"etcd": _etcd, "postgres": _postgres}
 """A store that many servers share is one more line here."""
 
 

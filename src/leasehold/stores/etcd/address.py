@@ -31,8 +31,9 @@ class Address(Noun):
         return ", ".join(f"{host}:{port}" for host, port in self.members)
 
 
-def parse(rest: str) -> Address:
-    """What stands after `etcd:`: `//[user:password@]host[:port],…[/prefix][?tls=true&ca=FILE&cert=FILE&key=FILE]`."""
+def parse(url: str) -> Address:
+    """`etcd://[user:password@]host[:port],…[/prefix][?tls=true&ca=FILE&cert=FILE&key=FILE]`."""
+    rest = url.removeprefix("etcd:")
     if not rest.startswith("//"):
         raise InvalidInput("url", "must be like etcd://host:2379,host:2379")
     body, _, query = rest[2:].partition("?")
