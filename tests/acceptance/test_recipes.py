@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -210,3 +211,114 @@ def test_each_way_to_fail_has_its_own_exit_code(shell: Shell) -> None:
     assert shell.sh(script, "bob", broken).out == "something broke\n"
     shell.run("release", "x")
     assert shell.sh(script, "bob").out.endswith("mine\n")
+
+
+# ------------------------------------------------------------- the same recipes, word for word, with `leasehold lock`
+
+
+GRITE_JQ = """\
+import json, re, sys
+# As much of jq as these recipes use.
+said, (flag, what) = json.load(sys.stdin), sys.argv[1:3]
+if what == ".ok":
+    found = [said["ok"]]
+else:
+    wanted = re.search(r'resource == "([^"]*)"', what).group(1)
+    found = [lock for lock in said["data"]["locks"] if lock["resource"] == wanted]
+for each in found:
+    print(json.dumps(each))
+sys.exit(0 if found and found[-1] not in (False, None) else 1 if found else 4)
+"""
+
+
+@pytest.fixture(params=["sqlite", "git"])
+def grite(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
+    """A shell in which `grite` is our command line, with the locks in either place."""
+    with Shell(tmp_path / "home") as shell:
+        shell.with_command(shell.env())
+        folder = shell.home / "bin"
+        (folder / "jq.py").write_text(GRITE_JQ)
+        (folder / "jq").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/jq.py" "$@"\n')
+        (folder / "grite").write_text('#!/bin/sh\nexec leasehold "$@"\n')
+        for name in ("jq", "grite"):
+            (folder / name).chmod(0o755)
+        if request.param == "git":
+            subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "remote.git")], check=True)
+            (shell.home / "leasehold.toml").write_text(f'url = "git+file://{tmp_path}/remote.git"\n')
+        yield shell
+
+
+GRITE_CLAIM = f"""
+ID={ID}
+if grite lock acquire --resource "issue:$ID" --ttl 30m --json | jq -e '.ok'; then
+  echo "Claimed issue $ID"
+  grite lock release --resource "issue:$ID"
+else
+  echo "Issue already claimed"
+fi
+"""
+
+
+def test_claiming_an_issue_in_grite_s_words(grite: Shell) -> None:
+    assert grite.sh(GRITE_CLAIM, "ada").out == f"true\nClaimed issue {ID}\nLock released\n  Resource: issue:{ID}\n"
+    grite.run("lock", "acquire", f"issue:{ID}", holder="eve")
+    assert grite.sh(GRITE_CLAIM, "bob").out == "false\nIssue already claimed\n"
+
+
+def test_a_long_task_and_a_trap_in_grite_s_words(grite: Shell) -> None:
+    script = """
+        trap 'grite lock release --resource "repo:migration"' EXIT
+        grite lock acquire --resource "repo:migration" --ttl 2h || exit
+        for step in 1 2; do
+          grite lock renew --resource "repo:migration" --ttl 2h || exit
+        done
+    """
+    done = grite.sh(script)
+    assert done.code == 0
+    assert [line for line in done.out.splitlines() if line.startswith("Lock")] == [
+        "Lock acquired",
+        "Lock renewed",
+        "Lock renewed",
+        "Lock released",
+    ]
+
+
+def test_workers_in_grite_s_words(grite: Shell) -> None:
+    worker = """
+        for id in 1 2 3; do
+          if grite lock acquire --resource "issue:$id" --ttl 30m 2>/dev/null >/dev/null; then
+            echo "$LEASEHOLD_HOLDER processes $id"
+            break
+          fi
+        done
+    """
+    assert grite.sh('grite lock acquire --resource "issue:1" --ttl 30m', "coordinator").code == 0
+    assert grite.sh(worker, "worker-1").out == "worker-1 processes 2\n"
+    assert grite.sh(worker, "worker-2").out == "worker-2 processes 3\n"
+    assert grite.sh(worker, "worker-3").out == ""
+
+
+def test_work_stealing_in_grite_s_words(grite: Shell) -> None:
+    steal = """
+        RESOURCE=issue:8057324b
+        if ! grite lock status --json | jq -e ".data.locks[] | select(.resource == \\"$RESOURCE\\")" > /dev/null; then
+          grite lock acquire --resource "$RESOURCE" --ttl 30m > /dev/null && echo "took over $RESOURCE"
+        fi
+    """
+    grite.run("lock", "acquire", f"issue:{ID}", "--ttl", "10m", holder="ada")
+    assert grite.sh(steal, "bob").out == ""
+    grite.run("lock", "renew", f"issue:{ID}", "--ttl", "10ms", holder="ada")
+    until(lambda: grite.sh(steal, "bob").out == f"took over issue:{ID}\n")
+
+
+def test_handling_failures_gracefully_in_grite_s_words(grite: Shell) -> None:
+    script = """
+        if ! grite lock acquire --resource "path:config/settings.json" --ttl 15m 2> refusal; then
+          echo "Could not acquire lock, trying later"
+          exit 0
+        fi
+    """
+    grite.run("lock", "acquire", "path:config", holder="eve")
+    done = grite.sh(script, "bob")
+    assert (done.code, done.out) == (0, "Could not acquire lock, trying later\n")
+    assert "Owner: eve" in (grite.home / "refusal").read_text()
