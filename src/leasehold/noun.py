@@ -24,6 +24,7 @@ else:
             return property(itemgetter(index), doc=doc)
 
     _new_tuple = tuple.__new__
+    _getters = tuple(_tuplegetter(place, "a field") for place in range(64))  # more than any noun has
 
     def _constructor(noun):
         """What `noun(…)` runs: compiled, because nothing else is as fast."""
@@ -59,9 +60,9 @@ else:
             if not bases:
                 return type.__new__(mcls, name, (tuple,), body)
             fields = tuple(body.get("__annotations__", ()))
-            body["_fields"] = body["__match_args__"] = fields
             body["_field_defaults"] = {field: body[field] for field in fields if field in body}
-            body.update((field, _tuplegetter(index, field)) for index, field in enumerate(fields))
+            body.update(zip(fields, _getters[: len(fields)], strict=True))
+            body["_fields"] = body["__match_args__"] = fields
             body["__new__"] = _early_new
             body["__slots__"] = ()
             return type.__new__(mcls, name, bases, body)
