@@ -250,7 +250,21 @@ def test_a_bad_body_is_a_400_and_changes_nothing(server: Running, body: object) 
 def test_a_retry_with_the_same_id_gets_the_same_run(server: Running) -> None:
     body = {"name": "x", "work_unit": "retried", "id": agiflow.new_id()}
     first, again = server.post("workflows", body), server.post("workflows", body)
+    assert (first.status, again.status) == (200, 200)
     assert first.json["workflow"]["fence"] == again.json["workflow"]["fence"]
+
+
+def test_a_restart_forgets_no_run(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        active = server.post("workflows", {"name": "x", "work_unit": "1", "context": {"step": 3}}).json["workflow"]
+        over = server.post("workflows", {"name": "y", "work_unit": "2"}).json["workflow"]
+        server.post("workflows/release", {"id": over["id"], "status": "failed", "error": "red"})
+        server.process.kill()
+    with serving(tmp_path) as server:
+        told = {each["id"]: each for each in server.get("workflows").json["workflows"]}
+        assert (told[active["id"]]["status"], told[active["id"]]["context"]) == ("running", {"step": 3})
+        assert (told[over["id"]]["status"], told[over["id"]]["error"]) == ("failed", "red")
+        assert server.post("workflows", {"name": "z", "work_unit": "1"}).code == "held"
 
 
 def test_a_run_belongs_to_the_key_that_began_it(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from leasehold import flow, names
 from leasehold.compat import fireflow
 from leasehold.errors import InvalidInput
 from leasehold.flow import FlowLockService, SyncFlowLockService, flow_lock, sync_flow_lock
+from tests.surfaces.serving import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,6 +116,13 @@ def test_a_wrong_token_releases_nothing(service: SyncFlowLockService) -> None:
     assert service.acquire("k", LONG, 0)["acquired"] is False
 
 
+def waiters(url: str, resource: str) -> int:
+    with leasehold.connect(url) as locks:
+        seen = locks.inspect(resource)
+        assert isinstance(seen, leasehold.Inspection)
+        return len(seen.waiting)
+
+
 def test_flows_in_a_circle_are_told_at_once(url: str) -> None:
     async def flows() -> list[bool]:
         async with await FlowLockService.connect(url) as service:
@@ -122,9 +130,7 @@ def test_flows_in_a_circle_are_told_at_once(url: str) -> None:
             held = await one.acquire("a", LONG, 0)
             await two.acquire("b", LONG, 0)
             waiting = asyncio.create_task(one.acquire("b", LONG, 5_000_000))
-            async with await leasehold.aconnect(url) as locks:
-                while not (await locks.inspect("flow:b")).waiting:  # type: ignore[union-attr] # it is well spelled
-                    await asyncio.sleep(0.005)
+            await asyncio.to_thread(until, lambda: waiters(url, "flow:b"))
             second = await two.acquire("a", LONG, 5_000_000)  # whose end nobody would wait for
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)

@@ -93,7 +93,7 @@ test("a broken connection is asked again, and gets the same lease", async () => 
 
 test("withLock holds, renews and gives back", async () => {
   let seen;
-  const result = await locks.withLock({ resources: "work", ttl_seconds: 0.3 }, async (lease, signal) => {
+  const result = await locks.withLock({ resources: "work", ttl_seconds: 3 }, async (lease, signal) => {
     seen = lease.fence;
     const end = lease.expires_at;
     await until(async () => (await locks.inspect("work")).leases[0].expires_at > end);
@@ -109,7 +109,7 @@ test("withLock holds, renews and gives back", async () => {
 });
 
 test("withLock tells the work that the lease was taken away", async () => {
-  const working = locks.withLock({ resources: "stolen", ttl_seconds: 0.3 }, async (_lease, signal) => {
+  const working = locks.withLock({ resources: "stolen", ttl_seconds: 3 }, async (_lease, signal) => {
     await locks.request("POST /v1/force-release", { body: { target: "stolen", reason: "hotfix", by: "ops" } });
     await until(() => signal.aborted);
     return "too late";

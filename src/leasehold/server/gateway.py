@@ -12,7 +12,7 @@ import msgspec
 
 from leasehold.compat import action_llama as llama
 from leasehold.compat.steps import aask
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.server import permissions, problems
 from leasehold.server.auth import check_place
 from leasehold.server.limits import BODY_SECONDS, read_body
@@ -53,6 +53,8 @@ def _told_our_way(app: App, answer: Callable[[App, Request], Awaitable[llama.Rep
         except Problem as problem:
             app.metrics.refused(problem.code)
             return _of_problem(problem)
+        except LeaseholdError as error:
+            return _of_problem(problems.of_error(error))
         return problems.respond_json(reply.body, reply.status)
 
     return answered

@@ -99,7 +99,7 @@ def _of_session(who: Principal, asked: dict[str, Any]) -> None:
 
 
 def _start(who: Principal, asked: dict[str, Any]) -> None:
-    secret = asked.pop("secret")
+    secret = asked.pop("secret", None)
     if secret is not None and asked["session"] is not None:
         raise Problem("invalid", "secret: is part of session, ID.SECRET: give one of them", field="secret")
     if secret is not None:
