@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from leasehold import plain_toml
@@ -55,6 +55,11 @@ def test_a_plain_file_is_read() -> None:
     assert plain_toml.read(b"") == {}
 
 
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""However busy the machine is."""
+
+
+@BUSY
 @given(st.one_of(st.lists(PIECES).map("".join), LINES, st.text(max_size=20)).map(str.encode) | st.binary(max_size=20))
 @example(b"a = '''\nb = 1\n'''")
 @example(b"a = 1\na = 2")
@@ -65,6 +70,7 @@ def test_what_is_read_is_what_tomllib_reads(data: bytes) -> None:
     assert found is None or found == by_tomllib(data)
 
 
+@BUSY
 @given(LINES, LINES, LINES)
 def test_what_is_read_of_a_table_is_what_tomllib_reads(before: str, ours: str, after: str) -> None:
     data = f"[x]\n{before}\n[tool.leasehold]\n{ours}\n[y]\n{after}".encode()
