@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -267,6 +270,68 @@ def test_a_senseless_time_out_in_config_toml_is_told(tmp_path: Path) -> None:
     said = command("rlock", KEY, folder=tmp_path)
     assert said.code == 4
     assert "resourceLockTimeout" in said.body["error"]
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Answers every request with one status, as a proxy or a server in trouble would."""
+
+    protocol_version = "HTTP/1.1"
+    status = 200
+    content = b'{"ok":true}'
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(self.status)
+        self.send_header("content-length", str(len(self.content)))
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def gateway(status: int, content: bytes = b'{"ok":false}') -> Iterator[str]:
+    kind = type("Answering", (Gateway,), {"status": status, "content": content})
+    with HTTPServer(("127.0.0.1", 0), kind) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(200, 0), (409, 1), (404, 2), (403, 3), (400, 4), (503, 5), (500, 7), (429, 7), (302, 7), (418, 7)],
+)
+def test_every_status_has_its_exit_code_and_the_body_is_printed(tmp_path: Path, status: int, code: int) -> None:
+    content = json.dumps({"ok": status == 200, "of": status}).encode()
+    with gateway(status, content) as url:
+        said = command("rlock", KEY, folder=tmp_path, GATEWAY_URL=url, SHUTDOWN_SECRET=OWN_SECRET)
+    assert (said.code, said.body) == (code, {"ok": status == 200, "of": status})
+
+
+def test_an_answer_that_is_not_json_is_never_a_yes(tmp_path: Path) -> None:
+    with gateway(200, b"<html>welcome</html>") as url:
+        said = command("rlock", KEY, folder=tmp_path, GATEWAY_URL=url, SHUTDOWN_SECRET=OWN_SECRET)
+    assert (said.code, said.body["ok"]) == (6, False)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://x", "http://", "sqlite:"])
+def test_a_url_that_means_nothing_is_told(tmp_path: Path, url: str) -> None:
+    said = command("rlock", KEY, folder=tmp_path, LEASEHOLD_URL=url, SHUTDOWN_SECRET=OWN_SECRET)
+    assert (said.code, list(said.body)) == (4, ["error"])
+    assert said.body["error"].startswith("url: ")
+
+
+def test_a_store_that_cannot_be_opened_is_never_a_yes(tmp_path: Path) -> None:
+    (tmp_path / "damaged.db").write_bytes(b"no database" * 1_000)
+    said = command("rlock", KEY, folder=tmp_path, LEASEHOLD_URL=f"sqlite:///{tmp_path / 'damaged.db'}")
+    assert said.code in (5, 6, 7)
+    assert said.body["error"]
 
 
 @pytest.mark.parametrize("words", [(), ("a://b", "c://d"), ("--ttl", "5"), ("--nonsense",)])
