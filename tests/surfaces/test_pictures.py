@@ -14,7 +14,7 @@ from leasehold.pictures.graphing import as_dot, as_mermaid, as_picture, as_text
 from leasehold.pictures.layout import NODES_MOST, placed
 from leasehold.pictures.png import png
 from leasehold.pictures.runs import runs_of
-from leasehold.pictures.shapes import cut
+from leasehold.pictures.shapes import Box, cut
 from leasehold.pictures.svg import svg
 from leasehold.pictures.timeline import timeline
 
@@ -158,6 +158,19 @@ def test_any_history_can_be_drawn(given_: list[tuple[int, int, str]]) -> None:
     assert len(bars) == len(given_)
     for each in bars:
         assert float(each.attrib["x"]) + float(each.attrib["width"]) <= picture.width
+
+
+def test_leases_that_share_a_resource_lie_below_each_other() -> None:
+    events = [
+        event("released", 9, "l3", acquired_at=7 * SECOND),
+        event("released", 6, "l2", acquired_at=2 * SECOND),
+        event("released", 5, "l1", acquired_at=1 * SECOND),
+    ]
+    bars = [shape for shape in timeline(runs_of(events), 20 * SECOND).shapes if isinstance(shape, Box) and shape.says]
+    tops = [bar.y for bar in sorted(bars, key=lambda bar: bar.x)]
+    assert tops[0] < tops[1]
+    assert tops[2] == tops[0]
+    assert bars[0].height * 2 == 17
 
 
 def test_png_is_png() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from leasehold.pictures.shapes import Shape
 
 LANES_MOST = 200
+TRACKS_MOST = 4
 WIDTH = 1100.0
 LABELS = 260.0
 RIGHT = 24.0
@@ -87,13 +88,29 @@ def _lane(resource: str, runs: Sequence[Run], y: float, span: tuple[int, int]) -
         Words(LABELS - 12, y + 17, cut(resource, 34), INK, 12, "end"),
         Line(((LABELS, y + LANE), (WIDTH - RIGHT, y + LANE)), GRID, width=1),
     ]
+    tracks = _tracks(runs, span[1])
+    height = (LANE - 9) / max(tracks.values(), default=1)
     for run in runs:
         left, right = _x(run.began, span), _x(span[1] if run.ended is None else run.ended, span)
-        width = max(2.0, right - left)
-        shapes.append(Box(left, y + 5, width, LANE - 9, COLOURS[run.outcome], radius=3, says=_said(run, span[1])))
-        if width > 60:
+        width, top = max(2.0, right - left), y + 5 + (tracks[run.lease] - 1) * height
+        shapes.append(Box(left, top, width, height, COLOURS[run.outcome], radius=2, says=_said(run, span[1])))
+        if width > 60 and height > 12:
             shapes.append(Words(left + 6, y + 17.5, cut(run.holder, int(width / 8)), "#ffffff", 11))
     return shapes
+
+
+def _tracks(runs: Sequence[Run], now: int) -> dict[str, int]:
+    """Leases that share a resource lie below each other: in which track each one is, from 1 on."""
+    tracks: dict[str, int] = {}
+    until: list[int] = []
+    for run in sorted(runs, key=lambda run: run.began):
+        free = next((track for track, end in enumerate(until) if end <= run.began), len(until))
+        track = min(free, TRACKS_MOST - 1)
+        if track == len(until):
+            until.append(0)
+        until[track] = now if run.ended is None else run.ended
+        tracks[run.lease] = track + 1
+    return tracks
 
 
 def _said(run: Run, now: int) -> str:

@@ -31,7 +31,7 @@ export class History {
       el("h1", { id: "history-title" }, "What happened"),
       el("div", { class: "tools" }, choice("span", "The last", this.span), choice("of-resource", "Resource", this.resource), choice("of-holder", "Holder", this.holder), choice("outcome", "Status", this.outcome),
         el("span", { class: "grow" }),
-        el("button", { type: "button", onclick: () => exportJson(this.shown) }, "Export JSON"), el("button", { type: "button", onclick: () => exportCsv(this.shown) }, "Export CSV")),
+        el("span", { class: "pair" }, el("button", { type: "button", onclick: () => exportJson(this.shown) }, "Export JSON"), el("button", { type: "button", onclick: () => exportCsv(this.shown) }, "Export CSV"))),
       this.timeline.element, this.note, this.rows.element, this.older);
   }
 

@@ -4,11 +4,12 @@ import { el } from "./dom.js";
 
 export class Rows {
   // make() gives an empty row; show(row, item) fills it; open(item) is called when one is chosen.
-  constructor({ label, make, show, open, key = (item) => item.id, empty = "Nothing here." }) {
+  constructor({ label, make, show, open, key = (item) => item.id, empty = "Nothing here.", fit = false }) {
     this.make = make;
     this.show = show;
     this.open = open;
     this.key = key;
+    this.fit = fit; // no higher than what is in it
     this.items = [];
     this.active = null;
     this.pool = [];
@@ -49,7 +50,10 @@ export class Rows {
     const height = this.height;
     const head = this.headed ? this.view.firstElementChild.offsetHeight : 0;
     const total = `${this.items.length * height}px`;
-    if (this.body.style.height !== total) this.body.style.height = total;
+    if (this.body.style.height !== total) {
+      this.body.style.height = total;
+      if (this.fit) this.element.style.height = `clamp(${head + height * 2}px, ${head + this.items.length * height + 4}px, 36vh)`;
+    }
     const first = Math.max(0, Math.floor((this.view.scrollTop - head) / height) - 2);
     const count = Math.min(this.items.length - first, Math.ceil(this.view.clientHeight / height) + 5);
     for (let place = 0; place < Math.max(count, this.pool.length); place++) this.#put(place, first, count, height);

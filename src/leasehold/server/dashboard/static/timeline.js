@@ -3,9 +3,21 @@
 import { cut, el, svg } from "./dom.js";
 import { clock, moment, now, span } from "./times.js";
 
-const LANE = 26, TOP = 24, LANES = 30, BARS_MOST = 3000;
+const LANE = 26, TOP = 24, LANES = 30, BARS_MOST = 3000, TRACKS = 4;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800].map((s) => s * 1000);
 export const OUTCOMES = ["held", "completed", "failed", "cancelled", "expired", "forced"];
+
+// Leases that share a resource lie below each other: in which track each one is, from 1 on.
+function tracksOf(runs, end) {
+  const tracks = new Map(), until = [];
+  for (const run of [...runs].sort((a, b) => (a.began < b.began ? -1 : 1))) {
+    let track = until.findIndex((each) => each <= Date.parse(run.began));
+    if (track < 0) track = until.length < TRACKS ? until.length : TRACKS - 1;
+    until[track] = run.ended ? Date.parse(run.ended) : end;
+    tracks.set(run, track + 1);
+  }
+  return tracks;
+}
 
 export class Timeline {
   constructor(open) {
@@ -65,12 +77,15 @@ export class Timeline {
   #lane(picture, name, runs, y, x, width, labels, end) {
     picture.append(svg("text", { class: "lane", x: labels - 10, y: y + LANE / 2, "dominant-baseline": "central", "text-anchor": "end" }, svg("title", {}, name), cut(name, Math.floor(labels / 7.6))),
       svg("line", { class: "lane", x1: labels, x2: width, y1: y + LANE, y2: y + LANE }));
+    const tracks = tracksOf(runs, end);
+    const high = (LANE - 8) / Math.max(...tracks.values());
     for (const run of runs) {
       const left = x(Date.parse(run.began)), right = x(run.ended ? Date.parse(run.ended) : end), wide = Math.max(2.5, right - left);
+      const top = y + 4 + (tracks.get(run) - 1) * high;
       const took = span((run.ended ? Date.parse(run.ended) : end) - Date.parse(run.began));
       const bar = svg("g", { class: `bar ${run.outcome}`, onclick: () => this.open(run) }, svg("title", {}, `${run.holder}${run.name ? `: ${run.name}` : ""}, ${run.outcome}, ${took}${run.error ? `, ${run.error}` : ""}`),
-        svg("rect", { x: left, y: y + 4, width: wide, height: LANE - 8, rx: 3 }));
-      if (wide > 60) bar.append(svg("text", { x: left + 6, y: y + LANE / 2, "dominant-baseline": "central" }, cut(run.holder, Math.floor(wide / 8))));
+        svg("rect", { x: left, y: top, width: wide, height: high, rx: Math.min(3, high / 2) }));
+      if (wide > 60 && high > 12) bar.append(svg("text", { x: left + 6, y: y + LANE / 2, "dominant-baseline": "central" }, cut(run.holder, Math.floor(wide / 8))));
       picture.append(bar);
     }
   }

@@ -5,13 +5,13 @@ import { byId, el, say } from "./dom.js";
 import { Rows } from "./rows.js";
 import { ago, left, now, span } from "./times.js";
 
-const COLUMNS = [["holder", "Who"], ["resource", "Waits for"], ["long", "For"], ["behind", "Behind"], ["until", "Gives up in"]];
+const COLUMNS = [["holder", "Who"], ["resource", "Waits for"], ["long", "For"], ["behind", "Behind"], ["until", "Place kept for"]];
 const CYCLES_MOST = 6;
 
 export class Waiting {
   constructor(app) {
     this.app = app;
-    this.rows = new Rows({ label: "Who waits", make: makeRow, show: (row, wait) => this.#show(row, wait), empty: "Nobody waits." });
+    this.rows = new Rows({ label: "Who waits", make: makeRow, show: (row, wait) => this.#show(row, wait), empty: "Nobody waits.", fit: true });
     this.rows.head(COLUMNS.map(([name, text]) => el("div", { class: `cell ${name}`, role: "columnheader" }, text)));
     this.picture = el("div", { class: "picture", tabindex: "0", role: "group", "aria-label": "The wait-for graph; scroll to see all of it" });
     this.note = el("p", { class: "hint" });
