@@ -8,8 +8,9 @@ READY := $(VENV)/.ready
 
 # What `make run` shows, on which store; each of them is started for it and gone afterwards.
 STORE ?= sqlite
-STORES := sqlite postgres
+STORES := sqlite postgres etcd
 RUN_ON_sqlite = $(BIN)/python -m leasehold.demo
+RUN_ON_etcd = $(BIN)/python -m leasehold.testing.etcd $(BIN)/python -m leasehold.demo --store {url}
 RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m leasehold.demo --store {url}
 
 .DEFAULT_GOAL := help
@@ -18,7 +19,7 @@ RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m l
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(READY) ## see it work: a server with its live page and busy agents (STORE=postgres: on a PostgreSQL of its own)
+run: $(READY) ## see it work: a server with its live page and busy agents (STORE=postgres or etcd: on one of its own)
 	$(if $(RUN_ON_$(STORE)),$(RUN_ON_$(STORE)),$(error there is no STORE=$(STORE); there are $(STORES)))
 
 test: lint browser ## lint, then all tests with the settings of CI

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import core, hooks, over_git, postgres, serving, startup
+from benchmarks import core, hooks, over_etcd, over_git, postgres, serving, startup
 from benchmarks.report import Figure, show
 
 
@@ -29,6 +29,7 @@ BENCHMARKS = {
     "git": over_git.acquiring,
     **serving.BENCHMARKS,
     **postgres.BENCHMARKS,
+    **over_etcd.BENCHMARKS,
 }
 
 

@@ -6,7 +6,9 @@ import json
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -25,8 +27,11 @@ PATIENCE = 30.0
 class Member:
     """One process."""
 
-    def __init__(self, name: str, folder: Path, ports: tuple[int, int], cluster: str, words: tuple[str, ...]) -> None:
+    def __init__(
+        self, name: str, folder: Path, ports: tuple[int, int], cluster: str, words: tuple[str, ...], scheme: str
+    ) -> None:
         self.name = name
+        self._scheme = scheme
         self.port, self._peer = ports
         self._folder = folder
         self._cluster = cluster
@@ -35,7 +40,7 @@ class Member:
 
     def start(self) -> None:
         """Begin, or go on where it was."""
-        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peer}"
+        client, peer = f"{self._scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peer}"
         self.process = subprocess.Popen(  # noqa: S603 (our own wheel's program)
             [
                 str(_program()),
@@ -49,6 +54,7 @@ class Member:
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # whoever presses Ctrl-C means the command that uses it
         )
 
     def kill(self) -> None:
@@ -70,8 +76,11 @@ class Member:
 
     def is_healthy(self) -> bool:
         """Whether it says so."""
+        unverified = ssl._create_unverified_context()  # noqa: S323 (our own, on loopback)
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=2) as reply:
+            with urllib.request.urlopen(  # noqa: S310 (as above)
+                f"{self._scheme}://127.0.0.1:{self.port}/health", timeout=2, context=unverified
+            ) as reply:
                 return bool(json.load(reply)["health"] == "true")
         except OSError:
             return False
@@ -80,11 +89,15 @@ class Member:
 class Etcd:
     """A cluster in a directory of its own; `url` is where its locks are."""
 
-    def __init__(self, *words: str, members: int = 1) -> None:
+    def __init__(self, *words: str, members: int = 1, tls: tuple[Path, Path] | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="leasehold-etcd-"))
         ports = [(_free_port(), _free_port()) for _ in range(members)]
         cluster = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(ports))
-        self.members = [Member(f"m{number}", self.folder, pair, cluster, words) for number, pair in enumerate(ports)]
+        scheme = "http" if tls is None else "https"
+        words = words if tls is None else (*words, "--cert-file", str(tls[0]), "--key-file", str(tls[1]))
+        self.members = [
+            Member(f"m{number}", self.folder, pair, cluster, words, scheme) for number, pair in enumerate(ports)
+        ]
         self.url = "etcd://" + ",".join(f"127.0.0.1:{client}" for client, _ in ports)
 
     def __enter__(self) -> Self:
@@ -102,6 +115,12 @@ class Etcd:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.remove()
+
+    def control(self, *words: str) -> None:
+        """Run one of etcdctl's commands."""
+        endpoint = f"http://127.0.0.1:{self.members[0].port}"
+        program = str(_program().with_name("etcdctl"))
+        subprocess.run([program, "--endpoints", endpoint, *words], check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
 
     def remove(self) -> None:
         """End it, with everything that it kept."""
@@ -123,3 +142,20 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def main(words: list[str]) -> int:
+    """Run a command with an etcd of its own."""
+    with (
+        Etcd() as cluster,
+        subprocess.Popen([word.replace("{url}", cluster.url) for word in words]) as command,  # noqa: S603 (the caller's)
+    ):
+        while True:
+            try:
+                return command.wait()
+            except KeyboardInterrupt:
+                continue  # the command was told as well: it ends when it is ready
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

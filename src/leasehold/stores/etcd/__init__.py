@@ -47,7 +47,7 @@ class EtcdStore:
         receipts=True,
         poll=10_000,
         remote=True,
-        batch=16,
+        batch=24,
     )
 
     def __init__(self, rest: str) -> None:
@@ -73,6 +73,7 @@ class EtcdStore:
 
     def _learn_the_time(self) -> None:
         """Ask until a second has turned: then their clock is known as exactly as an exchange takes."""
+        self.txn([], [rows.get(self.names.meta)], [])  # also if it is known: is anybody there?
         while not self.clock.is_exact:
             self.txn([], [rows.get(self.names.meta)], [])
 

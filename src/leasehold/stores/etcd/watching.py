@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
+from collections import deque
 
 from leasehold.errors import LeaseholdError
 from leasehold.stores.etcd.gateway import hang_up
@@ -12,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.etcd.gateway import Gateway
 
+MOST = 10_000
 PAUSE = 0.2
 PATIENCE = 5.0
 
@@ -24,7 +26,7 @@ class Watcher:
         self._key = key
         self._own: set[int] = set()
         """Revisions of our own commits, which are no news."""
-        self._has_news = True
+        self._heard: deque[int] = deque([0], maxlen=MOST)
         self._is_deaf = True
         self._is_closed = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
@@ -37,7 +39,13 @@ class Watcher:
 
     def take(self) -> bool:
         """Whether somebody else may have changed something since the last call."""
-        news, self._has_news = self._has_news or self._is_deaf, False
+        news = self._is_deaf
+        while self._heard:
+            revision = self._heard.popleft()
+            news = news or revision not in self._own
+            self._own.discard(revision)
+        if len(self._own) > MOST:
+            self._own.clear()  # what was never heard of: at worst, one is looked at for nothing
         return news
 
     def _listen(self) -> None:
@@ -55,12 +63,7 @@ class Watcher:
             for told in self._gateway.stream("/v3/watch", asked, self._connection):
                 result = told.get("result", {})
                 self._is_deaf = "error" in told or bool(result.get("canceled"))
-                for event in result.get("events", []):
-                    revision = int(event["kv"]["mod_revision"])
-                    if revision in self._own:
-                        self._own.discard(revision)
-                    else:
-                        self._has_news = True
+                self._heard.extend(int(event["kv"]["mod_revision"]) for event in result.get("events", []))
         finally:
             self._is_deaf = True
             self._gateway.drop(self._connection)

@@ -1,0 +1,279 @@
+"""The etcd store beside the conformance suite: its clock, its address, its bounds, doubt, restore, TLS and users."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import leasehold
+from leasehold.errors import Conflict, InvalidInput, OutcomeUnknown, StoreError, Unreachable
+from leasehold.model import Put, Ref
+from leasehold.stores.etcd import EPOCH, EtcdStore, rows
+from leasehold.stores.etcd.address import parse
+from leasehold.stores.etcd.clock import EXACT, SECOND, Clock
+from leasehold.stores.etcd.clock import parse as parse_date
+from leasehold.testing.etcd import QUICK, Etcd
+from tests.stores import etcd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def store() -> Iterator[EtcdStore]:
+    opened = EtcdStore(etcd.empty())
+    yield opened
+    opened.close()
+
+
+def put(store: EtcdStore, key: str, id_: str) -> None:
+    transaction = store.begin()
+    try:
+        transaction.load([key])
+        transaction.commit([Put(key, Ref(id_))], [], transaction.fence + 1)
+    finally:
+        transaction.close()
+
+
+# ---------------------------------------------------------------------------------------------- its address
+
+
+def test_an_address() -> None:
+    address = parse("etcd://ada:p%40ss@h1,h2:2380,[::1]:2379/team/a?ca=/ca.pem&cert=/c.pem&key=/k.pem&keep_events=5")
+    assert address.members == (("h1", 2379), ("h2", 2380), ("::1", 2379))
+    assert (address.user, address.password, address.prefix) == ("ada", "p@ss", "team/a/")
+    assert (address.tls, address.ca, address.cert, address.key) == (True, "/ca.pem", "/c.pem", "/k.pem")
+    assert address.keep_events == 5
+    assert "p@ss" not in address.place
+    assert parse("etcd://h").prefix == "leasehold/"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "etcd:h1",
+        "etcd://",
+        "etcd://h1,",
+        "etcd://h1:0",
+        "etcd://h1:x",
+        "etcd://:pw@h1",
+        "etcd://h?x=1",
+        "etcd://h?tls=maybe",
+        "etcd://h?cert=/c",
+        "etcd://h?keep_events=x",
+    ],
+)
+def test_a_bad_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse(url)
+    assert refused.value.field == "url"
+
+
+def test_nobody_there_is_told_clearly() -> None:
+    with pytest.raises(Unreachable, match=r"no member of etcd at 127\.0\.0\.1:1 answers"):
+        EtcdStore("etcd://ada:secret@127.0.0.1:1")
+
+
+# ------------------------------------------------------------------------------------------------- its clock
+
+
+def test_dates_narrow_down_how_far_ahead_the_clock_is() -> None:
+    clock = Clock()
+    assert not clock.is_exact
+    ahead = 1_000_000.25  # seconds
+    moment = 5.0
+    for _ in range(1_500):
+        asked, answered = moment, moment + 0.001
+        clock.tell(_date(int(asked + 0.0005 + ahead)), asked, answered)
+        moment += 0.002
+    assert clock.is_exact
+    assert ahead * SECOND - EXACT <= clock._low <= ahead * SECOND  # never ahead of theirs
+
+
+def test_a_clock_that_was_set_is_noticed_and_nonsense_is_not_a_date() -> None:
+    clock = Clock()
+    clock.tell(_date(1_000), 1.0, 1.0)
+    clock.tell(_date(90_000), 1.5, 1.5)
+    assert clock._low == 90_000 * SECOND - 1_500_000
+    clock.tell("yesterday", 2.0, 2.0)
+    assert parse_date("yesterday") is None
+
+
+def _date(seconds: int) -> str:
+    from email.utils import formatdate
+
+    return formatdate(seconds, usegmt=True)
+
+
+# ------------------------------------------------------------------------------------------- who was quicker
+
+
+def test_who_comes_second_starts_over_and_nothing_is_lost() -> None:
+    url = etcd.empty()
+    one, two = EtcdStore(url), EtcdStore(url)
+    try:
+        first, second = one.begin(), two.begin()
+        first.load(["na"])
+        fence = first.fence
+        second.load(["nb"])  # another record: the numbers are shared all the same
+        first.commit([Put("na", Ref("x"))], [], first.fence + 1)
+        with pytest.raises(Conflict):
+            second.commit([Put("nb", Ref("y"))], [], second.fence + 1)
+        put(two, "nb", "y")
+        assert set(one.read(["na"])[1]["na"].notes) == {"x"}
+        assert set(one.read(["nb"])[1]["nb"].notes) == {"y"}
+        later = one.begin()
+        assert later.fence > fence
+        later.close()
+    finally:
+        one.close()
+        two.close()
+
+
+def test_many_at_once_lose_no_update() -> None:
+    url = etcd.empty()
+
+    def work(number: int) -> None:
+        store = EtcdStore(url)
+        for turn in range(10):
+            while True:
+                try:
+                    put(store, "na", f"{number}-{turn}")
+                    break
+                except Conflict:
+                    continue
+        store.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store = EtcdStore(url)
+    assert len(store.read(["na"])[1]["na"].notes) == 40
+    store.close()
+
+
+def test_more_than_one_transaction_takes_is_refused_and_changes_nothing(store: EtcdStore) -> None:
+    transaction = store.begin()
+    keys = [f"n{number}" for number in range(200)]
+    transaction.load(keys)
+    with pytest.raises(StoreError, match="at most 128"):
+        transaction.commit([Put(key, Ref("x")) for key in keys], [], transaction.fence + 1)
+    assert list(store.scan("n")) == []
+
+
+def test_a_name_too_many_is_refused_clearly() -> None:
+    with leasehold.connect(etcd.empty(), holder="ada") as locks:
+        deep = [f"path:d{number}/e/f/g/h.py" for number in range(64)]
+        with pytest.raises(StoreError, match="ask for fewer names"):
+            locks.acquire(deep, ttl=60)
+        assert locks.list() == ()
+
+
+# ---------------------------------------------------------------------------------------- doubt and restore
+
+
+def test_an_answer_that_never_came_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with leasehold.connect(etcd.empty(), holder="ada") as locks:
+        store = locks._answers.engine.store  # type: ignore[attr-defined]
+        change = store.gateway.change
+        lost: list[str] = []
+
+        def lose(path: str, body: dict[str, object]) -> object:
+            answer = change(path, body)
+            if not lost:
+                lost.append(path)
+                raise OutcomeUnknown("the answer never came")
+            return answer
+
+        monkeypatch.setattr(store.gateway, "change", lose)
+        granted = locks.acquire("x", ttl=60)
+        assert lost
+        assert isinstance(granted, leasehold.Granted)
+        leases = locks.list()
+        assert not isinstance(leases, leasehold.Refused)
+        assert [lease.id for lease in leases] == [granted.lease.id]
+
+
+def test_after_a_restore_fences_go_on_far_above(store: EtcdStore) -> None:
+    put(store, "na", "x")
+    before = store.meta.fence
+    meta = store.meta._replace(cluster="another one")
+    store.txn([], [rows.put(store.names.meta, rows.meta_text(meta))], [], changes=True)
+    transaction = store.begin()
+    assert transaction.fence >= EPOCH > before
+    transaction.close()
+    put(store, "na", "y")
+    transaction = store.begin()
+    assert EPOCH < transaction.fence < 2 * EPOCH  # once
+    transaction.close()
+
+
+def test_fences_are_never_below_etcds_own_revision(store: EtcdStore) -> None:
+    put(store, "na", "x")
+    store.txn([], [rows.delete(store.names.meta)], [], changes=True)  # by somebody's mistake
+    transaction = store.begin()
+    assert transaction.fence > 2
+    transaction.close()
+
+
+def test_hints_tell_of_others_only() -> None:
+    url = etcd.empty()
+    one, two = EtcdStore(url), EtcdStore(url)
+    try:
+        give_up = threading.Event()
+        while one.hint():  # until the watch is there
+            assert not give_up.wait(0.02)
+        put(one, "na", "x")
+        assert not one.hint()
+        put(two, "na", "y")
+        while not one.hint():
+            assert not give_up.wait(0.01)
+    finally:
+        one.close()
+        two.close()
+
+
+# ---------------------------------------------------------------------------------------------- TLS, users
+
+
+def test_a_user_with_a_password() -> None:
+    with Etcd(*QUICK) as cluster:
+        address = cluster.url.removeprefix("etcd://")
+        for words in (
+            ["user", "add", "root:top"],
+            ["user", "grant-role", "root", "root"],
+            ["user", "add", "ada:secret"],
+            ["role", "add", "locks"],
+            ["role", "grant-permission", "locks", "--prefix=true", "readwrite", "leasehold/"],
+            ["user", "grant-role", "ada", "locks"],
+            ["auth", "enable"],
+        ):
+            cluster.control(*words)
+        with leasehold.connect(f"etcd://ada:secret@{address}", holder="ada") as locks:
+            assert isinstance(locks.acquire("x", ttl=60), leasehold.Granted)
+        with pytest.raises(StoreError) as refused:
+            leasehold.connect(f"etcd://ada:wrong@{address}")
+        assert "wrong" not in str(refused.value)
+
+
+def test_tls_with_certificates_of_ones_own(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed here: TLS to etcd was not tried")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    more = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([openssl, "req", *words, *more], check=True, capture_output=True)
+    with Etcd(*QUICK, tls=(cert, key)) as cluster:
+        url = f"{cluster.url}?ca={cert}"
+        with leasehold.connect(url, holder="ada") as locks:
+            assert isinstance(locks.acquire("x", ttl=60), leasehold.Granted)
+        with pytest.raises(Unreachable):
+            leasehold.connect(f"{cluster.url}?tls=true")
