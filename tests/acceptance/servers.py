@@ -14,6 +14,8 @@ import leasehold
 from leasehold.client.aio import AsyncHttpAnswers
 from leasehold.client.messages import bases
 from leasehold.client.plain import HttpAnswers
+from leasehold.model import Drop
+from leasehold.stores.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +78,29 @@ def servers_on(store: str, opened: Callable[[str], Store], count: int = 3) -> It
             processes.append(stack.enter_context(started))
             stack.callback(started.kill)
         yield Servers(store, opened, processes, [*map(_announced, processes, logs)])
+
+
+def forget_everything(servers: Servers) -> None:
+    """An empty store under servers that go on; that these are alive stays known."""
+    store = servers.opened(servers.store)
+    try:
+        while found := [(key, record) for kind in "naqk" for key, record in store.scan(kind)]:
+            transaction = store.begin()
+            try:
+                transaction.load([key for key, _ in found])
+                gone = [Drop(key, id_) for key, record in found for id_ in _ids(record)]
+                transaction.commit(gone, [], transaction.fence)
+            finally:
+                transaction.close()
+        if isinstance(store, PostgresStore):
+            with store.connections.looking() as connection:
+                connection.execute(f"TRUNCATE {store.address.schema}.event")
+    finally:
+        store.close()
+
+
+def _ids(record: Record) -> list[str]:
+    return [*record.holds, *(waiter.id for waiter in record.waiters), *record.notes]
 
 
 class WanderingAnswers(HttpAnswers):
