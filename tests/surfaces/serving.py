@@ -125,10 +125,12 @@ def read_reply(line: socket.socket) -> Reply:
 
 
 @contextmanager
-def serving(folder: Path, *words: str, env: dict[str, str] | None = None) -> Iterator[Running]:
-    """A server on a database in this folder, until the end of the block."""
-    database = folder / "locks.db"
-    with start(database, *words, env=env) as process:
+def serving(
+    folder: Path, *words: str, env: dict[str, str] | None = None, database: Path | None = None
+) -> Iterator[Running]:
+    """A server in this folder, on a database there unless it is elsewhere, until the end of the block."""
+    database = database or folder / "locks.db"
+    with start(database, *words, env=env, folder=folder) as process:
         assert process.stdout is not None
         announced = process.stdout.readline()
         assert announced.startswith("Serving "), (announced, process.stderr and process.stderr.read())
@@ -136,7 +138,9 @@ def serving(folder: Path, *words: str, env: dict[str, str] | None = None) -> Ite
 
 
 @contextmanager
-def start(database: Path, *words: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+def start(
+    database: Path, *words: str, env: dict[str, str] | None = None, folder: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """The process, whatever becomes of it."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
     port = () if "--port" in words else ("--port", "0")
@@ -146,7 +150,7 @@ def start(database: Path, *words: str, env: dict[str, str] | None = None) -> Ite
         stderr=subprocess.PIPE,
         text=True,
         env={**settings, **(env or {})},
-        cwd=database.parent,
+        cwd=folder or database.parent,
     ) as process:
         try:
             yield process

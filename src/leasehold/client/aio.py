@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from leasehold.client.deciding import Again, Errand
+from leasehold.client.deciding import GOING_AWAY, Again, Errand, NotSent
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
 from leasehold.errors import Closed, Unreachable
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from leasehold.client.encoding import Request
 
 CONNECT_WITHIN = 5.0
+CLOSED = "these locks are closed; connect again"
 IDLE_MOST = 256
 """So many idle connections are kept."""
 
@@ -101,13 +102,14 @@ class AsyncHttpAnswers:
         self._bases = bases
         self._token = token
         self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
         self._closed = False
         self._first = 0
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
         """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""
         if self._closed:
-            raise Closed("these locks are closed; connect again")
+            raise Closed(CLOSED)
         errand = Errand(call, time.monotonic())
         refused = errand.refused()
         if refused is not None:
@@ -116,25 +118,33 @@ class AsyncHttpAnswers:
         while True:
             if todo.pause:
                 await asyncio.sleep(todo.pause)
+                if self._closed:
+                    raise Closed(CLOSED)
             try:
                 head, data = await self._exchange(todo.request, errand.time_out())
             except (OSError, Unreachable) as error:
                 self._first += 1
-                todo = errand.failed(error, time.monotonic())
+                todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
                 continue
             outcome = errand.answered(head.status, body_of(data), head.retry_after, time.monotonic())
             if not isinstance(outcome, Again):
                 return outcome
+            self._first += head.status == GOING_AWAY
             todo = outcome
 
     async def _exchange(self, request: Request, time_out: float) -> tuple[Head, bytes]:
         base = self._bases[self._first % len(self._bases)]
         connection = await self._connection(base)
+        self._busy.add(connection)
         try:
             answer = await connection.ask(render(request, base, self._token), time_out)
-        except BaseException:
+        except BaseException as error:
             connection.hang_up()
+            if self._closed and isinstance(error, OSError):
+                raise Closed(CLOSED) from None
             raise
+        finally:
+            self._busy.discard(connection)
         if connection.is_open and len(self._idle) < IDLE_MOST and not self._closed:
             self._idle.append(connection)
         else:
@@ -148,16 +158,19 @@ class AsyncHttpAnswers:
                 return connection
             connection.hang_up()
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(CONNECT_WITHIN):
-            _, connection = await loop.create_connection(
-                lambda: Connection(base), base.host, base.port, ssl=True if base.tls else None
-            )
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(base), base.host, base.port, ssl=True if base.tls else None
+                )
+        except OSError as error:
+            raise NotSent(f"{base.name}: {str(error) or type(error).__name__}") from error
         return connection
 
     async def close(self) -> None:
-        """Hang up."""
+        """Hang up; whoever still waits is told so, and leaves the queue."""
         self._closed = True
-        for connection in self._idle:
+        for connection in (*self._idle, *self._busy):
             connection.hang_up()
         self._idle.clear()
 

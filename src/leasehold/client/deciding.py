@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.client import decoding
 from leasehold.client.encoding import Request, request
-from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
+from leasehold.errors import InvalidInput, LeaseholdError, OutcomeUnknown, Unreachable
 from leasehold.model import Refused, Released
 
 if TYPE_CHECKING:
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 TRIES = 6
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
+RETRY_AFTER_MOST = 30.0
 SLICE = 45.0
 """How long one request waits at most; the server then hands back a ticket."""
 SLACK = 15.0
 """How much longer than it should take an answer is waited for."""
-_BUSY = (429, 503)
+GOING_AWAY = 503
+"""Another server may do better."""
+_BUSY = (429, GOING_AWAY)
+_ONCE = ("create_key", "steal")
+"""Verbs that do something anew each time: they are sent again only if they did nothing for certain."""
+
+
+class NotSent(OSError):
+    """Nobody was there to take the request: nothing has happened."""
 
 
 class Again(NamedTuple):
@@ -69,7 +78,7 @@ class Errand:
                 self._asked = self._asked._replace(body={**self._asked.body, "request_id": body["ticket"]})
             self.next = self._sliced(now)
             return Again(self.next, 0.0)
-        if status in _BUSY and self._tries < TRIES:
+        if status in _BUSY and self._tries < TRIES and not self._is_spent(body.get("code")):
             return self._again(now, retry_after)
         if status >= 400:
             return decoding.refusal(body)
@@ -81,8 +90,15 @@ class Errand:
             return outcome._replace(released=True, reason="completed")
         return outcome
 
-    def failed(self, error: Exception, now: float) -> Again:
+    def _is_spent(self, code: object) -> bool:
+        return self._verb in _ONCE and code == "outcome_unknown"
+
+    def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Again:
         """The connection broke, or nothing came in time: ask again, which is safe, or give up."""
+        if was_sent and self._verb in _ONCE:
+            raise OutcomeUnknown(
+                f"the answer to {self._verb} was lost ({str(error) or type(error).__name__}): look whether it happened"
+            ) from error
         if self._tries >= TRIES:
             if isinstance(error, LeaseholdError):
                 raise error
@@ -92,6 +108,7 @@ class Errand:
     def _again(self, now: float, retry_after: float | None) -> Again:
         self._tries += 1
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._tries)
-        pause = random.uniform(longest / 2, longest) if retry_after is None else min(retry_after, 30.0)  # noqa: S311
+        jitter = random.uniform(longest / 2, longest)  # noqa: S311 (so that not everybody comes back at once)
+        pause = jitter if retry_after is None else min(retry_after, RETRY_AFTER_MOST) + jitter
         self.next = self._sliced(now)
         return Again(self.next, pause)

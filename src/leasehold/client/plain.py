@@ -6,9 +6,10 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
-from leasehold.client.deciding import Again, Errand
+from leasehold.client.deciding import GOING_AWAY, Again, Errand, NotSent
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
 from leasehold.errors import Closed, Unreachable
 
@@ -51,6 +52,13 @@ class Connection:
             raise ConnectionResetError("the server closed the connection")
         return data
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the server has closed it meanwhile, or sent what nobody asked for."""
+        looking = poll()
+        looking.register(self._socket, POLLIN)
+        return bool(looking.poll(0))
+
     def interrupt(self) -> None:
         """From another thread: whoever reads from it stops now."""
         with suppress(OSError):  # it has just been closed by the other side
@@ -87,11 +95,12 @@ class HttpAnswers:
                 head, data = self._exchange(todo.request, errand.time_out())
             except (OSError, Unreachable) as error:
                 self._first += 1
-                todo = errand.failed(error, time.monotonic())
+                todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
                 continue
             outcome = errand.answered(head.status, body_of(data), head.retry_after, time.monotonic())
             if not isinstance(outcome, Again):
                 return outcome
+            self._first += head.status == GOING_AWAY
             todo = outcome
 
     def _exchange(self, request: Request, time_out: float) -> tuple[Head, bytes]:
@@ -111,12 +120,16 @@ class HttpAnswers:
         with self._changing:
             if self._closed:
                 raise Closed(CLOSED)
-            found = next((each for each in reversed(self._idle) if each.base == base), None)
-            if found is not None:
+            while (found := next((each for each in reversed(self._idle) if each.base == base), None)) is not None:
                 self._idle.remove(found)
-                self._busy.add(found)
-                return found
-        made = Connection(base)
+                if not found.is_stale:
+                    self._busy.add(found)
+                    return found
+                found.hang_up()
+        try:
+            made = Connection(base)
+        except OSError as error:
+            raise NotSent(f"{base.name}: {str(error) or type(error).__name__}") from error
         with self._changing:
             self._busy.add(made)
         return made

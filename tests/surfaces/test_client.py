@@ -1,0 +1,187 @@
+"""The clients of a server, plain and asynchronous: lost requests and answers, busy servers, fail-over, TLS."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import leasehold
+from leasehold.calls import Call
+from leasehold.client import deciding
+from leasehold.client.deciding import RETRY_AFTER_MOST, TRIES, Again, Errand, NotSent
+from leasehold.errors import OutcomeUnknown, Unreachable
+from tests.surfaces.flaky import BUSY, GOING_AWAY, LOSE_ANSWER, LOSE_REQUEST, PASS, Line, flaky
+from tests.surfaces.serving import Running, serving, until
+from tests.surfaces.test_conformance_http import Awaited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("client"), "--rate", "0") as running:
+        yield running
+
+
+@pytest.fixture
+def line(server: Running) -> Iterator[Line]:
+    with flaky(server) as found:
+        yield found
+
+
+@pytest.fixture(params=[leasehold.connect, Awaited], ids=["plain", "async"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Any]]:
+    opened: list[Any] = []
+
+    def connect(url: str) -> Any:  # noqa: ANN401 (either kind of locks)
+        opened.append(request.param(url, holder="ann"))
+        return opened[-1]
+
+    yield connect
+    for locks in opened:
+        locks.close()
+
+
+def test_one_connection_is_kept(line: Line, connect: Callable[[str], Any]) -> None:
+    locks = connect(line.url)
+    for _ in range(5):
+        assert locks.list(holder="nobody") == ()
+    assert line.connections == 1
+
+
+@pytest.mark.parametrize("fault", [LOSE_REQUEST, LOSE_ANSWER, BUSY, GOING_AWAY])
+def test_an_acquire_is_sent_again_and_granted_once(
+    server: Running, line: Line, connect: Callable[[str], Any], fault: str
+) -> None:
+    """By its request_id: also where the first was granted, and nobody heard of it."""
+    locks = connect(line.url)
+    line.faults = [fault, fault, PASS]
+    name = f"again {fault} {type(locks).__name__}"
+    granted = locks.acquire(name, ttl=60)
+    assert isinstance(granted, leasehold.Granted)
+    ids = {json.loads(request.partition(b"\r\n\r\n")[2])["request_id"] for request in line.requests}
+    assert (len(line.requests), len(ids)) == (3, 1)
+    assert [each["fence"] for each in server.get(f"leases?resource={name.replace(' ', '%20')}").json["leases"]] == [
+        granted.lease.fence
+    ]
+    assert isinstance(locks.renew(granted.lease.id, granted.token), leasehold.Renewed)
+
+
+def test_a_release_whose_answer_was_lost_was_ours(line: Line, connect: Callable[[str], Any]) -> None:
+    locks = connect(line.url)
+    granted = locks.acquire("given back", ttl=60)
+    line.faults = [LOSE_ANSWER]
+    assert locks.release(granted.lease.id, granted.token).released
+    assert not locks.release(granted.lease.id, granted.token).released
+
+
+def test_what_would_happen_twice_is_not_sent_twice(line: Line, connect: Callable[[str], Any]) -> None:
+    locks = connect(line.url)
+    assert locks.list(holder="nobody") == ()
+    line.faults = [LOSE_ANSWER]
+    before = len(line.requests)
+    with pytest.raises(OutcomeUnknown, match="look whether it happened"):
+        locks.steal("stolen", ttl=60, by="ops", reason="why")
+    assert len(line.requests) == before + 1
+
+
+def test_nobody_there_is_told_after_some_tries(connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    locks = connect(f"http://127.0.0.1:{port}")
+    with pytest.raises(Unreachable):
+        locks.acquire("x", ttl=60)
+
+
+def test_another_server_is_asked_if_one_is_gone(
+    server: Running, line: Line, connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        gone = listener.getsockname()[1]
+    locks = connect(f"http://127.0.0.1:{gone},{line.url},{server.url}")
+    granted = locks.acquire(f"fail over {type(locks).__name__}", ttl=60)
+    assert isinstance(granted, leasehold.Granted)
+    assert len(line.requests) == 1
+    line.faults = [GOING_AWAY]
+    assert isinstance(locks.renew(granted.lease.id, granted.token), leasehold.Renewed)
+    assert len(line.requests) == 2  # it said that it goes away: the third one answered
+    assert isinstance(locks.renew(granted.lease.id, granted.token), leasehold.Renewed)
+    assert len(line.requests) == 2  # and is the one that is asked from now on
+
+
+def test_a_wait_goes_on_at_another_server(tmp_path: Any, connect: Callable[[str], Any]) -> None:  # noqa: ANN401
+    """Two servers on one store; the one at which somebody waits ends, and the wait goes on at the other."""
+    from leasehold.testing.conformance.asking import Asking
+
+    with serving(tmp_path) as first, serving(tmp_path) as second:
+        held = second.post("acquire", {"resources": "moved", "holder": "bob"}).json
+        locks = connect(f"{first.url},{second.url}")
+        asking = Asking(lambda: locks.acquire("moved", ttl=60, wait=600))
+        until(lambda: second.waiting("moved") == ["ann"])
+        assert first.stop() == 0
+        until(lambda: second.waiting("moved") == ["ann"])
+        second.post("release", {"lease": held["lease"]["id"], "token": held["token"]})
+        assert isinstance(asking.answer(), leasehold.Granted)
+
+
+def test_a_connection_that_the_server_closed_is_not_used(server: Running, connect: Callable[[str], Any]) -> None:
+    with flaky(server) as line:
+        locks = connect(line.url)
+        assert locks.list(holder="nobody") == ()
+        line.faults = [LOSE_REQUEST, PASS]
+        assert locks.list(holder="nobody") == ()
+        assert locks.list(holder="nobody") == ()
+    assert line.connections == 2
+
+
+# --------------------------------------------------------------------------------- what is decided, alone
+
+
+def errand() -> Errand:
+    asked = {"resources": "x", "ttl": 60, "wait": 0, "mode": "exclusive", "slots": 1, "any_of": False, "holder": "a"}
+    more = {"session": None, "space": "default", "name": None, "context": None, "reason": None, "priority": 0}
+    rest = {"reentrant": False, "grace": 0, "on_expiry": "free", "request_id": None, "intent": False}
+    return Errand(Call("acquire", {**asked, **more, **rest}), 0.0)
+
+
+def test_pauses_grow_and_are_jittered() -> None:
+    seen: list[list[float]] = []
+    for _ in range(50):
+        one = errand()
+        seen.append([one.failed(ConnectionResetError(), 0.0).pause for _ in range(TRIES)])
+        with pytest.raises(Unreachable):
+            one.failed(ConnectionResetError(), 0.0)
+    for place, longest in enumerate((0.1, 0.2, 0.4, 0.8, 1.6, 2.0)):
+        pauses = [each[place] for each in seen]
+        assert all(longest / 2 <= pause <= longest for pause in pauses)
+        assert len(set(pauses)) > 25
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_honoured_and_jittered(status: int) -> None:
+    told = {"code": "rate_limited"}
+    pauses = set()
+    for _ in range(20):
+        again = errand().answered(status, told, 3.0, 0.0)
+        assert isinstance(again, Again)
+        assert 3.0 < again.pause <= 3.2
+        pauses.add(again.pause)
+    assert len(pauses) > 10
+    later = errand().answered(status, told, 3_600.0, 0.0)
+    assert isinstance(later, Again)
+    assert later.pause < RETRY_AFTER_MOST + 1
+
+
+def test_a_request_that_was_not_sent_may_always_be_sent_again() -> None:
+    one = Errand(Call("revoke_key", {"key": "0" * 16}), 0.0)
+    assert isinstance(one.failed(NotSent("nobody there"), 0.0, was_sent=False), Again)
+    stolen = {"resources": "x", "ttl": 60, "by": "ops", "reason": "why", "holder": "a"}
+    other = Errand(Call("steal", {**stolen, "space": "default", "name": None, "context": None}), 0.0)
+    assert isinstance(other.failed(NotSent("nobody there"), 0.0, was_sent=False), Again)
+    with pytest.raises(OutcomeUnknown):
+        other.failed(ConnectionResetError(), 0.0)
