@@ -42,7 +42,7 @@ class View:
         self._transaction = transaction
         self.loaded: Mapping[str, Record] = transaction.load(keys)
         self.changed: dict[str, Record] = {}
-        self.near: dict[str, Record] | View = {key: self.loaded[key] for key in keys}
+        self.near: dict[str, Record] | View = _near(self.loaded, keys)
         """What is enough for most commands, in a plain dict, which is several times as fast as this."""
 
     def get(self, key: str, /) -> Record | None:
@@ -65,6 +65,19 @@ class View:
         more = self._transaction.load(keys)
         if more is not self.loaded:
             self.loaded = {**self.loaded, **more}
+
+
+def _near(loaded: Mapping[str, Record], keys: Sequence[str]) -> dict[str, Record]:
+    """These records, and those of the actors who hold or are next: whoever gives back or is served is noted there."""
+    near = {key: loaded[key] for key in keys}
+    for record in tuple(near.values()):
+        actors = [hold.actor for hold in record.holds.values()]
+        actors += [waiter.actor for waiter in record.waiters[:1]]
+        for actor in actors:
+            found = loaded.get(actor)
+            if found is not None:
+                near[actor] = found
+    return near
 
 
 class Unresolved(OutcomeUnknown):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leasehold.calls import Call
     from leasehold.checks import Settings
     from leasehold.commands import Command
-    from leasehold.model import Event, Key, Outcome, Session
+    from leasehold.model import Event, Key, Session
     from leasehold.pending import Pending
     from leasehold.stores import Store
 
@@ -42,16 +42,23 @@ NOBODY = keys.lease_id(0, keys.node("", ""))
 
 
 class Asking:
-    """One request under way: `answer` will have its outcome; `abandon` it if nobody wants that any more."""
+    """One request under way: `hear` its answer; `abandon` it if nobody wants that any more."""
 
-    __slots__ = ("_engine", "_pending", "answer")
+    __slots__ = ("_engine", "_loop", "_pending", "_told")
 
     def __init__(
         self, engine: Engine, driver: LoopDriver, loop: asyncio.AbstractEventLoop, command: Command, secret: str
     ) -> None:
         self._engine = engine
-        self.answer: asyncio.Future[Outcome] = loop.create_future()
+        self._loop = loop
+        self._told: Callable[[Pending], None] | None = None
         self._pending = driver.submit(command, secret, self._tell)
+
+    def hear(self, told: Callable[[Pending], None]) -> None:
+        """Have the answer told, once, right after the commit; never before this returns. `told` must never raise."""
+        self._told = told
+        if self._pending.is_done:
+            self._loop.call_soon(self._tell, self._pending)
 
     @property
     def waiter(self) -> str | None:
@@ -60,21 +67,16 @@ class Asking:
 
     def abandon(self) -> None:
         """Out of the queue, and what was granted is given back; unless the same was asked for again meanwhile."""
+        self._told = None
         if self._pending.error is None and (
             self._pending.outcome is None or isinstance(self._pending.outcome, Granted)
         ):
             self._engine.abandon(self._pending)
-        if not self.answer.done():
-            self.answer.cancel()
 
     def _tell(self, pending: Pending) -> None:
-        if self.answer.done():
-            return
-        if pending.error is not None:
-            self.answer.set_exception(pending.error)
-            self.answer.exception()  # somebody may have stopped listening: that is no mishap
-        else:
-            self.answer.set_result(pending.result())
+        told, self._told = self._told, None
+        if told is not None:
+            told(pending)
 
 
 class MeasuredThreadDriver(LoopThreadDriver):

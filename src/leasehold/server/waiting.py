@@ -7,6 +7,7 @@ keeps a request no longer, the place in the queue lives on for a while, for the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from leasehold.model import Inspection, Outcome
+    from leasehold.pending import Pending
     from leasehold.served import Asking, Served
 
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
     Tell = Callable[[Response | BaseException], None]
 
+log = logging.getLogger("leasehold.server")
 SLICE = 50.0
 """How long one request is kept open, in seconds."""
 GRACE = 10.0
@@ -51,7 +54,7 @@ class Wait:
         """Called once, with the answer; not if its client leaves before."""
         self._timer = asyncio.get_running_loop().call_later(waits.at_most, self._time_up)
         waits.open.add(self)
-        asking.answer.add_done_callback(self._answered)
+        asking.hear(self._answered)
 
     def _end(self) -> bool:
         """Whether it was still open: only whoever ends it answers."""
@@ -75,9 +78,13 @@ class Wait:
             self._asking.abandon()
             self._tell(closed())
 
-    def _answered(self, answer: asyncio.Future[Outcome]) -> None:
-        if self._end() and not answer.cancelled():
-            self._tell(answer.exception() or answered(answer.result()))
+    def _answered(self, pending: Pending) -> None:
+        """Called by the engine, which nothing that happens here may break."""
+        try:
+            if self._end():
+                self._tell(pending.error or answered(pending.result()))
+        except Exception:
+            log.exception("an answer could not be given")
 
     def _time_up(self) -> None:
         if self._end():
