@@ -12,7 +12,8 @@ import pytest
 
 from leasehold import config, errors
 from leasehold.cli.outcomes import MEANINGS
-from leasehold.cli.table import COMMON, VERBS
+from leasehold.cli.hot import COMMON
+from leasehold.cli.table import VERBS
 from tests.surfaces.documents import DOCUMENTS, blocks, examples, pattern, run, sections
 from tests.surfaces.shell import PATIENCE, ROOT, SOURCE, Shell
 
