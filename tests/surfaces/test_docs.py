@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold import config, errors
-from leasehold.cli.outcomes import MEANINGS
 from leasehold.cli.hot import COMMON
+from leasehold.cli.outcomes import MEANINGS
 from leasehold.cli.table import VERBS
 from tests.surfaces.documents import DOCUMENTS, blocks, examples, pattern, run, sections
 from tests.surfaces.shell import PATIENCE, ROOT, SOURCE, Shell
