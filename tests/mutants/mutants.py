@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.keeping import KEEPING
+from tests.mutants.moving import MOVING
 from tests.mutants.serving import SERVING
 
-MUTANTS = (*SERVING, *KEEPING)
+MUTANTS = (*SERVING, *KEEPING, *MOVING)

@@ -37,6 +37,8 @@ KEYS = [
     "PATH:src",
     "../../etc/passwd",
     "%41",
+    "\n",
+    "%%0A",  # as the one before it is escaped
     "//Host/x",
     "//host/x",
     "#x",
