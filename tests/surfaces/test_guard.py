@@ -9,8 +9,8 @@ import pytest
 import leasehold
 from leasehold.errors import InvalidInput
 from leasehold.guard import checking
-from leasehold.guard.checking import REQUIRE, REQUIRE_OWN, WARN, is_allowed, resources_of, verdicts
-from leasehold.model import Granted, Inspection, SessionStarted
+from leasehold.guard.checking import REQUIRE, REQUIRE_OWN, WARN, Asker, is_allowed, judged, resources_of, verdicts
+from leasehold.model import Granted, SessionStarted
 from tests.stores.remotes import git
 from tests.surfaces.shell import Shell
 
@@ -110,11 +110,10 @@ def test_what_a_session_holds_is_its_own(locks: Locks) -> None:
 
 
 def test_off_asks_nobody() -> None:
-    class Nobody:
-        def inspect(self, resource: str) -> Inspection:
-            raise AssertionError("asked")
-
-    assert is_allowed(verdicts(Nobody(), ["path:src"], holder="bob", policy="off"))
+    asked = judged(["path:src"], Asker("bob"), "off")
+    with pytest.raises(StopIteration) as end:
+        next(asked)
+    assert is_allowed(end.value.value)
 
 
 def test_a_policy_that_does_not_exist(locks: Locks) -> None:

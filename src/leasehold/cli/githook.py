@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
+from leasehold import checks, names
 from leasehold.cli.outcomes import DONE, HELD
 from leasehold.cli.output import complain
 from leasehold.compat.steps import ask
 from leasehold.errors import InvalidInput
-from leasehold.guard import judging
+from leasehold.guard import checking
+from leasehold.guard import policy as policies
 from leasehold.guard.commits import asking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.guard.judging import Verdict
+    from leasehold.guard.checking import Verdict
 
 
 def git_hook(context: Context) -> int:
@@ -23,9 +25,7 @@ def git_hook(context: Context) -> int:
     name, words = context.values["name"], context.values["words"]
     if name not in _HOOKS:
         raise InvalidInput("name", f"must be one of {', '.join(_HOOKS)}")
-    policy = context.values["policy"] or context.choice.lock_policy
-    if policy not in judging.POLICIES:
-        raise InvalidInput("policy", f"must be one of {', '.join(judging.POLICIES)}")
+    policy, _ = policies.find(context.choice, context.values["policy"])
     return _HOOKS[name](context, policy, words)
 
 
@@ -36,7 +36,7 @@ def _before_commit(context: Context, policy: str, _words: list[str]) -> int:
 def _with_message(context: Context, policy: str, words: list[str]) -> int:
     """The same again, as this hook also runs with --no-verify; and the fences of what we hold go into the message."""
     code, verdicts = _judged(context, policy, asking.staged())
-    fences = {lease.fence for verdict in verdicts if verdict.state == "own" for lease in verdict.leases}
+    fences = {lease.fence for verdict in verdicts for lease in verdict.own}
     if code == DONE and words:
         asking.add_fences(words[0], sorted(fences))
     return code
@@ -49,9 +49,9 @@ def _before_push(context: Context, policy: str, _words: list[str]) -> int:
 def _received(context: Context, policy: str, _words: list[str]) -> int:
     """The real boundary: who pushes has no name here, but the fences in its commits tell which leases it had."""
     paths, fences = asking.received(sys.stdin.read())
-    strict = judging.REQUIRE if policy == judging.WARN and context.values["policy"] is None else policy
-    verdicts = ask(context.locks, judging.judge(paths, "", strict, fences))
-    return _tell(verdicts, is_strict=True)
+    strict = checking.REQUIRE if policy == checking.WARN and context.values["policy"] is None else policy
+    asker = checking.Asker("", None, fences)
+    return _tell(ask(context.locks, checking.judged(_resources(paths), asker, strict)), is_strict=True)
 
 
 _HOOKS = {
@@ -62,8 +62,11 @@ _HOOKS = {
 }
 
 
-def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, list[Verdict]]:
-    verdicts = ask(context.locks, judging.judge(paths, context.holder, policy))
+def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, tuple[Verdict, ...]]:
+    session = checks.session_id(context.session) if context.session else None
+    verdicts = checking.verdicts(
+        context.locks, _resources(paths), holder=context.holder, policy=policy, session=session
+    )
     return _tell(verdicts, is_strict=_is_agent(context) or context.values["people"] == "block"), verdicts
 
 
@@ -73,14 +76,19 @@ def _is_agent(context: Context) -> bool:
     return bool(named)
 
 
-def _tell(verdicts: list[Verdict], *, is_strict: bool) -> int:
+def _resources(paths: list[str]) -> list[str]:
+    """Git's paths are relative to the root already."""
+    return [names.parse(f"path:{path}") for path in paths]
+
+
+def _tell(verdicts: tuple[Verdict, ...], *, is_strict: bool) -> int:
     """Say what is in the way; nothing where nothing is."""
-    bad = [verdict for verdict in verdicts if verdict.state in ("held", "closed") or not verdict.is_allowed]
-    forbidden = any(not verdict.is_allowed for verdict in bad) and is_strict
-    for verdict in bad:
-        complain(f"leasehold: {verdict.why()}")
-    if forbidden:
+    told = [verdict for verdict in verdicts if verdict.message]
+    is_forbidden = is_strict and not checking.is_allowed(verdicts)
+    for verdict in told:
+        complain(f"leasehold: {names.shown(verdict.message)}")
+    if is_forbidden:
         complain("leasehold: wait until it is released, or take these files out of this change")
-    elif bad:
+    elif told:
         complain("leasehold: this is a warning only")
-    return HELD if forbidden else DONE
+    return HELD if is_forbidden else DONE

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 from leasehold import checks, config, places
 from leasehold.cli import outcomes
 from leasehold.cli.output import clock
-from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.errors import InvalidInput
 from leasehold.guard import checking, policy
+from leasehold.guard.commits import asking
 from leasehold.names import shown
 from leasehold.wire import SCHEMA_VERSION, lease
 
@@ -31,7 +31,7 @@ def guard(context: Context) -> int:
     paths = context.values["paths"]
     if bool(paths) == bool(context.values["staged"]):
         raise InvalidInput("paths", "name some files, or write --staged for what is staged: one of them, not both")
-    named = checking.resources_of(paths, root, here) if paths else checking.resources_of(_staged(here), root, root)
+    named = checking.resources_of(paths, root, here) if paths else checking.resources_of(asking.staged(), root, root)
     session = checks.session_id(context.session) if context.session else None
     found = checking.verdicts(
         context.locks, list(named.values()), holder=context.holder, policy=chosen, session=session
@@ -45,15 +45,6 @@ def _root(context: Context, here: str) -> str:
     if copy is not None:
         return copy.root
     return os.path.dirname(context.choice.path) if context.choice.path else here  # noqa: PTH120
-
-
-def _staged(here: str) -> list[str]:
-    """What the next commit would change, as git says: the index it uses may be one that only a hook knows of."""
-    words = ["git", "-C", here, "diff", "--cached", "--name-only", "--no-renames", "--no-relative", "-z"]
-    done = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 (the words are ours)
-    if done.returncode:
-        raise LeaseholdError(f"git cannot say what is staged: {done.stderr.decode(errors='replace').strip()}")
-    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
 
 def _end(context: Context, chosen: str, named: dict[str, str], found: tuple[Verdict, ...]) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from leasehold import names
+from leasehold.compat.steps import ask
 from leasehold.errors import InvalidInput
 from leasehold.model import Inspection
 from leasehold.noun import Noun
@@ -21,16 +22,14 @@ from leasehold.wire import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Protocol
+    from collections.abc import Collection, Iterable, Sequence
+    from typing import TypeAlias
 
-    from leasehold.model import Blocker, Lease, Refused
+    from leasehold.compat.steps import Steps
+    from leasehold.locks import Locks
+    from leasehold.model import Blocker, Lease
 
-    class Looks(Protocol):
-        """As much of `Locks` as is needed."""
-
-        def inspect(self, resource: str) -> Inspection | Refused:
-            """How a resource stands."""
+    Seen: TypeAlias = tuple[tuple[Lease, ...], tuple[Blocker, ...]]
 
 
 OFF, WARN, REQUIRE, REQUIRE_OWN = "off", "warn", "require", "require-own"
@@ -53,19 +52,40 @@ class Verdict(Noun):
     """What is wrong, in a sentence; empty if nothing is."""
     leases: tuple[Lease, ...] = ()
     """Who else holds it, or a part of it, or something that covers it."""
+    own: tuple[Lease, ...] = ()
+    """What whoever asks holds of it."""
+
+
+class Asker(Noun):
+    """Whose leases count as its own: by its name, its session, or the fences that it shows."""
+
+    holder: str
+    session: str | None = None
+    """The id of the session that asks, if it is one."""
+    fences: Collection[int] = ()
+
+    def owns(self, lease: Lease) -> bool:
+        """Whether this lease is its own."""
+        in_session = self.session is not None and lease.session == self.session
+        return in_session or lease.holder == self.holder or lease.fence in self.fences
 
 
 def verdicts(
-    locks: Looks, resources: Sequence[str], *, holder: str, policy: str, session: str | None = None
+    locks: Locks, resources: Sequence[str], *, holder: str, policy: str, session: str | None = None
 ) -> tuple[Verdict, ...]:
-    """One for each resource. `session` is the id of the session that asks, if it is one: what it holds is its own."""
+    """One for each resource."""
+    return ask(locks, judged(resources, Asker(holder, session), policy))
+
+
+def judged(resources: Sequence[str], asker: Asker, policy: str) -> Steps[tuple[Verdict, ...]]:
+    """The same as a conversation, for those who cannot wait for `Locks` (see ``compat.steps``)."""
     if policy not in POLICIES:
         raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
     wanted = list(dict.fromkeys(resources))
     if policy == OFF:
         return tuple(Verdict(resource, FREE, allowed=True, message="") for resource in wanted)
-    seen = _looked_at(locks, wanted)
-    return tuple(_verdict(resource, *seen[resource], holder, session, policy) for resource in wanted)
+    seen = yield from _looked_at(wanted)
+    return tuple(_verdict(resource, *seen[resource], asker, policy) for resource in wanted)
 
 
 def is_allowed(found: Iterable[Verdict]) -> bool:
@@ -73,11 +93,14 @@ def is_allowed(found: Iterable[Verdict]) -> bool:
     return all(verdict.allowed for verdict in found)
 
 
-def _looked_at(locks: Looks, resources: Sequence[str]) -> dict[str, tuple[tuple[Lease, ...], tuple[Blocker, ...]]]:
+def _looked_at(resources: Sequence[str]) -> Steps[dict[str, Seen]]:
     if len(resources) <= FEW:
-        each = {resource: _inspected(locks, resource) for resource in resources}
-        return {resource: (seen.leases, seen.closed) for resource, seen in each.items()}
-    everything = _inspected(locks, "path:.")
+        few: dict[str, Seen] = {}
+        for resource in resources:
+            seen = yield from _inspected(resource)
+            few[resource] = (seen.leases, seen.closed)
+        return few
+    everything = yield from _inspected("path:.")
     return {
         resource: (
             tuple(lease for lease in everything.leases if _concerns(lease.resources, resource)),
@@ -87,8 +110,8 @@ def _looked_at(locks: Looks, resources: Sequence[str]) -> dict[str, tuple[tuple[
     }
 
 
-def _inspected(locks: Looks, resource: str) -> Inspection:
-    seen = locks.inspect(resource)
+def _inspected(resource: str) -> Steps[Inspection]:
+    seen = yield "inspect", {"resource": resource}
     if not isinstance(seen, Inspection):
         raise InvalidInput("paths", sentence(seen))
     return seen
@@ -102,12 +125,11 @@ def _verdict(
     resource: str,
     leases: tuple[Lease, ...],
     closed: tuple[Blocker, ...],
-    holder: str,
-    session: str | None,
+    asker: Asker,
     policy: str,
 ) -> Verdict:
-    own = [lease for lease in leases if _is_own(lease, holder, session)]
-    others = tuple(lease for lease in leases if not _is_own(lease, holder, session))
+    own = tuple(lease for lease in leases if asker.owns(lease))
+    others = tuple(lease for lease in leases if not asker.owns(lease))
     goes_on = policy == WARN
     if others:
         return Verdict(resource, HELD, goes_on, _held(resource, others), others)
@@ -115,15 +137,11 @@ def _verdict(
         why = f"{resource} is closed after {closed[0].holder} ended uncleanly ({closed[0].state})"
         return Verdict(resource, CLOSED, goes_on, why)
     if any(_covers(lease, resource) for lease in own):
-        return Verdict(resource, YOURS, allowed=True, message="")
+        return Verdict(resource, YOURS, allowed=True, message="", own=own)
     if policy == REQUIRE_OWN:
         why = f"{resource} is not held by you; acquire it first: leasehold acquire {resource}"
         return Verdict(resource, NOT_YOURS, allowed=False, message=why)
     return Verdict(resource, FREE, allowed=True, message="")
-
-
-def _is_own(lease: Lease, holder: str, session: str | None) -> bool:
-    return (session is not None and lease.session == session) or lease.holder == holder
 
 
 def _covers(lease: Lease, resource: str) -> bool:

@@ -23,14 +23,8 @@ def _names(listing: bytes) -> list[str]:
 
 
 def staged() -> list[str]:
-    """The paths that the next commit changes, those it removes included."""
-    base = "HEAD" if _has_head() else git("hash-object", "-t", "tree", "--stdin", feed=b"").decode().strip()
-    return _names(git("diff-index", "--cached", "--name-only", "--no-renames", "-z", base))
-
-
-def _has_head() -> bool:
-    done = subprocess.run(["git", "rev-parse", "--quiet", "--verify", "HEAD"], capture_output=True, check=False)  # noqa: S607
-    return done.returncode == 0
+    """The paths that the next commit changes, also by removing; the index may be one that only a hook knows."""
+    return _names(git("diff", "--cached", "--name-only", "--no-renames", "--no-relative", "-z"))
 
 
 def pushed(lines: str) -> list[str]:

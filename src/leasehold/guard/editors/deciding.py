@@ -5,7 +5,8 @@ The same conversation (see ``compat.steps``) serves a hook that is a process of 
 
 from __future__ import annotations
 
-from leasehold.model import Deadlock, Granted, Held, Inspection, Refused, TimedOut
+from leasehold.guard.checking import OFF, POLICIES, REQUIRE, REQUIRE_OWN, WARN, Asker, judged
+from leasehold.model import Deadlock, Granted, Held, Refused, TimedOut
 from leasehold.names import shown
 from leasehold.noun import Noun
 from leasehold.wire import sentence
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from leasehold.compat.steps import Steps
 
     Deciding: TypeAlias = "Steps[Decision]"
-
-OFF, WARN, REQUIRE, REQUIRE_OWN = "off", "warn", "require", "require-own"
-POLICIES = (OFF, WARN, REQUIRE, REQUIRE_OWN)
 
 
 class Decision(Noun):
@@ -103,18 +101,9 @@ def _in_the_way(outcome: Held | TimedOut | Deadlock | Refused, terms: Terms) -> 
 
 
 def _look(path: str, terms: Terms, *, must_own: bool) -> Steps[str | None]:
-    seen = yield "inspect", {"resource": path}
-    if not isinstance(seen, Inspection):
-        return sentence(seen)
-    others = [lease for lease in seen.leases if lease.holder != terms.holder]
-    if others:
-        work = f" ({others[0].name})" if others[0].name else ""
-        return f"{path} is held by {others[0].holder}{work}"
-    if seen.closed:
-        return f"{path} is closed after {seen.closed[0].holder} ended uncleanly"
-    if must_own and not seen.leases:
-        return f"you do not hold {path}; acquire it first"
-    return None
+    strict = REQUIRE_OWN if must_own else REQUIRE  # what a no means is decided by `_no`
+    (verdict,) = yield from judged([path], Asker(terms.holder), strict)
+    return None if verdict.allowed else verdict.message
 
 
 def _no(terms: Terms, path: str, why: str) -> Decision:
@@ -123,3 +112,6 @@ def _no(terms: Terms, path: str, why: str) -> Decision:
         return Decision(message=shown(f"Careful: {why}. Others may be changing it right now."))
     todo = "Do not change it: go on with something else, and come back later"
     return Decision(allowed=False, message=shown(f"{why}. {todo} (see who has it: leasehold inspect {path})."))
+
+
+__all__ = ["OFF", "POLICIES", "REQUIRE", "REQUIRE_OWN", "WARN", "YES", "Decision", "Terms"]
