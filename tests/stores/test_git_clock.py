@@ -147,7 +147,7 @@ def test_a_renewal_that_nobody_saw_in_between_is_still_one(world: World) -> None
 
 def test_others_who_come_and_go_do_not_keep_a_dead_lease_alive(world: World) -> None:
     """The record is rewritten again and again; the entry of the dead is carried over as it stands."""
-    ada, bob, carol = world.locks("ada"), world.locks("bob"), world.locks("carol")
+    ada, bob, carol = world.locks("ada", HOUR), world.locks("bob"), world.locks("carol", -HOUR)
     assert isinstance(ada.acquire("r", ttl=60, mode="shared"), Granted)
     assert not granted(bob)
     for _ in range(6):

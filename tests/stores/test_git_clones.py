@@ -161,3 +161,14 @@ def test_without_git_it_is_said(shell: Shell, clone: Path) -> None:
     done = shell.run("acquire", "r", "--url", f"git+file://{clone}", env={"PATH": "/nowhere"})
     assert done.code == 1
     assert "no git on PATH" in done.err
+
+
+def test_whatever_else_a_hook_has_in_its_environment(shell: Shell, clone: Path, tmp_path: Path) -> None:
+    """A hook at the server's side has more of it; none of it may lead us elsewhere."""
+    nowhere = str(tmp_path / "nowhere")
+    env = dict.fromkeys(
+        ("GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_QUARANTINE_PATH", "GIT_WORK_TREE", "GIT_INDEX_FILE"), nowhere
+    )
+    done = shell.sh(f"cd '{clone}' && leasehold acquire r", env={**HERE, **env, "GIT_NAMESPACE": "other"})
+    assert done.code == 0, done
+    assert leases(shell, clone) == ["r"]

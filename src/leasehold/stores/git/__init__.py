@@ -8,6 +8,7 @@ decides again. Times are told by this observer's clock (see ``observing``).
 from __future__ import annotations
 
 import os
+import time
 from _thread import allocate_lock, get_ident
 
 from leasehold.errors import Closed, OutcomeUnknown, StoreError
@@ -45,6 +46,9 @@ CAPABILITIES = Capabilities(
     beat=2 * SECOND,
     remote=True,
 )
+PAUSE = 0.01
+PAUSES_GROW = 5
+"""After a lost race: at most 20 ms, twice as long after each more, up to 320 ms."""
 
 
 class GitStore:
@@ -73,6 +77,8 @@ class GitStore:
         self._is_closed = False
         self.known_head = ""
         """What the head pointed to when it was last seen, or after our own last push."""
+        self.losses = 0
+        """How many pushes in a row were rejected because somebody else was quicker."""
         self.in_doubt: tuple[str, int] | None = None
         """An engine whose last push may or may not have happened, and how many commits there were before it."""
         self._hinted = ""
@@ -104,7 +110,13 @@ class GitStore:
     # ---------------------------------------------------------------------------------------- the store
 
     def begin(self) -> GitTransaction:
-        """Start a transaction; blocks until it is this caller's turn."""
+        """Start a transaction; blocks until it is this caller's turn.
+
+        Whoever lost at the remote lets the others get on for a moment, by chance shorter or longer: where all of them
+        push at once, all but one have pushed in vain.
+        """
+        if self.losses:
+            time.sleep(int.from_bytes(os.urandom(2)) / 65_536 * PAUSE * 2 ** min(self.losses, PAUSES_GROW))
         self.enter()
         return GitTransaction(self)
 

@@ -105,12 +105,14 @@ class GitTransaction:
             store.remote.push(moves)
         except Conflict:
             store.known_head = ""
+            store.losses += 1
             raise
         except OutcomeUnknown:
             store.known_head = ""
             store.in_doubt = (engine, snapshot.head.commits)
             raise
         store.known_head = head_id
+        store.losses = 0
         store.foresight.note(moves)
         for change in changes:
             # Not later than need be: what it really is, is seen at the next load.
