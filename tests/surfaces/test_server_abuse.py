@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import random
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+import tests.surfaces.serving
 from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +145,27 @@ def test_a_head_without_end_is_cut_off(server: Running) -> None:
             closed = True
         assert closed
     until(lambda: server.ask("GET", "/healthz").status == 200)
+
+
+def test_slow_heads_and_bodies_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a server that is less patient than usual: a head that never ends is hung up on, a body is answered 408."""
+    hurried = (
+        "import sys; import leasehold.server.protocol as p, leasehold.server.app as a; "
+        "p.HEAD_SECONDS = a.BODY_SECONDS = 0.3; from leasehold.cli import main; sys.exit(main())"
+    )
+    monkeypatch.setattr(tests.surfaces.serving, "COMMAND", (sys.executable, "-c", hurried, "serve"))
+    with serving(tmp_path) as impatient:
+        address = (impatient.host, impatient.port)
+        silent = socket.create_connection(address, timeout=PATIENCE)
+        slow = socket.create_connection(address, timeout=PATIENCE)
+        slow.sendall(b"POST /v1/acquire HTTP/1.1\r\nHost: loc")
+        unfinished = socket.create_connection(address, timeout=PATIENCE)
+        unfinished.sendall(b"POST /v1/cancel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
+        hot = socket.create_connection(address, timeout=PATIENCE)
+        hot.sendall(b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
+        with silent, slow, unfinished, hot:
+            assert silent.recv(1) == b""
+            assert slow.recv(1) == b""
+            assert read_reply(unfinished).code == "slow"
+            assert hot.recv(1) == b""
+        assert impatient.ask("GET", "/readyz").status == 200

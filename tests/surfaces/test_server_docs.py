@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasehold.cli.table import COMMON, VERBS
+from leasehold.cli.hot import COMMON
+from leasehold.cli.table import VERBS
 from leasehold.server.metrics import COUNTED
 from leasehold.server.openapi import document
 from leasehold.server.problems import STATUS
