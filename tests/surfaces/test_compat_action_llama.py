@@ -256,6 +256,23 @@ def test_somebody_without_a_session_does_not_touch_a_sessions_lock(tmp_path: Pat
     assert (said.code, said.body) == (1, {"ok": False, "reason": "held by ada"})
 
 
+def test_containers_without_a_gateway_are_told_apart_by_their_secrets(tmp_path: Path) -> None:
+    """Their scheduler has registered nothing: there the answer is a yes to both."""
+    one = {"SHUTDOWN_SECRET": "3e0a2f36-9f7e-4f63-8f0e-1f8a6c1b7d01"}
+    two = {"SHUTDOWN_SECRET": "b5c7d1a2-0c4e-4b0f-9a3e-6d2f8e4c9b02"}
+    assert command("rlock", KEY, folder=tmp_path, **one).body == {"ok": True, "resourceKey": KEY}
+    held = command("rlock", KEY, folder=tmp_path, **two)
+    assert held.code == 1
+    assert not any(secret in str(held.body) for secret in (*one.values(), *two.values()))
+    assert command("runlock", KEY, folder=tmp_path, **two).code == 1
+    assert command("rlock-heartbeat", KEY, folder=tmp_path, **one).code == 0
+    assert command("runlock", KEY, folder=tmp_path, **one).code == 0
+    assert command("rlock", KEY, folder=tmp_path, **two).code == 0
+    assert command("rlock", KEY, folder=tmp_path, SHUTDOWN_SECRET="short").code == 3
+    unknown = {"LEASEHOLD_SESSION_SECRET": one["SHUTDOWN_SECRET"][::-1]}
+    assert command("rlock", KEY, folder=tmp_path, **unknown).code == 3  # who names a session must have one
+
+
 def test_config_toml_is_honoured_without_a_server(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("resourceLockTimeout = 60\n[agents]\nscale = 3\n")
     command("rlock", KEY, folder=tmp_path)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
+from leasehold import checks
 from leasehold.compat import action_llama as llama
 from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
-from leasehold.model import Refused
+from leasehold.model import SECOND, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ It prints one JSON object. Exit codes: 0 ok, 1 held by another or deadlock, 2 no
 4 bad request, 5 busy, 6 unreachable, 7 other, 9 usage.
 
 Where the locks are: LEASEHOLD_URL, else GATEWAY_URL, else as configured, else the embedded store.
-Who you are: LEASEHOLD_SESSION_SECRET, else SHUTDOWN_SECRET, else LEASEHOLD_SESSION; a server needs one of them.
+Who you are: LEASEHOLD_SESSION_SECRET, else LEASEHOLD_SESSION, else SHUTDOWN_SECRET; a server needs one of them.
 """
 
 
@@ -101,7 +102,8 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Reply
     from leasehold import config  # noqa: PLC0415
     from leasehold.opening import is_served  # noqa: PLC0415
 
-    secret = env.get("LEASEHOLD_SESSION_SECRET") or env.get("SHUTDOWN_SECRET") or env.get("LEASEHOLD_SESSION")
+    shown = env.get("LEASEHOLD_SESSION_SECRET") or env.get("LEASEHOLD_SESSION")
+    secret = shown or env.get("SHUTDOWN_SECRET")
     choice = config.find(None if env.get("LEASEHOLD_URL") else env.get("GATEWAY_URL") or None, env=env)
     if is_served(choice.url):
         if not secret:
@@ -109,7 +111,16 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Reply
                 "missing secret: set LEASEHOLD_SESSION_SECRET, or SHUTDOWN_SECRET, to that of your session"
             )
         return _of_server(choice, verb, given, secret)
-    return _of_store(choice, secret, env, _STEPS[verb](key, given, choice))
+    with _embedded(choice, env) as locks:
+        if not secret:
+            run: llama.Run | None = llama.Run(locks.holder, locks.space)
+        else:
+            run = _run_of(locks, secret) or (None if shown else _begin(locks, choice, secret))
+        if run is None:
+            return llama.bad(llama.INVALID_SECRET, 403)
+        from leasehold.compat.steps import ask  # noqa: PLC0415
+
+        return ask(locks, _STEPS[verb](key, given, choice)(run))
 
 
 _STEPS: dict[str, Callable[[str, str, Choice], Callable[[llama.Run], Steps[llama.Reply]]]] = {
@@ -135,23 +146,28 @@ def _of_server(choice: Choice, verb: str, given: str, secret: str) -> llama.Repl
 # --------------------------------------------------------------------------------------- an embedded store
 
 
-def _of_store(
-    choice: Choice,
-    secret: str | None,
-    env: Mapping[str, str],
-    steps: Callable[[llama.Run], Steps[llama.Reply]],
-) -> llama.Reply:
+def _embedded(choice: Choice, env: Mapping[str, str]) -> Locks:
     from leasehold import identity  # noqa: PLC0415
-    from leasehold.compat.steps import ask  # noqa: PLC0415
     from leasehold.opening import connect  # noqa: PLC0415
 
-    holder = identity.holder(choice, env=env)
-    with connect(choice, holder=holder, threaded=False) as locks:
-        run = llama.Run(holder, choice.space) if not secret else _run_of(locks, choice.space, secret)
-        return llama.bad(llama.INVALID_SECRET, 403) if run is None else ask(locks, steps(run))
+    return connect(choice, holder=identity.holder(choice, env=env), threaded=False)
 
 
-def _run_of(locks: Locks, space: str, secret: str) -> llama.Run | None:
-    sessions = locks.sessions(space=space)
+def _run_of(locks: Locks, secret: str) -> llama.Run | None:
+    sessions = locks.sessions(space=locks.space)
     found = None if isinstance(sessions, Refused) else llama.session_of(secret, sessions)
-    return None if found is None else llama.Run(found[0].holder, space, found[1])
+    return None if found is None else llama.Run(found[0].holder, locks.space, found[1])
+
+
+def _begin(locks: Locks, choice: Choice, secret: str) -> llama.Run | None:
+    """A container whose scheduler knows nothing of this store: its secret still tells it from the others.
+
+    Nobody ends such a run. What it holds runs out by itself.
+    """
+    if len(secret) < checks.SECRET_LEAST:
+        return None
+    credential = checks.BY_SECRET + secret
+    base = locks.holder.encode()[:200].decode("utf-8", "ignore")
+    holder = f"{base}/{checks.session_id(credential)[:9]}"
+    locks.start_session(ttl=choice.rules().ttl_most / SECOND, holder=holder, session=credential)
+    return _run_of(locks, secret)  # also if another command of the same container was quicker
