@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import threading
 import time
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ import pytest
 
 import leasehold
 from leasehold.server import gateway_schema as g
-from tests.surfaces.llamas import Llama, command, start
+from tests.surfaces.llamas import SCRIPTS, Llama, command, start
 from tests.surfaces.serving import Running, create_key, id_of, serving, until
 
 if TYPE_CHECKING:
@@ -349,6 +351,26 @@ def test_a_store_that_cannot_be_opened_is_never_a_yes(tmp_path: Path) -> None:
     said = command("rlock", KEY, folder=tmp_path, LEASEHOLD_URL=f"sqlite:///{tmp_path / 'damaged.db'}")
     assert said.code in (5, 6, 7)
     assert said.body["error"]
+
+
+@pytest.mark.parametrize(("where", "code"), [(">&-", 0), ("| true", 0), (">/dev/full", 7)])
+def test_an_answer_that_nobody_reads(tmp_path: Path, where: str, code: int) -> None:
+    """A traceback would end with 1, which means that somebody else has it."""
+    script = f"set -o pipefail; {SCRIPTS / 'rlock'} {KEY} {where}"
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "USER": "ada"}
+    done = subprocess.run(
+        ["/bin/bash", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cycle_in_a_locale_without_arrows_is_json_nevertheless(tmp_path: Path) -> None:
+    env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    for holder, uri in (("ä", "a://1"), ("b", "a://2"), ("ä", "a://2")):
+        command("rlock", uri, folder=tmp_path, LEASEHOLD_HOLDER=holder, **env)
+    said = command("rlock", "a://1", folder=tmp_path, LEASEHOLD_HOLDER="b", **env)
+    assert said.body["reason"] == "possible deadlock: b → a://1 → ä → a://2 → b"
 
 
 @pytest.mark.parametrize("words", [(), ("a://b", "c://d"), ("--ttl", "5"), ("--nonsense",)])

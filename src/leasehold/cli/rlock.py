@@ -9,6 +9,7 @@ import os
 import sys
 
 from leasehold import checks
+from leasehold.cli.output import complain, forget, write
 from leasehold.compat import action_llama as llama
 from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
 from leasehold.model import SECOND, Refused
@@ -64,20 +65,25 @@ def main(command: str, words: list[str], env: Mapping[str, str]) -> int:
     if words[:1] == ["--"]:
         words = words[1:]
     if len(words) != 1 or words[0].startswith("--"):
-        sys.stderr.write(f"usage: {command} <uri>\n")
+        complain(f"usage: {command} <uri>")
         return llama.USAGE
     reply, code = _answer(verb, words[0], env)
     import json  # noqa: PLC0415 (not for --help)
 
-    _print(json.dumps(reply, separators=(",", ":"), ensure_ascii=False) + "\n")
-    return code
+    speaks_utf8 = sys.stdout is not None and sys.stdout.encoding.lower() in ("utf-8", "utf8")
+    text = json.dumps(reply, separators=(",", ":"), ensure_ascii=not speaks_utf8)
+    return code if _print(text + "\n") else code or llama.OTHER
 
 
-def _print(text: str) -> None:
-    """In UTF-8, whatever the locale says: it is read by a program."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
-    sys.stdout.buffer.flush()
+def _print(text: str) -> bool:
+    """Whether it could be written; that nobody reads it is no failure of ours."""
+    try:
+        write(sys.stdout, text)
+    except OSError as error:
+        complain(f"the answer could not be written: {error.strerror}")
+        forget(sys.stdout)
+        return False
+    return True
 
 
 def _answer(verb: str, uri: str, env: Mapping[str, str]) -> tuple[Any, int]:
@@ -91,6 +97,11 @@ def _answer(verb: str, uri: str, env: Mapping[str, str]) -> tuple[Any, int]:
     except LeaseholdError as error:
         busy = error.code in ("closed", "store", "outcome_unknown", "conflict")
         reply = llama.bad(str(error), 503 if busy else 500)
+    except Exception as error:  # noqa: BLE001 (the last resort: a bug must not look like "held", which is 1)
+        from traceback import format_exc  # noqa: PLC0415
+
+        complain(format_exc())
+        reply = llama.bad(f"{type(error).__name__}: {error}; this is a bug, please report it", 500)
     return reply.body, reply.exit_code
 
 
