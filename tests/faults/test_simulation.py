@@ -102,11 +102,12 @@ def test_a_guess_about_a_lost_reply_is_caught(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_grant_to_somebody_who_went_away_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.Engine, "_give_up", lambda *_: None)
+    monkeypatch.setattr(attendance.Attendance, "give_back", lambda *_: None)
     caught("nobody was told")
 
 
 def test_a_grant_that_is_not_picked_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attendance.Attendance, "_served_elsewhere", lambda *_, **__: [])
+    monkeypatch.setattr(attendance.Attendance, "_gone", lambda *_: [])
     caught("did not come for it")
 
 
