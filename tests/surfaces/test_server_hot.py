@@ -27,7 +27,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def connected(server: Running) -> socket.socket:
-    return socket.create_connection((server.host, server.port), timeout=PATIENCE)
+    line = socket.create_connection((server.host, server.port), timeout=PATIENCE)
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what is sent is sent, also behind what nobody answered
+    return line
 
 
 @pytest.fixture
@@ -58,13 +60,19 @@ def taken(line: socket.socket, name: str, *more: str) -> str:
     return str(lease["fence"])
 
 
+def make_known(line: socket.socket, name: str, *more: str) -> None:
+    """So that the server knows these heads: the first request of all goes another way, the second is kept in mind."""
+    for _ in range(3):
+        taken(line, name, *more)
+
+
 def test_the_same_head_again_and_again(line: socket.socket) -> None:
     fences = [int(taken(line, f"again-{number}")) for number in range(10)]
     assert fences == sorted(set(fences))
 
 
 def test_a_known_head_with_what_cannot_be_understood_is_told_why(line: socket.socket) -> None:
-    taken(line, "known-00")
+    make_known(line, "known-00")
     good = {"resources": "known-01", "holder": "me"}
     length = len(json.dumps(good))
     for bad, field in (({"resources": "\u0007known-1"}, "resource"), ({"resources": "k", "slots": 0}, "slots")):
@@ -77,8 +85,7 @@ def test_a_known_head_with_what_cannot_be_understood_is_told_why(line: socket.so
 
 
 def test_a_known_head_in_pieces_and_with_more_behind_it(line: socket.socket) -> None:
-    for _ in range(3):
-        taken(line, "piece-00")
+    make_known(line, "piece-00")
     for piece in (
         spelled("acquire", {"resources": "piece-01", "holder": "me"})[at : at + 7] for at in range(0, 210, 7)
     ):
@@ -104,6 +111,32 @@ def read_from(reader: BinaryIO) -> dict[str, Any]:
     return dict(json.loads(reader.read(length)))
 
 
+def test_a_known_head_whose_body_is_not_complete_yet(line: socket.socket) -> None:
+    def padded(name: str) -> bytes:
+        return spelled("acquire", json.dumps({"resources": name, "holder": "me"}).encode() + b"  ")
+
+    for name in ("pad-0", "pad-1"):
+        line.sendall(padded(name))
+        assert read_reply(line).json["lease"]["resources"] == [name]
+    whole = padded("pad-2")
+    line.sendall(whole[:-2])  # so far, it would be JSON
+    line.sendall(whole[-2:])
+    assert read_reply(line).json["lease"]["resources"] == ["pad-2"]
+    taken(line, "pad-3")
+
+
+def test_a_known_head_waits_its_turn_behind_a_request_that_waits(server: Running, line: socket.socket) -> None:
+    make_known(line, "turn-1")
+    held = server.post("acquire", {"resources": "turn-2", "holder": "other"}).json
+    line.sendall(spelled("acquire", {"resources": "turn-2", "holder": "me", "wait_seconds": 30}))
+    until(lambda: server.waiting("turn-2") == ["me"])
+    line.sendall(spelled("acquire", {"resources": "turn-3", "holder": "me"}))
+    assert server.get("leases?resource=turn-2").status == 200  # by now the server has read what came before
+    server.post("release", {"lease": held["lease"]["id"], "token": held["token"]})
+    reader = line.makefile("rb")
+    assert [read_from(reader)["lease"]["resources"] for _ in range(2)] == [["turn-2"], ["turn-3"]]
+
+
 def test_a_known_head_asks_to_wait(server: Running, line: socket.socket) -> None:
     held = server.post("acquire", {"resources": "wait-1", "holder": "other"}).json
     line.sendall(spelled("acquire", {"resources": "wait-1", "holder": "me", "wait_seconds": 30}))
@@ -123,8 +156,7 @@ def test_a_known_head_shows_a_key_that_was_revoked(tmp_path: Path) -> None:
     key, admin = create_key(tmp_path, "agent"), create_key(tmp_path, "admin")
     with serving(tmp_path, "--rate", "0") as server, connected(server) as line:
         shown = f"Authorization: Bearer {key}"
-        taken(line, "key-1", shown)
-        taken(line, "key-2", shown)
+        make_known(line, "key-1", shown)
         assert server.post("keys/revoke", {"id": id_of(key)}, key=admin).status == 200
         reply = ask(line, "acquire", {"resources": "key-3", "holder": "me"}, shown)
         assert (reply.status, reply.code) == (401, "unauthenticated")
@@ -132,8 +164,7 @@ def test_a_known_head_shows_a_key_that_was_revoked(tmp_path: Path) -> None:
 
 def test_a_known_head_of_an_open_server_is_not_let_in_once_there_are_keys(tmp_path: Path) -> None:
     with serving(tmp_path, "--rate", "0") as server, connected(server) as line:
-        taken(line, "open-1")
-        taken(line, "open-2")
+        make_known(line, "open-1")
         create_key(tmp_path, "agent")
         until(lambda: ask(line, "acquire", {"resources": "open-3", "holder": "me"}).status == 401)
 
