@@ -137,6 +137,7 @@ def test_a_grant_is_kept_for_whoever_asks_again_at_once(server: Running) -> None
     until_written(line)
     line.close()
     granted = server.post("acquire", wait_for("again", "ann", request_id="once")).json
+    assert granted["fresh"] is False
     other = server.begin("acquire", wait_for("again-later", "bob"))
     until_written(other)
     other.close()
