@@ -136,6 +136,8 @@ def test_a_grant_is_kept_for_whoever_asks_again_at_once(server: Running) -> None
     line = server.begin("acquire", wait_for("again", "ann", request_id="once"))
     until_written(line)
     line.close()
+    for _ in range(3):  # by now the server has seen that the connection is gone
+        assert server.holders("again") == ["ann"]
     granted = server.post("acquire", wait_for("again", "ann", request_id="once")).json
     assert granted["fresh"] is False
     other = server.begin("acquire", wait_for("again-later", "bob"))
