@@ -87,6 +87,11 @@ class AsyncEngineAnswers:
         self._driver = driver
         self._settings = settings
         self._loop = loop
+        from collections import deque  # noqa: PLC0415 (not for plain code)
+
+        self._told: deque[tuple[asyncio.Future[Outcome], Pending]] = deque()
+        """Answers that the loop has not handed over yet."""
+        self._is_woken = False
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
@@ -110,13 +115,24 @@ class AsyncEngineAnswers:
             raise
 
     def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
-        """Called by the engine's thread."""
+        """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""
+        self._told.append((answer, pending))
+        if self._is_woken:
+            return
+        self._is_woken = True
         try:
-            self._loop.call_soon_threadsafe(_hand_over, answer, pending)
+            self._loop.call_soon_threadsafe(self._hand_over)
         except RuntimeError:
             if not self._loop.is_closed():
                 raise
-            self.engine.abandon(pending)  # nobody is left to hear the answer
+            self._is_woken = False
+            while self._told:
+                self.engine.abandon(self._told.popleft()[1])  # nobody is left to hear the answer
+
+    def _hand_over(self) -> None:
+        self._is_woken = False  # first: what is told from now on wakes us again
+        while self._told:
+            _hand_over(*self._told.popleft())
 
     async def close(self) -> None:
         """Answer everybody who still waits, then close the store. Also from a later loop, if the first has ended."""

@@ -11,7 +11,8 @@ import pytest
 import leasehold
 from leasehold import keys
 from leasehold.errors import Conflict, StoreError
-from leasehold.model import EMPTY, SECOND, Granted, Hold, Put, Ref
+from leasehold.model import EMPTY, SECOND, Event, Granted, Hold, Put, Ref
+from leasehold.stores import HistoryQuery
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.transaction import BLOCK, LOCKS_MOST, MANY
 from leasehold.testing.conformance.asking import Asking, leases_of, take, until
@@ -230,3 +231,19 @@ def test_a_connection_that_was_cut_while_idle_is_replaced(url: str) -> None:
         _ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'leasehold'")
         take(locks, "second")
         assert len(leases_of(locks)) == 2
+
+
+def test_events_are_numbered_in_the_order_of_commits(url: str) -> None:
+    """Whoever has numbers for its events keeps everybody else from numbers until it has committed."""
+    with stores(url, 1) as (store,), psycopg.connect(server().url) as other:
+        lock = "SELECT count(pg_advisory_xact_lock(hashtextextended('event', %s)))"
+        other.execute(lock, (store.address.salt,))
+        transaction = store.begin()
+        transaction.load([A])
+        told = Event("granted", 1, "default", ("a",), "ada", None, None, 0, {})
+        asking = Asking(lambda: transaction.commit([Put(A, Ref("r"))], [told], transaction.fence))
+        until(_somebody_waits, "its commit waits for the other's")
+        assert not asking.is_over
+        other.commit()
+        asking.answer()
+        assert [event.kind for event in store.history(HistoryQuery())] == ["granted"]
