@@ -32,10 +32,11 @@ export class Asking {
     this.headers = { accept: "application/json", ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}) };
   }
 
-  /** The answer's status and JSON, and whether it took more than one try. */
+  /** The answer's status and JSON, and whether it took more than one request. */
   async ask(method, path, { body, query, signal } = {}) {
-    const deadline = body?.wait_seconds ? Date.now() + body.wait_seconds * 1000 : 0;
+    const deadline = body?.wait_seconds ? performance.now() + body.wait_seconds * 1000 : 0;
     let asked = body;
+    let tickets = 0;
     for (let tries = 0; ; ) {
       const now = sliced(asked, deadline);
       let reply;
@@ -49,10 +50,11 @@ export class Asking {
       }
       if (reply.status === 202) {
         asked = { ...asked, request_id: reply.told.ticket };
+        tickets += 1;
       } else if (BUSY.has(reply.status) && ++tries <= TRIES) {
         await pause(reply.retryAfter ?? backoff(tries), signal);
       } else {
-        return { status: reply.status, told: reply.told, again: tries > 0 };
+        return { status: reply.status, told: reply.told, again: tries + tickets > 0 };
       }
     }
   }
@@ -74,7 +76,7 @@ export class Asking {
 
 function sliced(body, deadline) {
   if (!deadline) return body;
-  const left = Math.max(0, (deadline - Date.now()) / 1000);
+  const left = Math.max(0, (deadline - performance.now()) / 1000);
   return { ...body, wait_seconds: Math.min(SLICE, left) };
 }
 

@@ -25,7 +25,12 @@ export class Locks {
   /** Take a lease, or wait for it. To ask again after a broken connection is safe: each request has an id. */
   async acquire(asked, { signal } = {}) {
     const body = this.#ours({ request_id: crypto.randomUUID(), ...asked }, "holder");
-    return this.#post("/v1/acquire", body, signal);
+    const end = performance.now() + (asked.wait_seconds ?? 0) * 1000;
+    const reply = await this.asking.ask("POST", "/v1/acquire", { body, signal });
+    const outcome = told(reply);
+    // Of several requests, one was told that the wait is over, and was not heard: that is what `spent` means here.
+    const isLate = reply.again && outcome.code === "spent" && asked.wait_seconds && performance.now() >= end;
+    return isLate ? { ...outcome, code: "timeout" } : outcome;
   }
 
   /** Set a lease's clock back to a full TTL. */

@@ -91,6 +91,19 @@ test("a broken connection is asked again, and gets the same lease", async () => 
   assert.equal((await client.release({ lease: got.lease.id, token: got.token })).released, true);
 });
 
+test("a wait whose end was not heard is a timeout all the same", async () => {
+  await locks.acquire({ resources: "unheard" });
+  let heard = 0;
+  const deaf = async (...asked) => {
+    const reply = await fetch(...asked);
+    if (heard++ === 0) throw new TypeError("fetch failed");
+    return reply;
+  };
+  const bob = new Locks(server.url, { holder: "bob", fetch: deaf });
+  const late = await bob.acquire({ resources: "unheard", wait_seconds: 0.05 });
+  assert.deepEqual([late.ok, late.code, heard], [false, "timeout", 2]);
+});
+
 test("withLock holds, renews and gives back", async () => {
   let seen;
   const result = await locks.withLock({ resources: "work", ttl_seconds: 3 }, async (lease, signal) => {
