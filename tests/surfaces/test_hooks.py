@@ -138,7 +138,9 @@ def test_the_policy_says_how_strict_it_is(project: Project, policy: str, is_allo
 def test_who_only_looks_must_hold_it_where_the_policy_says_so(project: Project) -> None:
     words = ("--look-only", "--policy")
     assert project.hook("claude", project.edit("aaaa", "src/a.py"), *words, "require") is None
-    assert "is not held by you" in reason(project.hook("claude", project.edit("aaaa", "src/a.py"), *words, "require-own"))
+    assert "is not held by you" in reason(
+        project.hook("claude", project.edit("aaaa", "src/a.py"), *words, "require-own")
+    )
     assert project.holders() == {}
 
 
