@@ -46,6 +46,9 @@ CAPABILITIES = Capabilities(
     beat=2 * SECOND,
     remote=True,
 )
+TRUST = 1.0
+"""So many seconds our last push is gone on from."""
+MANY = 5_000
 PAUSE = 0.01
 PAUSES_GROW = 5
 """After a lost race: at most 20 ms, twice as long after each more, up to 320 ms."""
@@ -82,6 +85,37 @@ class GitStore:
         self.in_doubt: tuple[str, int] | None = None
         """An engine whose last push may or may not have happened, and how many commits there were before it."""
         self._hinted = ""
+        self._trusted: tuple[Snapshot, float] | None = None
+        self._distrusted_until = 0.0
+
+    # ------------------------------------------------------------------------- going on from the last push
+
+    def trust(self, snapshot: Snapshot) -> None:
+        """This is how our own push has left the remote; whoever comes soon may go on from there without asking it.
+
+        The next push compares all the same: if somebody else has pushed meanwhile it is rejected, and from then on
+        the remote is asked first, for a while.
+        """
+        self.known_head = snapshot.head_id or ""
+        self._trusted = (snapshot, time.monotonic()) if len(snapshot.oids) < MANY else None
+
+    def trusted(self) -> Snapshot | None:
+        """What may be gone on from, once."""
+        trusted, self._trusted = self._trusted, None
+        now = time.monotonic()
+        if trusted is None or now - trusted[1] > TRUST or now < self._distrusted_until:
+            return None
+        snapshot = trusted[0]
+        if snapshot.head_id != self.known_head:
+            return None
+        snapshot.resume()
+        return snapshot
+
+    def distrust(self, seconds: float = 0.0) -> None:
+        """It is not enough (or, for so many seconds: it was wrong)."""
+        self.known_head = ""
+        self._trusted = None
+        self._distrusted_until = time.monotonic() + seconds
 
     # ------------------------------------------------------------------------------------- taking turns
 
@@ -127,6 +161,8 @@ class GitStore:
             head = self.remote.fetch([refs.exact(refs.HEAD)]).get(refs.HEAD, "")
         finally:
             self.leave()
+        if head != self.known_head:
+            self._trusted = None
         before, self._hinted = self._hinted, head
         return head not in (before, self.known_head)
 

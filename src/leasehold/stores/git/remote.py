@@ -62,6 +62,18 @@ _SOMEBODY_WAS_QUICKER = (
 """Reasons of a rejection that go away by deciding again."""
 
 
+_NEVER_GOT_THERE = (
+    "does not appear to be a git repository",
+    "Connection refused",
+    "Could not resolve",
+    "Failed to connect to",
+    "Name or service not known",
+    "Network is unreachable",
+    "No route to host",
+    "Permission denied (",
+    "unable to connect to",
+)
+"""Complaints about a connection that was never made: nothing can have been written. Of any other it cannot be told."""
 _PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Pauses, in seconds, before a lock file in the private repository counts as left over."""
 
@@ -145,6 +157,8 @@ def _explained(url: str, done: Done) -> Exception:
     whole = f"{' '.join(rejected)} {done.err}"
     if "does not support --atomic" in whole:
         return StoreUnsuitable(f"{_without_password(url)} does not support atomic pushes, so locks are not safe there")
+    if not rejected and any(reason in done.err for reason in _NEVER_GOT_THERE):
+        return _unreachable(url, done)
     if not rejected or any("[remote failure]" in line for line in rejected):
         return OutcomeUnknown(f"the push to {_without_password(url)} broke off: {done.complaint}")
     if any(reason in whole for reason in _SOMEBODY_WAS_QUICKER):

@@ -44,12 +44,37 @@ class Snapshot:
         self.oids: dict[str, str] = {}
         """What the ref of each fetched key points to; empty if there is none."""
         self.stored: dict[str, dict[str, Stored]] = {}
+        self.now_seen: set[str] = set()
+        """Keys that were fetched in this very transaction."""
+        self.is_trusted = False
+        """Whether it is carried over from our own last push: nobody was asked whether it is still so."""
+        self.assumed: set[str] = set()
+        """Keys that were never seen, and of which it is assumed that there is nothing: the push says so, or fails."""
         self._records: dict[str, Record] = {}
+
+    def resume(self) -> None:
+        """Go on from our own last push."""
+        self.is_trusted = True
+        self.now_seen.clear()
+        self.assumed.clear()
+
+    def follow(self, head_id: str, head: heads.Head, after: dict[str, tuple[str, dict[str, Stored]]]) -> None:
+        """This was pushed."""
+        self.head_id, self.head = head_id, head
+        for key, (oid, entries) in after.items():
+            self.oids[key], self.stored[key] = oid, entries
+        for key in [key for key in self._records if key in after or key[0] == "e"]:
+            del self._records[key]
 
     def fetch(self, keys: Iterable[str]) -> None:
         """Fetch these as well. Raises `Torn` if that cannot be of the same moment as what was fetched before."""
         wanted = [key for key in dict.fromkeys(keys) if key not in self.oids]
         if not wanted and self.head_id is not None:
+            return
+        if self.is_trusted:
+            self.assumed.update(wanted)
+            self.oids.update(dict.fromkeys(wanted, ""))
+            self.stored.update((key, {}) for key in wanted)
             return
         if len(wanted) > MANY:
             specs = [refs.folder(kind) for kind in dict.fromkeys(key[0] for key in wanted)]
@@ -108,6 +133,7 @@ class Snapshot:
         store.observer.sight((each.stamp.id for entries in stored.values() for each in entries.values()), at)
         self.head_id = store.known_head = head_id
         self.oids.update(oids)
+        self.now_seen.update(oids)
         self.stored.update(stored)
         for key in oids:
             note_due(store.due_times, key, self.record(key))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 60_000_000
 """Nobody asked for anything: everything is looked at once in so many microseconds."""
+DISTRUST = 5.0
+"""So many seconds the remote is asked first, once somebody else was seen to push as well."""
 COMPARED = 200
 """At most so many refs that were only read are compared by the push once more."""
 
@@ -31,7 +33,8 @@ class GitTransaction:
 
     def __init__(self, store: GitStore) -> None:
         self._store = store
-        self._snapshot = Snapshot(store)
+        self._snapshot = store.trusted() or Snapshot(store)
+        self._loaded: dict[str, None] = {}
         self._is_over = False
         self._now: int | None = None
 
@@ -51,6 +54,7 @@ class GitTransaction:
         """These records, as of the moment of the first load."""
         self._check_under_way()
         wanted = list(dict.fromkeys(keys))
+        self._loaded.update(dict.fromkeys(wanted))
         if wanted:
             self._fetch(wanted)
         return {key: self._snapshot.record(key) for key in wanted}
@@ -71,10 +75,11 @@ class GitTransaction:
         """
         self._check_under_way()
         times, now = self._store.due_times, self.now
-        if self._snapshot.oids:
-            times = {key: times[key] for key in self._snapshot.oids if key in times}
+        if self._loaded:
+            times = {key: times[key] for key in self._loaded if key in times}
         elif now - self._store.looked_at > LOOK_EVERY:
             times.clear()
+            self._snapshot = Snapshot(self._store)
             self._snapshot.fetch_everything()
             self._store.looked_at = now
         come = sorted((at, key) for key, at in times.items() if at <= now)
@@ -86,14 +91,28 @@ class GitTransaction:
         try:
             if fence != self.fence or not all(map(_is_receipt, changes)):
                 self._push(changes, fence)
+            else:
+                self.confirm()
         finally:
             self.close()
+
+    def confirm(self) -> None:
+        """Nothing is written: then what was decided on must have been seen, and not only carried over or assumed."""
+        if self._snapshot.is_trusted:
+            self._distrust()
+
+    def _distrust(self) -> None:
+        self._store.distrust()
+        raise Conflict("what was assumed has to be looked at")
 
     def _push(self, changes: Sequence[Put | Drop], fence: int) -> None:
         store, snapshot = self._store, self._snapshot
         self._fetch_unknown(changes)
         stamp = Stamp(os.urandom(8).hex(), self.now, store.observer.wall())
-        moves = self._moves(changes, stamp)
+        moves, after = self._moves(changes, stamp)
+        created = {refs.key_of(move.ref) for move in moves if not move.old}
+        if not snapshot.assumed <= created:
+            self._distrust()
         engine, receipt = _receipt_among(changes)
         changed = {move.ref: move.new for move in moves if move.new != move.old}
         head = snapshot.head.after(fence, receipt, engine, changed)
@@ -104,14 +123,15 @@ class GitTransaction:
         try:
             store.remote.push(moves)
         except Conflict:
-            store.known_head = ""
-            store.losses += 1
+            store.distrust(DISTRUST)
+            store.losses += not snapshot.is_trusted
             raise
         except OutcomeUnknown:
-            store.known_head = ""
+            store.distrust()
             store.in_doubt = (engine, snapshot.head.commits)
             raise
-        store.known_head = head_id
+        snapshot.follow(head_id, head, after)
+        store.trust(snapshot)
         store.losses = 0
         store.foresight.note(moves)
         for change in changes:
@@ -126,8 +146,10 @@ class GitTransaction:
         if self._snapshot.head_id is None or any(key not in self._snapshot.oids for key in keys):
             self._fetch(keys)
 
-    def _moves(self, changes: Sequence[Put | Drop], stamp: Stamp) -> list[Change]:
-        """The refs that change, and those that must be as they were seen."""
+    def _moves(
+        self, changes: Sequence[Put | Drop], stamp: Stamp
+    ) -> tuple[list[Change], dict[str, tuple[str, dict[str, Stored]]]]:
+        """The refs that change, those that must be as they were seen; and the records that come of it, by key."""
         store, snapshot = self._store, self._snapshot
         after: dict[str, dict[str, Stored]] = {}
         for change in changes:
@@ -138,15 +160,15 @@ class GitTransaction:
                 entries[change.entry.id] = Stored(change.entry, stamp)
             else:
                 entries.pop(change.id, None)
-        moves = []
-        for key, entries in after.items():
-            new = store.objects.write(payload.encode(key, entries), stamp.wall) if entries else ""
-            moves.append(Change(refs.of_key(key), snapshot.oids[key], new))
-        only_read = [key for key, oid in snapshot.oids.items() if oid and key not in after]
+        made = {
+            key: (store.objects.write(payload.encode(key, entries), stamp.wall) if entries else "", entries)
+            for key, entries in after.items()
+        }
+        moves = [Change(refs.of_key(key), snapshot.oids[key], oid) for key, (oid, _) in made.items()]
+        only_read = [key for key in snapshot.now_seen if snapshot.oids[key] and key not in after]
         moves = [move for move in moves if move.old or move.new]
-        return moves + [
-            Change(refs.of_key(key), snapshot.oids[key], snapshot.oids[key]) for key in only_read[:COMPARED]
-        ]
+        compared = [Change(refs.of_key(key), snapshot.oids[key], snapshot.oids[key]) for key in only_read[:COMPARED]]
+        return moves + compared, made
 
     def _check_under_way(self) -> None:
         if self._is_over:
