@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.model import Granted, Held, Lost, Released, Renewed
+from leasehold.errors import Conflict
+from leasehold.model import Granted, Held, Lost, Put, Ref, Released, Renewed
 from leasehold.stores import git as store
+from leasehold.stores.git.address import Address
 from tests.stores.remotes import bare, runs, spying
 
 if TYPE_CHECKING:
@@ -99,3 +101,24 @@ def test_looking_always_asks_the_remote(pair: tuple[Locks, Locks]) -> None:
 def test_fences_stay_in_one_order(pair: tuple[Locks, Locks]) -> None:
     fences = [take(pair[turn % 2], f"r{turn}").lease.fence for turn in range(6)]
     assert fences == sorted(set(fences))
+
+
+def test_what_was_assumed_and_not_written_has_to_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one batch somebody may write while somebody else only looks at what was never seen."""
+    monkeypatch.setattr(store, "TRUST", 3_600.0)
+    keeper = store.GitStore(Address(str(bare(tmp_path / "remote.git")), str(tmp_path / "cache")))
+
+    def write(key: str, *read: str) -> None:
+        transaction = keeper.begin()
+        try:
+            transaction.load([key, *read])
+            transaction.commit([Put(key, Ref("x"))], (), transaction.fence)
+        finally:
+            transaction.close()
+
+    written, other, unknown = (f"a{number:032x}" for number in range(3))
+    write(written)
+    with pytest.raises(Conflict):
+        write(other, unknown)
+    write(other, unknown)
+    keeper.close()
