@@ -34,6 +34,9 @@ def agree(page: Page, button: str, reason: str = "because of the test") -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name=button).click()  # without a reason nothing happens
     expect(dialog).to_be_visible()
+    dialog.get_by_label("Reason").fill("  ")
+    dialog.get_by_role("button", name=button).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Say why")
     dialog.get_by_label("Reason").fill(reason)
     dialog.get_by_role("button", name=button).click()
 
