@@ -10,7 +10,9 @@ URL in place of `{url}`. It is nothing to keep locks in.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import random
 import resource
 import shutil
 import signal
@@ -32,6 +34,11 @@ PATIENCE = 60.0
 USER = "postgres"
 NOBODY = "nobody"
 """PostgreSQL refuses to run as root: then it runs as this user."""
+PORTS = (16_000, 32_000)
+"""Below those that the system hands out: a server that is restarted must find its port free."""
+_DEATH_SIGNAL = 1
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
+"""Linux has it."""
 QUICK = ("fsync=off", "synchronous_commit=on")
 """Nothing in a test survives the machine, so nothing has to wait for its disk."""
 
@@ -103,7 +110,7 @@ class Postgres:
                 stderr=log,
                 user=_user(),
                 start_new_session=True,
-                preexec_fn=None if self._largest_file is None else self._limit,  # noqa: PLW1509 (it only sets a limit)
+                preexec_fn=self._prepare,  # noqa: PLW1509 (two system calls)
             )
         end = time.monotonic() + PATIENCE
         while not self._answers():
@@ -111,9 +118,12 @@ class Postgres:
                 raise RuntimeError(f"PostgreSQL did not start: {self.log.read_text()[-2000:]}")
             time.sleep(0.02)
 
-    def _limit(self) -> None:
-        most = self._largest_file or resource.RLIM_INFINITY
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    def _prepare(self) -> None:
+        """In the new process: it ends with whoever started it, however that ends."""
+        if _prctl is not None:
+            _prctl(_DEATH_SIGNAL, signal.SIGQUIT)
+        if self._largest_file is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self._largest_file, self._largest_file))
 
     def _answers(self) -> bool:
         words = [str(bin_path() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
@@ -153,10 +163,15 @@ def run(program: str, *words: str) -> None:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback interface that nobody uses now, nor is given to whoever connects somewhere."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def _user() -> str | None:
