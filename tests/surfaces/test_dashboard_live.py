@@ -152,6 +152,24 @@ def test_a_server_that_goes_away_is_told_and_one_that_comes_back_is_caught_up_wi
                 expect(row(page, "after")).to_be_visible()
 
 
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_tab_that_nobody_looks_at_gives_up_its_line_and_catches_up_later(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path) as server, looking(browser, server) as page:
+        page.clock.install()
+        page.evaluate(HIDE, True)
+        page.clock.fast_forward(30_000)
+        expect(page.locator("#link")).to_have_attribute("data-state", "resting")
+        take(server, "meanwhile")
+        page.evaluate(HIDE, False)
+        expect(page.locator("#link")).to_have_attribute("data-state", "live")
+        expect(row(page, "meanwhile")).to_be_visible()
+
+
 def visible(page: Page) -> int:
     return page.locator(".lease:visible").count()
 

@@ -73,7 +73,12 @@ export class History {
   }
 
   async #page() {
-    const told = await get("/dashboard/runs", { ...this.#query(), before: this.before });
+    let told;
+    try {
+      told = await get("/dashboard/runs", { ...this.#query(), before: this.before });
+    } catch (error) {
+      return say(this.note, error.message);
+    }
     const known = new Map(told.runs.map((run) => [run.lease, run]));
     // A run whose end is on one page and whose grant is on the next is one run: what is newer tells how it ended.
     for (const run of this.runs) known.set(run.lease, { ...known.get(run.lease), ...run, waited_seconds: known.get(run.lease)?.waited_seconds || run.waited_seconds });

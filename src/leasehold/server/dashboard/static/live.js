@@ -44,7 +44,24 @@ export class Live {
     this.source = null;
   }
 
+  // Browsers allow six lines to one server, for all tabs together: who is not looked at must not keep one.
+  rest() {
+    if (this.stopped || this.resting) return;
+    this.resting = true;
+    clearTimeout(this.again);
+    this.source?.close();
+    this.source = null;
+    this.#set("resting");
+  }
+
+  wake() {
+    if (!this.resting) return;
+    this.resting = false;
+    this.#connect();
+  }
+
   async #connect() {
+    if (this.resting) return;
     try {
       const me = await get("/dashboard/session");
       if (!me.signed_in) return this.tell("signed-out");
@@ -66,7 +83,7 @@ export class Live {
   }
 
   #open() {
-    if (this.stopped) return;
+    if (this.stopped || this.resting) return;
     this.source?.close();
     const source = new EventSource(`/v1/events?last_event_id=${this.state.seq}`);
     this.source = source;
@@ -147,7 +164,7 @@ export class Live {
   #lost(error) {
     this.source?.close();
     this.source = null;
-    if (this.stopped) return;
+    if (this.stopped || this.resting) return;
     if (error?.code === "unauthenticated") return this.tell("signed-out");
     this.#set("cut");
     clearTimeout(this.again);

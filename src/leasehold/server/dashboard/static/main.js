@@ -14,7 +14,8 @@ import { Waiting, showCount } from "./waiting.js";
 
 const VIEWS = { now: Now, waiting: Waiting, history: History, contention: Contention, act: Act };
 const TICK = 250;
-const WORDS = { connecting: "Connecting", live: "Live", cut: "Disconnected" };
+const WORDS = { connecting: "Connecting", live: "Live", cut: "Disconnected", resting: "Resting" };
+const UNSEEN = 20_000; // how long nobody has to look before the line is given up
 const app = { me: null, state: null, live: null, panel: null };
 let views = {};
 let current = null;
@@ -132,6 +133,13 @@ function leave() {
   askForKey(enter);
 }
 
+let leaving = null;
+function seenOrNot() {
+  clearTimeout(leaving);
+  if (document.hidden) leaving = setTimeout(() => app.live?.rest(), UNSEEN);
+  else app.live?.wake();
+}
+
 // ------------------------------------------------------------------------------------------------ begin
 
 async function begin() {
@@ -154,5 +162,6 @@ window.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, select, textarea, dialog");
   if (event.key === "/" && !typing && byId("search")) { event.preventDefault(); byId("search").focus(); }
 });
+document.addEventListener("visibilitychange", seenOrNot);
 byId("sign-out").addEventListener("click", signOut);
 begin();
