@@ -60,7 +60,7 @@ class GitStore:
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
         self._cache = address.cache
         self._own = place.make(address.cache)
-        self.capabilities = CAPABILITIES._replace(poll=address.poll, beat=max(4 * address.poll, SECOND // 2))
+        self.capabilities = CAPABILITIES._replace(poll=address.poll, beat=max(4 * address.poll, CAPABILITIES.beat))
         self.objects = Objects(address.cache)
         self.foresight = Foresight(address.cache, self.objects)
         self.remote = Remote(address, self._own)
