@@ -56,12 +56,18 @@ def ours(place: Path) -> dict[str, str]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, *, is_writable: bool = True) -> Iterator[str]:
     """`git daemon` on loopback for the repositories in this folder; the URL that they are below."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    words = ["--listen=127.0.0.1", f"--port={port}", f"--base-path={folder}", "--export-all", "--enable=receive-pack"]
+    words = [
+        "--listen=127.0.0.1",
+        f"--port={port}",
+        f"--base-path={folder}",
+        "--export-all",
+        "--enable=receive-pack" if is_writable else "--forbid-override=receive-pack",
+    ]
     daemon = subprocess.Popen(
         ["git", "daemon", "--reuseaddr", "--informative-errors", *words, str(folder)],
         env=ENV,

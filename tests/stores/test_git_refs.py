@@ -12,7 +12,7 @@ import leasehold
 from leasehold.errors import StoreError, StoreUnsuitable, Unreachable
 from leasehold.model import Granted, Held, Released, SessionStarted
 from leasehold.testing.conformance.asking import until
-from tests.stores.remotes import bare, git, others, ours
+from tests.stores.remotes import bare, git, others, ours, served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -192,3 +192,20 @@ def test_a_lock_that_a_killed_git_left_in_the_cache(connect: Callable[..., Locks
     take(connect("bob", "elsewhere"), "s")
     (tmp_path / "cache" / "refs" / "leasehold" / "fence.lock").touch()
     assert isinstance(connect().acquire("s", ttl=60), Held)
+
+
+def test_a_remote_that_one_may_only_read_says_so(remote: Path, tmp_path: Path) -> None:
+    with served(tmp_path, is_writable=False) as url:
+        locks = leasehold.connect(f"git+{url}/remote.git?cache={tmp_path}/cache", threaded=False)
+        with pytest.raises(Unreachable, match="service not enabled"):
+            locks.acquire("r", ttl=60)
+        assert locks.list() == ()
+        locks.close()
+
+
+def test_a_remote_with_another_hash_is_refused(tmp_path: Path) -> None:
+    git("init", "-q", "--bare", "--object-format=sha256", str(tmp_path / "other.git"))
+    locks = leasehold.connect(f"git+file://{tmp_path}/other.git?cache={tmp_path}/cache", threaded=False)
+    with pytest.raises(StoreUnsuitable, match="SHA-1"):
+        locks.acquire("r", ttl=60)
+    locks.close()

@@ -82,6 +82,8 @@ class GitStore:
         """What the head pointed to when it was last seen, or after our own last push."""
         self.losses = 0
         """How many pushes in a row were rejected because somebody else was quicker."""
+        self.broken_off: list[str] = []
+        """Why the last pushes, one after the other, broke off."""
         self.in_doubt: tuple[str, int] | None = None
         """An engine whose last push may or may not have happened, and how many commits there were before it."""
         self._hinted = ""

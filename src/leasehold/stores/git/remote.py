@@ -157,6 +157,8 @@ def _explained(url: str, done: Done) -> Exception:
     whole = f"{' '.join(rejected)} {done.err}"
     if "does not support --atomic" in whole:
         return StoreUnsuitable(f"{_without_password(url)} does not support atomic pushes, so locks are not safe there")
+    if "hash algorithm" in whole:
+        return StoreUnsuitable(f"{_without_password(url)} names its objects by another hash than SHA-1")
     if not rejected and any(reason in done.err for reason in _NEVER_GOT_THERE):
         return _unreachable(url, done)
     if not rejected or any("[remote failure]" in line for line in rejected):

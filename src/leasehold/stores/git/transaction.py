@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leasehold.errors import Conflict, OutcomeUnknown, StoreError
+from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
 from leasehold.model import Put, Receipt
 from leasehold.rules.timing import due
 from leasehold.stores.git import head as heads
@@ -24,6 +24,8 @@ LOOK_EVERY = 60_000_000
 """Nobody asked for anything: everything is looked at once in so many microseconds."""
 DISTRUST = 5.0
 """So many seconds the remote is asked first, once somebody else was seen to push as well."""
+BROKEN_OFF = 2
+"""So many pushes in a row may break off before no more are tried."""
 COMPARED = 200
 """At most so many refs that were only read are compared by the push once more."""
 
@@ -107,6 +109,11 @@ class GitTransaction:
 
     def _push(self, changes: Sequence[Put | Drop], fence: int) -> None:
         store, snapshot = self._store, self._snapshot
+        if len(store.broken_off) >= BROKEN_OFF:
+            # Each time the remote said that nothing had come of it: so it will not the next time either.
+            complaint = store.broken_off.pop()
+            store.broken_off.clear()
+            raise Unreachable(complaint)
         self._fetch_unknown(changes)
         stamp = Stamp(os.urandom(8).hex(), self.now, store.observer.wall())
         moves, after = self._moves(changes, stamp)
@@ -126,13 +133,15 @@ class GitTransaction:
             store.distrust(DISTRUST)
             store.losses += not snapshot.is_trusted
             raise
-        except OutcomeUnknown:
+        except OutcomeUnknown as error:
             store.distrust()
+            store.broken_off.append(str(error))
             store.in_doubt = (engine, snapshot.head.commits)
             raise
         snapshot.follow(head_id, head, after)
         store.trust(snapshot)
         store.losses = 0
+        store.broken_off.clear()
         store.foresight.note(moves)
         for change in changes:
             # Not later than need be: what it really is, is seen at the next load.
