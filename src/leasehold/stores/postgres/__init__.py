@@ -143,7 +143,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
-        if self._listener is not None:
+        if self._listener is not None and not self.connections.is_inherited():
             self._listener.close()
         self.connections.close()
 

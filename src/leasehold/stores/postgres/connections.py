@@ -66,8 +66,12 @@ class Connections:
         """Raise if this is closed, or was opened before a fork."""
         if self.closed:
             raise Closed(f"{self.address.place}: this store is closed; connect again")
-        if os.getpid() != self._pid:
+        if self.is_inherited():
             raise StoreError(f"{self.address.place} was opened before a fork: connect again in the child")
+
+    def is_inherited(self) -> bool:
+        """Whether this process is a forked child, so that nothing here is its own."""
+        return os.getpid() != self._pid
 
     def open(self) -> Connection:
         """A new connection."""
@@ -139,7 +143,7 @@ class Connections:
     def close(self) -> None:
         """Hang up. Idempotent."""
         self.closed = True
-        if os.getpid() == self._pid:
+        if not self.is_inherited():
             self.forget_idle()
             self.drop_writer()
 
