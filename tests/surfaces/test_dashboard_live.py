@@ -81,6 +81,16 @@ def test_renewing_fills_the_bar_again(browser: Browser, server: Running) -> None
         expect(left).to_have_text(re.compile(r"^(59|60)m "))
 
 
+def test_one_heartbeat_of_a_session_fills_the_bars_of_its_leases(browser: Browser, server: Running) -> None:
+    session = server.post("sessions", {"holder": "sue", "ttl_seconds": 50}).json["credential"]
+    server.post("acquire", {"resources": "in-session", "session": session, "ttl_seconds": 50})
+    with looking(browser, server) as page:
+        left = row(page, "in-session").locator(".cell.left span")
+        page.wait_for_function("node => parseInt(node.textContent) < 49", arg=left.element_handle())
+        server.post("sessions/renew", {"session": session})
+        expect(left).to_have_text(re.compile("^(49|50)s$"))
+
+
 def test_the_queue_is_counted_and_told_in_order(browser: Browser, server: Running) -> None:
     take(server, "busy", "ann", context={"step": 3, "of": "seven"})
     with looking(browser, server) as page:

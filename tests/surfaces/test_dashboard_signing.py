@@ -97,6 +97,16 @@ def test_a_wrong_key_is_told_and_a_revoked_one_signs_out(browser: Browser, tmp_p
         expect(page.locator("#link")).to_have_attribute("data-state", "live")
 
 
+def test_a_restart_signs_nobody_out(browser: Browser, tmp_path: Path) -> None:
+    viewer = create_key(tmp_path, "viewer")
+    with serving(tmp_path) as first, looking(browser, first, key=viewer, calm=False) as page:
+        assert first.stop() == 0
+        expect(page.get_by_role("alert")).to_contain_text("Disconnected")
+        with serving(tmp_path, "--port", str(first.port)):
+            expect(page.locator("#link")).to_have_attribute("data-state", "live")
+            expect(page.locator("#who")).to_contain_text("viewer")
+
+
 def test_a_key_that_is_made_while_somebody_looks_closes_the_door(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path) as server, looking(browser, server, calm=False) as page:
         expect(page.locator("#who")).to_have_text("open server")

@@ -26,6 +26,7 @@ export class Live {
     this.stopped = false;
     this.heard = performance.now();
     this.graphAt = 0;
+    this.anewAt = 0;
   }
 
   async start() {
@@ -111,7 +112,7 @@ export class Live {
       this.state.apply(events);
       this.tell("events");
     }
-    if (this.state.doubtful && this.link === "live") this.#anew();
+    if (this.state.doubtful && this.link === "live" && performance.now() > this.anewAt) this.#anew();
     if (this.moved && this.link === "live" && performance.now() > this.graphAt) this.#refreshGraph();
   }
 
@@ -139,6 +140,7 @@ export class Live {
     this.state.doubtful = false;
     if (this.looking) return;
     this.looking = true;
+    const begun = performance.now();
     try {
       this.source?.close();
       await this.snapshot();
@@ -147,6 +149,7 @@ export class Live {
       this.#lost(error);
     } finally {
       this.looking = false;
+      this.anewAt = performance.now() + Math.max(1000, (performance.now() - begun) * 8);
     }
   }
 

@@ -37,7 +37,8 @@ export class State {
 
   #applyOne(event) {
     const { kind, lease, detail } = event;
-    if (kind === "granted") this.leases.set(lease, fromGrant(event));
+    if (kind === "granted" && !detail.expires_at) this.doubtful = true; // a store whose history tells little
+    else if (kind === "granted") this.leases.set(lease, fromGrant(event));
     else if (ENDS.has(kind)) this.leases.delete(lease);
     else if (kind === "renewed" && lease) this.#renew(lease, Date.parse(detail.expires_at), event);
     else if (kind === "renewed") {
