@@ -156,6 +156,13 @@ def test_a_trial_shows_the_difference_and_changes_nothing(project: Project) -> N
     assert project.files() == before
 
 
+def test_closed_if_the_locks_cannot_be_asked(project: Project) -> None:
+    project.run("install", "cursor", "--on-failure", "closed")
+    assert "--policy require --on-failure closed" in (project.root / ".cursor/hooks.json").read_text()
+    refused = project.run("install", "claude", "--http", "http://h", "--on-failure", "closed", code=2)
+    assert "is open with --http" in refused
+
+
 def test_hooks_over_http_are_for_claude_alone(project: Project) -> None:
     project.run("install", "claude", "--http", "http://127.0.0.1:7420", "--policy", "warn")
     hooks = json.loads((project.root / ".claude/settings.json").read_text())["hooks"]

@@ -41,8 +41,8 @@ def fields(operation: dict[str, Any]) -> list[str]:
     """What the route takes."""
     named = [each["name"] for each in operation.get("parameters", ())]
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        name = content["schema"]["$ref"].rpartition("/")[2]
-        named += document()["components"]["schemas"][name]["properties"]
+        name = content["schema"].get("$ref", "").rpartition("/")[2]
+        named += document()["components"]["schemas"].get(name, {}).get("properties", ())  # an editor's own has no name
     return named
 
 

@@ -667,6 +667,12 @@ export interface Routes {
   "GET /locks/list": { query: { secret?: string; space?: string; }; answer: GatewayOwnLock[]; };
   /** Every lock. */
   "GET /locks/status": { query: { space?: string; }; answer: GatewayLocks; };
+  /** Answer a hook of Claude: may this agent change that now? */
+  "POST /v1/hooks/claude": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
+  /** Answer a hook of Codex: may this agent change that now? */
+  "POST /v1/hooks/codex": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
+  /** Answer a hook of Cursor: may this agent change that now? */
+  "POST /v1/hooks/cursor": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
   /** The server is there. */
   "GET /healthz": { answer: Health; };
   /** The server can serve: the store answers. */

@@ -72,7 +72,8 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> list[Change]:
     policy = context.values["policy"] or "require"
     if policy not in POLICIES:
         raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
-    wish = editors.Wish(_command(), policy, context.values["http"], str(_project()), user)
+    values = context.values
+    wish = editors.Wish(_command(), policy, values["on_failure"], values["http"], str(_project()), user)
     return editors.changes(what, wish, place, ledger, remove=remove)
 
 

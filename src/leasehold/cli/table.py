@@ -28,6 +28,13 @@ INSTALL = (
     Option("--policy", "off, warn, require (default) or require-own", "HOW"),
     Option("--http", "have a server answer Claude Code's hooks, so that no process starts for each edit", "URL"),
     Option("--target", "whose skill: claude (default), codex, cursor or agents", "WHOSE", "claude"),
+    Option(
+        "--on-failure",
+        "if the locks cannot be asked, edits go on: open (default), or not: closed",
+        "HOW",
+        "open",
+        FAILING,
+    ),
     Option("--server", "git: the pre-receive hook of a bare repository"),
     JSON,
 )

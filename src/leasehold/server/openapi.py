@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 import leasehold
+from leasehold.guard.checking import POLICIES
+from leasehold.guard.editors.occasions import EDITORS
 from leasehold.server import answers, events, gateway_schema
 from leasehold.server.problems import STATUS
 from leasehold.server.requests import Query
@@ -46,6 +48,8 @@ def document() -> dict[str, Any]:
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
     paths.update(gateway_schema.paths(REF))
+    for editor in EDITORS:
+        paths[f"/v1/hooks/{editor}"] = {"post": _hook(editor)}
     for path, (name, says, media, gives) in LOOKS.items():
         paths[path] = {"get": _look(name, says, media, gives)}
     return {
@@ -95,6 +99,24 @@ def _parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
         {"name": name, "in": "query", "required": name in required, "schema": _plain(each)}
         for name, each in schema["properties"].items()
     ]
+
+
+def _hook(editor: str) -> dict[str, Any]:
+    """What an editor sends and understands is the editor's to say."""
+    thing = {"application/json": {"schema": {"type": "object"}}}
+    return {
+        "operationId": f"hook_{editor}",
+        "summary": f"Answer a hook of {editor.capitalize()}: may this agent change that now?",
+        "parameters": [
+            {"name": "policy", "in": "query", "required": False, "schema": {"enum": list(POLICIES)}},
+            {"name": "root", "in": "query", "required": False, "schema": {"type": "string"}},
+        ],
+        "requestBody": {"required": True, "content": thing},
+        "responses": {
+            "200": {"description": "What the editor is told; {} is a yes.", "content": thing},
+            **_problems(("invalid", "not_allowed", *ANY_ROUTE)),
+        },
+    }
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:

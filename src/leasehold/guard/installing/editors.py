@@ -27,6 +27,7 @@ class Wish:
 
     command: str = "leasehold"
     policy: str = "require"
+    on_failure: str = "open"
     http: str | None = None
     """The base URL of a server that answers the hooks, so that no process starts for each edit."""
     root: str = ""
@@ -35,6 +36,8 @@ class Wish:
 
 def changes(editor: str, wish: Wish, place: Path, ledger: Ledger, *, remove: bool) -> list[Change]:
     """Every file that has to change for this editor."""
+    if wish.http is not None and wish.on_failure != "open":
+        raise InvalidInput("on_failure", "is open with --http: an editor goes on if nobody answers")
     if wish.http is not None and editor != "claude":
         raise InvalidInput("http", f"{editor} has no http hooks; only Claude Code does")
     made = []
@@ -114,7 +117,8 @@ def _words(wish: Wish) -> list[str]:
 
 
 def _hook_command(editor: str, wish: Wish) -> str:
-    return f"{wish.command} hook {editor} --policy {wish.policy}"
+    closed = "" if wish.on_failure == "open" else f" --on-failure {wish.on_failure}"
+    return f"{wish.command} hook {editor} --policy {wish.policy}{closed}"
 
 
 # ------------------------------------------------------------------------------------- JSON files of editors
