@@ -32,6 +32,7 @@ def test_the_event_loop_never_waits_for_the_database() -> None:
         until(lambda: _waiting(other), "the server's transaction waits")
         with urlopen(f"{servers.urls[0]}/healthz") as answer:
             assert answer.status == 200
+        assert _waiting(other), "it waits still, and was not given up meanwhile"
         assert not asking.is_over
         other.rollback()
         assert isinstance(asking.answer(), Granted)
