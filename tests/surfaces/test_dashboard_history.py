@@ -10,10 +10,11 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.surfaces.browsing import chromium, looking
-from tests.surfaces.serving import Running, serving, until
+from tests.surfaces.serving import Running, create_key, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -113,3 +114,35 @@ def test_contention_tells_waits_and_how_busy_a_resource_is(browser: Browser, ser
             page.get_by_role("button", name=f"Last {window}").click()
             expect(page.get_by_role("button", name=f"Last {window}")).to_have_attribute("aria-pressed", "true")
             expect(page.locator("tbody tr").first).to_contain_text("deploy")
+
+
+@pytest.mark.parametrize(
+    ("question", "field"),
+    [
+        ("runs?limit=0", "limit"),
+        ("runs?limit=x", "limit"),
+        ("runs?resource=path:/x", "resource"),
+        ("runs?since=-1", "since"),
+        ("runs?colour=red", "colour"),
+        ("graph?space=%20", "space"),
+        ("contention?window=", "window"),
+        ("closed?space=a&space=b", "space"),
+    ],
+)
+def test_a_question_that_is_not_understood_names_the_field(server: Running, question: str, field: str) -> None:
+    reply = server.ask("GET", f"/dashboard/{question}")
+    assert (reply.status, reply.code) == (400, "invalid")
+    assert reply.json["field"] == field
+
+
+def test_each_key_sees_its_own_space_here_too(tmp_path: Path) -> None:
+    viewer, admin = create_key(tmp_path, "viewer", space="team"), create_key(tmp_path, "admin")
+    with serving(tmp_path) as server:
+        for space in ("team", "other"):
+            server.post("acquire", {"resources": f"of-{space}", "holder": "ann", "space": space}, key=admin)
+        for path in ("runs", "contention", "graph", "closed"):
+            assert server.ask("GET", f"/dashboard/{path}").code == "unauthenticated"
+            assert server.ask("GET", f"/dashboard/{path}?space=other", key=viewer).code == "not_allowed"
+            assert "of-other" not in server.ask("GET", f"/dashboard/{path}", key=viewer).content.decode()
+        assert "of-team" in server.ask("GET", "/dashboard/runs", key=viewer).content.decode()
+        assert "of-other" in server.ask("GET", "/dashboard/contention", key=admin).content.decode()

@@ -22,10 +22,12 @@ from leasehold.server.problems import Problem
 from leasehold.server.routes import Route
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from leasehold.model import Event
+    from leasehold.model import Event, Graph
     from leasehold.pictures.contention import Figures
     from leasehold.pictures.runs import Run
     from leasehold.server.app import App
@@ -67,33 +69,44 @@ def _checked(outcome: Any) -> Any:  # noqa: ANN401 (whatever a verb gives)
     return outcome
 
 
+async def _apart(shape: Callable[..., dict[str, Any]], *given: object) -> Response:
+    """Shaped and spelled in a thread: the event loop commits for everybody, and must not be kept from it."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(None, lambda: problems.ok(shape(*given)))
+
+
 async def graph(app: App, request: Request) -> Response:
     """Who waits for whom, and where to draw them."""
     _, asked = await app.understand(request, GRAPH)
-    seen = _checked(await app.served.locks.graph(**asked))
+    return await _apart(_graph, _checked(await app.served.locks.graph(**asked)))
+
+
+def _graph(seen: Graph) -> dict[str, Any]:
     drawing = placed(seen)
-    return problems.ok(
-        {
-            **wire.graph(seen),
-            "drawing": {
-                "nodes": [node._asdict() for node in drawing.nodes],
-                "joins": [{"begin": join.begin, "end": join.end, "kind": join.kind} for join in drawing.joins],
-                "width": drawing.width,
-                "height": drawing.height,
-                "node_width": WIDTH,
-                "node_height": HEIGHT,
-                "complete": drawing.complete,
-            },
-        }
-    )
+    return {
+        **wire.graph(seen),
+        "drawing": {
+            "nodes": [node._asdict() for node in drawing.nodes],
+            "joins": [{"begin": join.begin, "end": join.end, "kind": join.kind} for join in drawing.joins],
+            "width": drawing.width,
+            "height": drawing.height,
+            "node_width": WIDTH,
+            "node_height": HEIGHT,
+            "complete": drawing.complete,
+        },
+    }
 
 
 async def runs(app: App, request: Request) -> Response:
     """The runs in these events, and from where to page on."""
     _, asked = await app.understand(request, RUNS)
     events = _checked(await app.served.locks.history(**asked, lease=None, kinds=KINDS))
-    more = events[-1].seq if len(events) == asked["limit"] else None
-    return problems.ok({"runs": [run(each) for each in runs_of(events)], "more_before": more})
+    return await _apart(_runs, events, asked["limit"])
+
+
+def _runs(events: Sequence[Event], limit: int) -> dict[str, Any]:
+    more = events[-1].seq if len(events) == limit else None
+    return {"runs": [run(each) for each in runs_of(events)], "more_before": more}
 
 
 def run(it: Run) -> dict[str, Any]:
