@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.keeping import KEEPING
 from tests.mutants.moving import MOVING
+from tests.mutants.over_git import OVER_GIT
 from tests.mutants.serving import SERVING
 
-MUTANTS = (*SERVING, *KEEPING, *MOVING)
+MUTANTS = (*SERVING, *KEEPING, *MOVING, *OVER_GIT)
