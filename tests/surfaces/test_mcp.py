@@ -212,6 +212,21 @@ def test_bad_input_names_the_argument_and_changes_nothing(tmp_path: Path) -> Non
     run(work)
 
 
+def test_locks_that_cannot_be_reached_are_a_refusal_that_an_agent_understands(tmp_path: Path) -> None:
+    env = {**settings(tmp_path), "LEASEHOLD_URL": "http://127.0.0.1:1"}
+    command = StdioServerParameters(command=sys.executable, args=["-m", "leasehold.cli", "mcp"], env=env, cwd=tmp_path)
+
+    async def work() -> None:
+        async with Client(stdio_client(command)) as client:
+            for tool in ("acquire_lock", "check_lock"):
+                answer = await call(client, tool, resource="a")
+                assert answer["ok"] is False
+                assert answer["error"]["code"] == "unreachable"
+                assert "do not go on" in answer["advice"]
+
+    run(work)
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_what_a_client_over_stdio_took_is_released_when_it_goes(tmp_path: Path, era: str) -> None:
     async def work() -> None:

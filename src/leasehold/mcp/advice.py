@@ -8,6 +8,7 @@ from leasehold import model as m
 _REFUSED = {
     "not_found": "There is no such lease: nothing to do. list_locks shows what is held.",
     "not_allowed": "This is not yours to do: leave it alone, and go on with something else.",
+    "unreachable": "The locks cannot be reached: do not go on without the lock; tell a person, and try again later.",
     "invalid": "Mend the argument that is named, and call again.",
 }
 

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.resources import ResourceSecurity
 import leasehold
 from leasehold import wire
 from leasehold.mcp import tools
-from leasehold.mcp.parties import PARTY
+from leasehold.mcp.parties import PARTY, ask
 from leasehold.model import Refused
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def build(desk: Desk, party_of: PartyOf, **options: Any) -> MCPServer[Any]:
 def _resources(server: MCPServer[Any]) -> None:
     @server.resource("lock://active", title="Every lock that is held now", mime_type="application/json")
     async def active() -> str:
-        found = await PARTY.get().ask("list", {"space": None, "holder": None, "resource": None})
+        found = await ask(PARTY.get(), "list", {"space": None, "holder": None, "resource": None})
         return json.dumps(wire.answer(found) if isinstance(found, Refused) else wire.leases(found))
 
     @server.resource(
@@ -67,7 +67,7 @@ def _resources(server: MCPServer[Any]) -> None:
         security=ResourceSecurity(exempt_params={"name"}),  # a name is no path: it opens nothing
     )
     async def resource(name: str) -> str:
-        return json.dumps(wire.answer(await PARTY.get().ask("inspect", {"resource": name, "space": None})))
+        return json.dumps(wire.answer(await ask(PARTY.get(), "inspect", {"resource": name, "space": None})))
 
 
 def _prompt(server: MCPServer[Any]) -> None:

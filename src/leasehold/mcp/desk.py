@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from leasehold import wire
 from leasehold.keys import is_lease_id
 from leasehold.mcp import advice
+from leasehold.mcp.parties import ask, credential
 from leasehold.mcp.pursuits import Pursuits
 from leasehold.model import Granted, Inspection, Lease, Refused
 
@@ -30,8 +31,10 @@ class Desk:
 
     async def acquire(self, party: Party, agent: str | None, terms: dict[str, Any]) -> Acquired:
         """Try at once. A refusal leaves an intent, so that a circle of agents who only try is noticed."""
-        outcome = await party.ask("acquire", {**await _asked(party, agent, terms), "intent": True})
-        return _granted(party, outcome)
+        asked = await _asked(party, agent, terms)
+        if isinstance(asked, Refused):
+            return _granted(party, asked)
+        return _granted(party, await ask(party, "acquire", {**asked, "intent": True}))
 
     async def wait(
         self,
@@ -44,6 +47,8 @@ class Desk:
     ) -> Acquired:
         """Wait in the queue for a while; the ticket is good for the next call. Whoever listens is told how it goes."""
         asked = await _asked(party, agent, terms)
+        if isinstance(asked, Refused):
+            return _granted(party, asked)
 
         async def report(waited: float) -> None:
             seen = await self._seen(party, asked) if told is not None else None
@@ -66,7 +71,7 @@ class Desk:
 
     async def _seen(self, party: Party, asked: dict[str, Any]) -> Inspection | None:
         first = asked["resources"] if isinstance(asked["resources"], str) else asked["resources"][0]
-        seen = await party.ask("inspect", {"resource": first, "space": None})
+        seen = await ask(party, "inspect", {"resource": first, "space": None})
         return seen if isinstance(seen, Inspection) else None
 
     async def renew(
@@ -89,23 +94,25 @@ class Desk:
         lease = target if is_lease_id(target) else await _own(party, name, target)
         if not isinstance(lease, str):
             return _answer(lease)
-        session = None if given["token"] else await party.credential(name)
-        return _answer(await party.ask(verb, {**given, "lease": lease, "session": session}))
+        session = None if given["token"] else await credential(party, name)
+        if isinstance(session, Refused):
+            return _answer(session)
+        return _answer(await ask(party, verb, {**given, "lease": lease, "session": session}))
 
     async def force_release(self, party: Party, agent: str | None, target: str, reason: str) -> Released:
         """End somebody else's lease."""
         asked = {"target": target, "by": party.agent(agent), "reason": reason, "space": None}
-        answer: Released = _answer(await party.ask("force_release", asked))
+        answer: Released = _answer(await ask(party, "force_release", asked))
         return answer
 
     async def check(self, party: Party, resource: str) -> Checked:
         """How it stands."""
-        answer: Checked = _answer(await party.ask("inspect", {"resource": resource, "space": None}))
+        answer: Checked = _answer(await ask(party, "inspect", {"resource": resource, "space": None}))
         return answer
 
     async def list(self, party: Party, holder: str | None, resource: str | None) -> Listed:
         """Live leases; the first so many, and how many more there are."""
-        found = await party.ask("list", {"space": None, "holder": holder, "resource": resource})
+        found = await ask(party, "list", {"space": None, "holder": holder, "resource": resource})
         if isinstance(found, Refused):
             refused: Listed = _answer(found)
             return refused
@@ -116,17 +123,20 @@ class Desk:
     async def history(self, party: Party, resource: str | None, holder: str | None, limit: int) -> Told:
         """Past events."""
         asked = {"space": None, "resource": resource, "holder": holder, "lease": None, "kinds": ()}
-        found = await party.ask("history", {**asked, "since": None, "before": None, "limit": limit})
+        found = await ask(party, "history", {**asked, "since": None, "before": None, "limit": limit})
         if isinstance(found, Refused):
             refused: Told = _answer(found)
             return refused
         return {"ok": True, "advice": "", "data": wire.events(found)}  # type: ignore[typeddict-item] # as `wire` shapes it
 
 
-async def _asked(party: Party, agent: str | None, terms: dict[str, Any]) -> dict[str, Any]:
+async def _asked(party: Party, agent: str | None, terms: dict[str, Any]) -> dict[str, Any] | Refused:
     """An acquire as the agents' surfaces make it: an agent that has it already gets the same lease, extended."""
     name = party.agent(agent)
-    who = {"holder": name, "session": await party.credential(name), "reentrant": party.is_one(agent)}
+    session = await credential(party, name)
+    if isinstance(session, Refused):
+        return session
+    who = {"holder": name, "session": session, "reentrant": party.is_one(agent)}
     return {**_TERMS, **terms, **who}
 
 
@@ -139,7 +149,9 @@ def _granted(party: Party, outcome: Any) -> Acquired:  # noqa: ANN401 (whatever 
 
 async def _own(party: Party, agent: str, resource: str) -> str | Refused:
     """The id of this agent's lease on a resource; a refusal if there is none."""
-    found: tuple[Lease, ...] | Refused = await party.ask("list", {"space": None, "holder": agent, "resource": resource})
+    found: tuple[Lease, ...] | Refused = await ask(
+        party, "list", {"space": None, "holder": agent, "resource": resource}
+    )
     if isinstance(found, Refused):
         return found
     exact = [lease for lease in found if resource in lease.resources] or list(found)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
+from leasehold.errors import LeaseholdError
+from leasehold.model import Refused
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -31,6 +34,22 @@ class Party(Protocol):
 
     def granted(self, lease: str, token: str) -> None:
         """This was granted, and the answer is on its way."""
+
+
+async def ask(party: Party, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (an outcome)
+    """The answer of the locks; that they cannot be asked is an answer too, which an agent can understand."""
+    try:
+        return await party.ask(verb, arguments)
+    except LeaseholdError as error:
+        return Refused(error.code, "", str(error))
+
+
+async def credential(party: Party, agent: str) -> str | Refused | None:
+    """`ID.SECRET` of the session in whose name this agent acts, if it has one and it can be had."""
+    try:
+        return await party.credential(agent)
+    except LeaseholdError as error:
+        return Refused(error.code, "", str(error))
 
 
 PARTY: ContextVar[Party] = ContextVar("party")

@@ -10,6 +10,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
+from leasehold.mcp.parties import ask
 from leasehold.model import Granted
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Pursuit:
 
     def __init__(self, party: Party, asked: dict[str, Any]) -> None:
         self._party = party
-        self.task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(party.ask("acquire", asked))
+        self.task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(ask(party, "acquire", asked))
         self.keeping: asyncio.TimerHandle | None = None
 
     async def attend(self, seconds: float, report: Report) -> bool:
@@ -59,7 +60,7 @@ class Pursuit:
         except (asyncio.CancelledError, Exception):  # noqa: BLE001 (nobody wants to know any more)
             return
         if isinstance(outcome, Granted):
-            await self._party.ask("release", given_back(outcome))
+            await ask(self._party, "release", given_back(outcome))
 
 
 def given_back(outcome: Granted) -> dict[str, Any]:
