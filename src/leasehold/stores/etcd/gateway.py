@@ -10,6 +10,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from base64 import b64decode, b64encode
 from contextlib import suppress
 
@@ -96,18 +97,17 @@ class Gateway:
     def _exchange(self, path: str, content: bytes, *, changes: bool) -> Json:
         connection, is_fresh = self._connection()
         headers = {"Content-Type": "application/json", **self._authorization()}
-        asked = _clock()
+        asked = time.monotonic()
+        is_sent = False
         try:
             connection.request("POST", path, content, headers)
             is_sent = True
             reply = connection.getresponse()
-            answered = _clock()
+            answered = time.monotonic()
             data = reply.read()
         except _BROKEN as error:
-            is_sent = "is_sent" in locals()
             self._drop()
-            # On a kept connection the server may have closed it before we asked: then nothing was carried out only
-            # if the request never left. Once it was sent, nobody knows.
+            # What never left as a whole was never carried out. Once it was sent, nobody knows.
             if changes and is_sent:
                 raise OutcomeUnknown(f"the connection to etcd broke before it answered: {error}") from error
             raise Unreachable(f"etcd at {connection.host}:{connection.port}: {error!r}") from error
@@ -214,9 +214,3 @@ def _context(address: Address) -> ssl.SSLContext:
     except OSError as error:
         raise StoreError(f"the certificates for etcd cannot be used: {error}") from None
     return context
-
-
-def _clock() -> float:
-    import time  # noqa: PLC0415 (tests replace this function)
-
-    return time.monotonic()
