@@ -66,7 +66,12 @@ BAD: dict[str, dict[str, tuple[object, ...]]] = {
         "space": BAD_TEXT,
     },
     "renew_session": {"session": (None, *PROOF["session"]), "space": BAD_TEXT, "admin": PROOF["admin"]},
-    "end_session": {"session": (None, *PROOF["session"]), "space": BAD_TEXT, "admin": PROOF["admin"]},
+    "end_session": {
+        "session": (None, *PROOF["session"]),
+        "space": BAD_TEXT,
+        "admin": PROOF["admin"],
+        "reason": (*BAD_TEXT, "x" * 1025),
+    },
     "force_release": {"resource": RESOURCE, **BY},
     "steal": {
         "resources": ACQUIRE["resources"],
@@ -86,8 +91,14 @@ BAD: dict[str, dict[str, tuple[object, ...]]] = {
         "name": (None, *BAD_TEXT, "x" * 257),
         "space": BAD_TEXT,
         "prefixes": (None, 1, "path:src", [1], [None], [""], {"path:src": 1}),
+        "by": (*BAD_TEXT, "x" * 257),
+        "reason": (*BAD_TEXT, "x" * 1025),
     },
-    "revoke_key": {"key": (None, *BAD_TEXT, "x" * 65, "lh_0123456789abcdef_secret")},
+    "revoke_key": {
+        "key": (None, *BAD_TEXT, "x" * 65, "lh_0123456789abcdef_secret"),
+        "by": (*BAD_TEXT, "x" * 257),
+        "reason": (*BAD_TEXT, "x" * 1025),
+    },
     "list": {"space": BAD_TEXT, "holder": BAD_TEXT, "resource": RESOURCE[1:]},
     "history": {
         "space": BAD_TEXT,
