@@ -207,7 +207,8 @@ def test_openapi_describes_what_there_is(server: Running) -> None:
     paths = {(method.upper(), path) for path, each in told["paths"].items() for method in each}
     gateway = {(method.upper(), path) for path, each in gateway_schema.paths("{name}").items() for method in each}
     ours = {(route.method, route.path) for route in ROUTES} | {("GET", path) for path in LOOKS}
-    assert paths == ours | gateway | {("GET", "/v1/events")}
+    editors = {("POST", f"/v1/hooks/{editor}") for editor in EDITORS}
+    assert paths == ours | gateway | editors | {("GET", "/v1/events")}
     for method, path in paths - {("GET", "/v1/events")}:
         reply = server.ask(method, path, {} if method == "POST" else None)
         operation = told["paths"][path][method.lower()]
