@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from leasehold.guard.editors.occasions import EDITORS
 from leasehold.server import answers, gateway_schema
 from leasehold.server.openapi import LOOKS
 from leasehold.server.routes import ROUTES
