@@ -11,6 +11,8 @@ from leasehold.errors import InvalidInput, LeaseholdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leasehold.cli.context import Context
     from leasehold.config import Choice
     from leasehold.guard.editors.deciding import Deciding, Decision, Terms
@@ -118,11 +120,16 @@ def _asked(context: Context, choice: Choice, terms: Terms, steps: Deciding) -> D
 def _answer(context: Context, occasion: Occasion, decision: Decision, text: str) -> None:
     if not decision.message and not decision.agent_id:
         return
-    import json  # noqa: PLC0415 (only where there is something to say)
+    from leasehold.guard.editors.answers import answer  # noqa: PLC0415 (only where there is something to say)
 
-    from leasehold.guard.editors.answers import answer  # noqa: PLC0415
-
-    tool_input = json.loads(text).get("tool_input") if decision.agent_id else None
-    told = answer(occasion, decision, tool_input)
+    told = answer(occasion, decision, _tool_input(text) if decision.agent_id else None)
     if told is not None:
         context.out.give(told)
+
+
+def _tool_input(text: str) -> dict[str, Any]:
+    """The arguments of one of our own tools, to be handed back with one more."""
+    import json  # noqa: PLC0415 (a denied edit does without)
+
+    given: dict[str, Any] = json.loads(text)["tool_input"]
+    return given
