@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import leasehold
 from benchmarks.wires import Target
+from leasehold.testing.lending import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 30.0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -69,7 +63,7 @@ def redis_version() -> str:
 @contextmanager
 def redis(folder: Path, *, durable: bool = True) -> Iterator[Target]:
     """Redis; `durable`: each write is on disk before it is answered."""
-    port = _free_port()
+    port = free_port()
     durability = ["--appendonly", "yes", "--appendfsync", "always"] if durable else ["--appendonly", "no"]
     command = [redis_program(), "--bind", LOOPBACK, "--port", str(port), "--save", "", "--dir", "."]
     with _running([*command, *durability], folder) as process:
@@ -84,7 +78,7 @@ def etcd_program() -> str:
 @contextmanager
 def etcd(folder: Path) -> Iterator[Target]:
     """One etcd, as it comes."""
-    port, peers = _free_port(), f"http://{LOOPBACK}:{_free_port()}"
+    port, peers = free_port(), f"http://{LOOPBACK}:{free_port()}"
     url = f"http://{LOOPBACK}:{port}"
     command = [etcd_program(), "--data-dir", "data", "--log-level", "error", "--name", "one"]
     command += ["--listen-client-urls", url, "--advertise-client-urls", url, "--initial-cluster", f"one={peers}"]
@@ -102,7 +96,7 @@ def ours(folder: Path, *words: str) -> Iterator[Target]:
     with leasehold.connect(store) as locks:
         made = locks.create_key(role="agent", name="bench")
         assert isinstance(made, leasehold.KeyCreated)
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "leasehold.cli", "serve", "--store", store, "--port", str(port)]
     with _running([*command, "--rate", "10000000", *words], folder) as process:
         _until_it_listens(port, process, folder)

@@ -21,7 +21,8 @@ from benchmarks.generator import spread
 from benchmarks.report import at_least, at_most
 from benchmarks.serving import CLIENTS, HERE, _generate, _median, _rate, _ratio, _run
 from benchmarks.wires import Target
-from leasehold.testing.postgres import Postgres, free_port
+from leasehold.testing.lending import free_port
+from leasehold.testing.postgres import Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from leasehold.model import EMPTY, Hold, Put, Record, Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeVar
 
     from leasehold.model import Drop, Entry, Note
@@ -41,6 +41,20 @@ def build(entries: Iterable[Entry]) -> Record:
     if waiters:
         waiters.sort(key=_order_of)
     return _record(holds, tuple(waiters), notes)
+
+
+def grouped(entries: Iterable[tuple[str, Entry]]) -> Iterator[tuple[str, Record]]:
+    """Record after record, from entries in the order of their records' keys."""
+    current = ""
+    found: list[Entry] = []
+    for key, entry in entries:
+        if key != current and found:
+            yield current, build(found)
+            found = []
+        current = key
+        found.append(entry)
+    if found:
+        yield current, build(found)
 
 
 def apply(record: Record, change: Put | Drop) -> Record:

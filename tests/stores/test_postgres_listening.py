@@ -17,7 +17,7 @@ from leasehold.stores.postgres.address import parse
 from leasehold.testing.conformance import Conformance, Connections
 from leasehold.testing.conformance.asking import give_back, take, until, wait_for
 from leasehold.testing.conformance.fences import Fences
-from leasehold.testing.postgres import free_port
+from leasehold.testing.lending import free_port
 from tests.stores.postgres import schema, server
 from tests.stores.wires import Pooler, listening
 

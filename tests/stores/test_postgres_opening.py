@@ -19,7 +19,7 @@ from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.queries import SQL, Queries, migrations
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
 from leasehold.testing.conformance.asking import leases_of, take
-from leasehold.testing.postgres import free_port
+from leasehold.testing.lending import free_port
 from tests.stores.postgres import schema, server
 
 if TYPE_CHECKING:

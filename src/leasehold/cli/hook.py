@@ -93,12 +93,11 @@ def _ask(context: Context, occasion: Occasion) -> Decision:
 
 
 def _terms(context: Context, occasion: Occasion, choice: Choice) -> Terms:
+    from leasehold.guard.checking import REQUIRE, known_policy  # noqa: PLC0415
     from leasehold.guard.editors import hooking  # noqa: PLC0415
-    from leasehold.guard.editors.deciding import POLICIES, REQUIRE, Terms  # noqa: PLC0415
+    from leasehold.guard.editors.deciding import Terms  # noqa: PLC0415
 
-    policy = context.values["policy"] or choice.settings.get("lock_policy") or REQUIRE
-    if policy not in POLICIES:
-        raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
+    policy = known_policy(context.values["policy"] or choice.settings.get("lock_policy") or REQUIRE)
     holder = hooking.holder_of(occasion, context.values["holder"] or choice.holder)
     wants = occasion.moment == "before" or hooking.is_known(occasion, os.environ, choice.url)
     credential = hooking.credential(occasion, os.environ, choice.url) if wants and occasion.session else ""

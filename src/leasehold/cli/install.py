@@ -10,7 +10,7 @@ from pathlib import Path
 from leasehold import places
 from leasehold.cli.outcomes import DONE
 from leasehold.errors import InvalidInput
-from leasehold.guard.editors.deciding import POLICIES
+from leasehold.guard.checking import REQUIRE, known_policy
 from leasehold.guard.installing import editors, skill, words
 from leasehold.guard.installing.changes import Ledger
 from leasehold.wire import SCHEMA_VERSION
@@ -69,9 +69,7 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> list[Change]:
         return githooks.changes(_project(), ledger, server=context.values["server"], remove=remove)
     if what not in editors.EDITORS:
         raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")
-    policy = context.values["policy"] or "require"
-    if policy not in POLICIES:
-        raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
+    policy = known_policy(context.values["policy"] or REQUIRE)
     values = context.values
     wish = editors.Wish(_command(), policy, values["on_failure"], values["http"], str(_project()), user)
     return editors.changes(what, wish, place, ledger, remove=remove)

@@ -56,6 +56,13 @@ class Verdict(Noun):
     """What whoever asks holds of it."""
 
 
+def known_policy(policy: str) -> str:
+    """The policy, if there is such a one."""
+    if policy not in POLICIES:
+        raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
+    return policy
+
+
 class Asker(Noun):
     """Whose leases count as its own: by its name, its session, or the fences that it shows."""
 
@@ -79,8 +86,7 @@ def verdicts(
 
 def judged(resources: Sequence[str], asker: Asker, policy: str) -> Steps[tuple[Verdict, ...]]:
     """The same as a conversation, for those who cannot wait for `Locks` (see ``compat.steps``)."""
-    if policy not in POLICIES:
-        raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
+    known_policy(policy)
     wanted = list(dict.fromkeys(resources))
     if policy == OFF:
         return tuple(Verdict(resource, FREE, allowed=True, message="") for resource in wanted)

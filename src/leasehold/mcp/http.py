@@ -15,6 +15,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from leasehold.mcp.building import build
 from leasehold.mcp.desk import Desk
+from leasehold.mcp.pursuits import given_back
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -91,8 +92,7 @@ class Endpoint:
         finally:
             line.close()
             for lease, token in caller.unsent:
-                given_back = {"lease": lease, "token": token, "status": "cancelled", "session": None}
-                await asyncio.shield(caller.ask("release", {**given_back, "error": "its client went away"}))
+                await asyncio.shield(caller.ask("release", given_back(lease, token)))
 
 
 def _party_of(context: ServerRequestContext[Any, Request]) -> Party:

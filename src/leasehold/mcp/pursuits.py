@@ -60,14 +60,14 @@ class Pursuit:
         except (asyncio.CancelledError, Exception):  # noqa: BLE001 (nobody wants to know any more)
             return
         if isinstance(outcome, Granted):
-            await ask(self._party, "release", given_back(outcome))
+            await ask(self._party, "release", given_back(outcome.lease.id, outcome.token))
 
 
-def given_back(outcome: Granted) -> dict[str, Any]:
+def given_back(lease: str, token: str) -> dict[str, Any]:
     """The release of a lease that nobody will ever use."""
     return {
-        "lease": outcome.lease.id,
-        "token": outcome.token,
+        "lease": lease,
+        "token": token,
         "status": "cancelled",
         "error": "its client went away",
         "session": None,

@@ -51,12 +51,13 @@ def _hints(*, reads: bool = False, destroys: bool = False, again: bool = True) -
 
 def register(server: MCPServer[Any], desk: Desk) -> None:
     """Give this server the tools."""
-    _register_taking(server, desk)
+    _register_acquiring(server, desk)
+    _register_waiting(server, desk)
     _register_keeping(server, desk)
     _register_looking(server, desk)
 
 
-def _register_taking(server: MCPServer[Any], desk: Desk) -> None:
+def _register_acquiring(server: MCPServer[Any], desk: Desk) -> None:
     @server.tool(title="Acquire a lock", annotations=_hints())
     async def acquire_lock(
         *,
@@ -80,6 +81,8 @@ def _register_taking(server: MCPServer[Any], desk: Desk) -> None:
         terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
         return await desk.acquire(PARTY.get(), agent_id, terms)
 
+
+def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
     @server.tool(title="Wait for a lock", annotations=_hints())
     async def wait_for_lock(
         ctx: Context[Any, Any],

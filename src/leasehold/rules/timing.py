@@ -28,6 +28,12 @@ def due(entry: Entry) -> int | None:
     return entry.until
 
 
+def first_due(record: Record) -> int | None:
+    """When somebody has to look at this record."""
+    entries = (*record.holds.values(), *record.waiters, *record.notes.values())
+    return min((at for at in map(due, entries) if at is not None), default=None)
+
+
 def next_change(record: Record, now: int) -> int | None:
     """When the next hold on this node runs out by itself; None if none does."""
     times = [hold.expires_at for hold in record.holds.values() if now < hold.expires_at < FOREVER]

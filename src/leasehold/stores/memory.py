@@ -12,7 +12,7 @@ from _thread import allocate_lock, get_ident
 from leasehold.errors import Closed, StoreError
 from leasehold.model import EMPTY
 from leasehold.records import apply
-from leasehold.rules.timing import due
+from leasehold.rules.timing import first_due
 from leasehold.stores import Capabilities
 
 TYPE_CHECKING = False
@@ -184,7 +184,7 @@ class MemoryTransaction:
 
     def due(self, limit: int) -> Sequence[str]:
         """Keys of records that a sweep should look at, the most urgent first."""
-        times = {key: _first_due(record) for key, record in self._memory.records.items()}
+        times = {key: first_due(record) for key, record in self._memory.records.items()}
         come = [(at, key) for key, at in times.items() if at is not None and at <= self.now]
         return [key for _, key in sorted(come)[:limit]]
 
@@ -206,8 +206,3 @@ class MemoryTransaction:
         if not self._is_over:
             self._is_over = True
             self._memory.leave()
-
-
-def _first_due(record: Record) -> int | None:
-    entries = (*record.holds.values(), *record.waiters, *record.notes.values())
-    return min((at for at in map(due, entries) if at is not None), default=None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -15,6 +14,8 @@ import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+
+from leasehold.testing.lending import free_port, run_with
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -91,7 +92,7 @@ class Etcd:
 
     def __init__(self, *words: str, members: int = 1, tls: tuple[Path, Path] | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="leasehold-etcd-"))
-        ports = [(_free_port(), _free_port()) for _ in range(members)]
+        ports = [(free_port(), free_port()) for _ in range(members)]
         cluster = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(ports))
         scheme = "http" if tls is None else "https"
         words = words if tls is None else (*words, "--cert-file", str(tls[0]), "--key-file", str(tls[1]))
@@ -137,25 +138,5 @@ def _program() -> Path:
     return Path(found.origin).parent / "etcdbin" / "etcd"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def main(words: list[str]) -> int:
-    """Run a command with an etcd of its own."""
-    with (
-        Etcd() as cluster,
-        subprocess.Popen([word.replace("{url}", cluster.url) for word in words]) as command,  # noqa: S603 (the caller's)
-    ):
-        while True:
-            try:
-                return command.wait()
-            except KeyboardInterrupt:
-                continue  # the command was told as well: it ends when it is ready
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_with(Etcd(), sys.argv[1:]))

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import random
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from leasehold.testing.lending import free_port, run_with
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,8 +34,6 @@ PATIENCE = 60.0
 USER = "postgres"
 NOBODY = "nobody"
 """PostgreSQL refuses to run as root: then it runs as this user."""
-PORTS = (16_000, 32_000)
-"""Below those that the system hands out: a server that is restarted must find its port free."""
 _DEATH_SIGNAL = 1
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 """Linux has it."""
@@ -162,34 +160,9 @@ def run(program: str, *words: str) -> None:
         raise RuntimeError(f"{program} failed: {done.stdout}{done.stderr}")
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody uses now, nor is given to whoever connects somewhere."""
-    while True:
-        port = random.randrange(*PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-
-
 def _user() -> str | None:
     return NOBODY if os.geteuid() == 0 else None
 
 
-def main(words: list[str]) -> int:
-    """Run a command with a PostgreSQL of its own."""
-    with (
-        Postgres() as server,
-        subprocess.Popen([word.replace("{url}", server.url) for word in words]) as command,  # noqa: S603 (the caller's)
-    ):
-        while True:
-            try:
-                return command.wait()
-            except KeyboardInterrupt:
-                continue  # the command was told as well: it ends when it is ready
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_with(Postgres(), sys.argv[1:]))

@@ -7,7 +7,6 @@ import json
 from leasehold.model import EMPTY, Event, Record
 from leasehold.noun import Noun
 from leasehold.records import build
-from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack
 from leasehold.stores.etcd.gateway import from64, text64
 
@@ -50,12 +49,6 @@ def record_text(record: Record) -> str:
 def record_of(text: str) -> Record:
     """The record again."""
     return build(unpack(packed) for packed in json.loads(text))
-
-
-def first_due(record: Record) -> int | None:
-    """When somebody has to look at this record."""
-    entries = (*record.holds.values(), *record.waiters, *record.notes.values())
-    return min((at for at in map(due, entries) if at is not None), default=None)
 
 
 def events_text(events: Sequence[Event], first: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from leasehold.errors import Conflict, StoreError
 from leasehold.model import EMPTY
 from leasehold.records import apply
+from leasehold.rules.timing import first_due
 from leasehold.stores.etcd import rows
 
 TYPE_CHECKING = False
@@ -133,7 +134,7 @@ class EtcdTransaction:
     def _operations(self, key: str, record: Record) -> list[dict[str, Any]]:
         """Write a record, and its reminder if that moves."""
         names = self._store.names
-        before, after = rows.first_due(self._store.cache.records[key]), rows.first_due(record)
+        before, after = first_due(self._store.cache.records[key]), first_due(record)
         written = (
             rows.delete(names.record(key)) if record == EMPTY else rows.put(names.record(key), rows.record_text(record))
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.keys import number
 from leasehold.model import EMPTY, Event, Hold, Put, Waiter
-from leasehold.records import build
+from leasehold.records import build, grouped
 from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack
 from leasehold.stores.postgres.texts import array, array_with_gaps, decode, encode, numbers
@@ -86,16 +86,7 @@ def gathered(keys: Iterable[str], rows: Iterable[tuple[str, str]]) -> dict[str, 
 
 def each_record(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Record]]:
     """Record after record, from rows in the order of their keys."""
-    current = ""
-    entries: list[Entry] = []
-    for key, body in rows:
-        if key != current and entries:
-            yield current, build(entries)
-            entries = []
-        current = key
-        entries.append(unpack(decode(body)))
-    if entries:
-        yield current, build(entries)
+    return grouped((key, unpack(decode(body))) for key, body in rows)
 
 
 def event_of(row: tuple[Any, ...]) -> Event:

@@ -11,7 +11,7 @@ from _thread import allocate_lock
 import apsw
 
 from leasehold.model import Event
-from leasehold.records import build
+from leasehold.records import grouped
 from leasehold.stores.codec import unpack
 from leasehold.stores.sqlite import LOAD, gathered
 from leasehold.stores.sqlite.database import abandon
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from leasehold.model import Entry, Record
+    from leasehold.model import Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.database import Database
 
@@ -86,16 +86,7 @@ class Reader:
 
 
 def _records(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, Record]]:
-    current = ""
-    entries: list[Entry] = []
-    for key, body in rows:
-        if key != current and entries:
-            yield current, build(entries)
-            entries = []
-        current = key
-        entries.append(unpack(apsw.jsonb_decode(body)))
-    if entries:
-        yield current, build(entries)
+    return grouped((key, unpack(apsw.jsonb_decode(body))) for key, body in rows)
 
 
 def _conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]]:

@@ -1,0 +1,48 @@
+"""A store of one's own for the length of a command: what the modules that start real stores share."""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import Protocol
+
+    class Lent(Protocol):
+        """A store that is running."""
+
+        @property
+        def url(self) -> str:
+            """Where it is."""
+
+
+PORTS = (16_000, 32_000)
+"""Below those that the system hands out: a server that is restarted must find its port free."""
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses now, nor is given to whoever connects somewhere."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def run_with(store: AbstractContextManager[Lent], words: list[str]) -> int:
+    """Run a command with this store; `{url}` in its words is where that is."""
+    with (
+        store as lent,
+        subprocess.Popen([word.replace("{url}", lent.url) for word in words]) as command,  # noqa: S603 (the caller's)
+    ):
+        while True:
+            try:
+                return command.wait()
+            except KeyboardInterrupt:
+                continue  # the command was told as well: it ends when it is ready
