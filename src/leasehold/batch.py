@@ -70,7 +70,7 @@ class View:
 def _near(loaded: Mapping[str, Record], keys: Sequence[str]) -> dict[str, Record]:
     """These records, and those of the actors who hold or are next: whoever gives back or is served is noted there."""
     near = {key: loaded[key] for key in keys}
-    for record in tuple(near.values()):
+    for record in [record for record in near.values() if record.holds or record.waiters]:
         actors = [hold.actor for hold in record.holds.values()]
         actors += [waiter.actor for waiter in record.waiters[:1]]
         for actor in actors:
@@ -171,6 +171,7 @@ class _Deciding:
         self.fence = transaction.fence
         self.opens_at: int = getattr(transaction, "opens_at", 0)
         self.changes: dict[tuple[str, str], Put | Drop] = {}
+        """By record and entry: each entry is written once."""
         self.events: list[Event] = []
         self.outcomes: list[Outcome | Exception] = []
         self.picked_up: dict[str, Lease] = {}
@@ -199,10 +200,9 @@ class _Deciding:
         self.fence = result.fence
         self.events.extend(result.events)
         self.view.change(result.changed)
-        self.picked_up.update(result.picked_up)
-        for change in result.changes:
-            # A later change of the same entry makes the earlier one moot: each entry is written once.
-            self.changes[change.key, change.entry.id if isinstance(change, Put) else change.id] = change
+        if result.picked_up:
+            self.picked_up.update(result.picked_up)
+        self.changes.update(result.changes)
 
     def _wanted_later(self) -> list[str]:
         """Where each load is a trip over a network: what the commands that are still to come need now."""

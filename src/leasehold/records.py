@@ -58,21 +58,27 @@ def grouped(entries: Iterable[tuple[str, Entry]]) -> Iterator[tuple[str, Record]
 
 
 def apply(record: Record, change: Put | Drop) -> Record:
-    """The record after this change. Dropping what is not there changes nothing."""
-    if not isinstance(change, Put):
-        return _drop(record, change.id)
-    entry = change.entry
+    """The record after this change."""
+    return put(record, change.entry) if isinstance(change, Put) else drop(record, change.id)
+
+
+def put(record: Record, entry: Entry) -> Record:
+    """The record with this entry, in place of the one of the same id."""
     holds, waiters, notes = record
+    id_ = entry.id
     if isinstance(entry, Hold):
-        return Record({**holds, entry.id: entry}, waiters, _without(notes, entry.id))
+        return Record({**holds, id_: entry}, waiters, _without(notes, id_) if id_ in notes else notes)
+    if id_ in holds:
+        holds = _without(holds, id_)
     if isinstance(entry, Waiter):
-        return Record(_without(holds, entry.id), _queue(waiters, entry), _without(notes, entry.id))
-    if waiters and entry.id[:1] == _WAITER_LETTER:
-        waiters = _leave(waiters, entry.id)
-    return Record(_without(holds, entry.id), waiters, {**notes, entry.id: entry})
+        return Record(holds, _queue(waiters, entry), _without(notes, id_))
+    if waiters and id_[:1] == _WAITER_LETTER:
+        waiters = _leave(waiters, id_)
+    return Record(holds, waiters, {**notes, id_: entry})
 
 
-def _drop(record: Record, id_: str) -> Record:
+def drop(record: Record, id_: str) -> Record:
+    """The record without the entry of this id; the same record if there is none."""
     holds, waiters, notes = record
     if id_ in holds:
         return _record(_without(holds, id_), waiters, notes)

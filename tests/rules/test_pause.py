@@ -34,7 +34,7 @@ class World:
                 break
             assert isinstance(done, Need)
             self.records.update({key: self.records.get(key, EMPTY) for key in done.keys})
-        for change in done.changes:
+        for change in done.changes.values():
             self.records[change.key] = apply(self.records[change.key], change)
         self.fence = done.fence
         return done.outcome

@@ -26,7 +26,8 @@ class Step(Noun):
     """What one command leads to."""
 
     outcome: Outcome
-    changes: Sequence[Put | Drop]
+    changes: Mapping[tuple[str, str], Put | Drop]
+    """By record and entry: one change an entry."""
     events: Sequence[Event]
     fence: int
     """The next number that is still unused."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import (
+    EMPTY,
     SECOND,
     Deadlock,
     Granted,
@@ -45,20 +46,36 @@ TOKENS_KEPT = 8
 
 def acquire(draft: Draft, command: Acquire) -> Outcome:
     """Decide one request."""
-    refusal = refuse_session(draft, command)
-    if refusal is not None:
-        return refusal
-    if command.ask.request is not None:
-        answer = _seen_before(draft, command, command.ask.request)
+    ask = command.ask
+    if ask.session is not None:
+        refusal = refuse_session(draft, command)
+        if refusal is not None:
+            return refusal
+    if ask.request is not None:
+        answer = _seen_before(draft, command, ask.request)
         if answer is not None:
             return answer
+    if not _is_untouched(draft, ask):
+        answer = _meet_others(draft, command)
+        if answer is not None:
+            return answer
+    return _refuse_too_many(draft, command) or _grant_or_queue(draft, command)
+
+
+def _is_untouched(draft: Draft, ask: Ask) -> bool:
+    """Whether nothing is known of any of it: then there is nothing to let go of, nor anything to agree with."""
+    return all([draft.record(claim.node) is EMPTY for option in ask.options for claim in option.claims])
+
+
+def _meet_others(draft: Draft, command: Acquire) -> Outcome | None:
+    """An answer that what is there already gives; None: on to whether it can be granted."""
     freshen(draft, command.ask)
     if command.reentrant:
         mine = _held_already(draft, command)
         if mine is not None:
             remember_request(draft, command.ask, mine.id, command.ask.options)
             return _again(draft, mine, command.ask)
-    return _refuse_bounds(draft, command) or _grant_or_queue(draft, command)
+    return _refuse_other_slots(draft, command.ask)
 
 
 def freshen(draft: Draft, ask: Ask) -> None:
@@ -183,15 +200,17 @@ def rewrite(draft: Draft, home: Hold, ask: Ask, expires_at: int) -> Hold:
     return home
 
 
-def _refuse_bounds(draft: Draft, command: Acquire) -> Refused | None:
-    clash = slots_clash(draft, command.ask)
-    if clash is not None:
-        return Refused("slots_mismatch", "slots", f"it is held with slots={clash}; ask with slots={clash}")
-    if len(draft.record(command.actor).notes) >= LEASES_PER_ACTOR:
-        return Refused(
-            "too_many", "holder", f"at most {LEASES_PER_ACTOR} leases and waits a holder; release some first"
-        )
-    return None
+def _refuse_other_slots(draft: Draft, ask: Ask) -> Refused | None:
+    clash = slots_clash(draft, ask)
+    if clash is None:
+        return None
+    return Refused("slots_mismatch", "slots", f"it is held with slots={clash}; ask with slots={clash}")
+
+
+def _refuse_too_many(draft: Draft, command: Acquire) -> Refused | None:
+    if len(draft.record(command.actor).notes) < LEASES_PER_ACTOR:
+        return None
+    return Refused("too_many", "holder", f"at most {LEASES_PER_ACTOR} leases and waits a holder; release some first")
 
 
 def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:

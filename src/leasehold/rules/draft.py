@@ -41,7 +41,8 @@ class Draft:
         self.opens_at = opens_at
         """Nothing new is granted before this time: the store may have lost leases that still count."""
         self.changed: dict[str, Record] = {}
-        self.changes: list[Put | Drop] = []
+        self.changes: dict[tuple[str, str], Put | Drop] = {}
+        """By record and entry: a later change of the same entry makes the earlier one moot."""
         self.events: list[Event] = []
         self.dirty: dict[str, None] = {}
         """Nodes where something was given up, so that somebody may be served; in order."""
@@ -71,30 +72,24 @@ class Draft:
 
     def put(self, key: str, entry: Entry) -> None:
         """Write an entry, replacing the one of the same id."""
-        self._change(key, Put(key, entry))
+        self.changed[key] = records.put(self.record(key), entry)
+        self.changes[key, entry.id] = Put(key, entry)
 
     def drop(self, key: str, id_: str) -> None:
         """Remove exactly this entry."""
-        self._change(key, Drop(key, id_))
-
-    def _change(self, key: str, change: Put | Drop) -> None:
-        self.changed[key] = records.apply(self.record(key), change)
-        self.changes.append(change)
+        self.changed[key] = records.drop(self.record(key), id_)
+        self.changes[key, id_] = Drop(key, id_)
 
     def tell(self, kind: str, ask: Ask, lease: Hold | None = None, **detail: object) -> None:
         """Note an event about a request or about the lease that came of it."""
-        option = ask.options[0] if len(ask.options) == 1 else None
-        resources = option.resources if option else tuple(name for each in ask.options for name in each.resources)
-        self.events.append(
-            Event(
-                kind,
-                self.now,
-                ask.space,
-                resources,
-                ask.holder,
-                ask.session,
-                lease.id if lease else None,
-                lease.fence if lease else 0,
-                detail,
-            )
-        )
+        self.note(kind, ask, lease, detail)
+
+    def note(self, kind: str, ask: Ask, lease: Hold | None, detail: dict[str, object]) -> None:
+        """The same, for whoever has the details in a dict already."""
+        options = ask.options
+        if len(options) == 1:
+            resources = options[0].resources
+        else:
+            resources = tuple([name for option in options for name in option.resources])
+        id_, fence = (None, 0) if lease is None else (lease.id, lease.fence)
+        self.events.append(Event(kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail))

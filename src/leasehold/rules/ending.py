@@ -37,14 +37,14 @@ def finish(draft: Draft, home: Hold, ask: Ask) -> None:
 
 def lapse(draft: Draft, node: str) -> None:
     """Whatever ran out on this node is over, here and on every other node of the same lease."""
-    for hold in tuple(draft.record(node).holds.values()):
-        if hold.expires_at <= draft.now:
-            home = draft.record(keys.home(hold.id)).holds[hold.id]
-            ask = terms(draft, home)
-            if home.closed:
-                _reopen(draft, home, ask)
-            else:
-                _expire(draft, home, ask)
+    now = draft.now
+    for hold in [hold for hold in draft.record(node).holds.values() if hold.expires_at <= now]:
+        home = draft.record(keys.home(hold.id)).holds[hold.id]
+        ask = terms(draft, home)
+        if home.closed:
+            _reopen(draft, home, ask)
+        else:
+            _expire(draft, home, ask)
 
 
 def _reopen(draft: Draft, home: Hold, ask: Ask) -> None:

@@ -10,7 +10,7 @@ from leasehold.rules.ending import REQUEST, lapse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.model import Ask, Option, Waiter
+    from leasehold.model import Ask, Claim, Option, Waiter
     from leasehold.rules.draft import Draft
 
 PICK_UP = 2 * SECOND
@@ -80,39 +80,40 @@ def grant(
     if ticket is not None:
         expires_at = min(expires_at, draft.now + PICK_UP)
     after = FOREVER if ask.quarantine else ask.grace
-    lease = keys.lease_id(fence, option.claims[0].node)
-    home: Hold | None = None
-    for claim in option.claims:
-        slots = ask.slots if claim.mode == SLOTS else 1
-        told_here = (ask, ticket) if home is None else (None, None)
-        hold = Hold(lease, claim.mode, slots, actor, ask.holder, fence, draft.now, expires_at, after, *told_here)
-        home = home or hold
-        draft.put(claim.node, hold)
-    if home is None:
-        raise AssertionError("an option without claims")
-    _note_grant(draft, home, ask, told or {})
+    first, *others = option.claims
+    lease = keys.lease_id(fence, first.node)
+    life = (actor, ask.holder, fence, draft.now, expires_at, after)
+    home = Hold(lease, first.mode, _slots_at(first, ask), *life, ask, ticket)
+    draft.put(first.node, home)
+    for claim in others:
+        draft.put(claim.node, Hold(lease, claim.mode, _slots_at(claim, ask), *life))
+    _note_grant(draft, home, ask, told)
     remember_request(draft, ask, home.id, asked)
     return home
 
 
-def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object]) -> None:
+def _slots_at(claim: Claim, ask: Ask) -> int:
+    return ask.slots if claim.mode == SLOTS else 1
+
+
+def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object] | None) -> None:
     draft.put(home.actor, Ref(home.id))
     if WISH in draft.record(home.actor).notes:
         draft.drop(home.actor, WISH)
+    detail: dict[str, object] = {
+        "mode": ask.mode,
+        "slots": ask.slots,
+        "ttl": ask.ttl,
+        "expires_at": home.expires_at,
+        "name": ask.name,
+        "reason": ask.reason,
+        "waited": 0,
+    }
+    if told:
+        detail |= told
     if home.after:
-        told = {**told, "grace": ask.grace, "quarantine": ask.quarantine}
-    draft.tell(
-        "granted",
-        ask,
-        home,
-        mode=ask.mode,
-        slots=ask.slots,
-        ttl=ask.ttl,
-        expires_at=home.expires_at,
-        name=ask.name,
-        reason=ask.reason,
-        **{"waited": 0, **told},
-    )
+        detail |= {"grace": ask.grace, "quarantine": ask.quarantine}
+    draft.note("granted", ask, home, detail)
 
 
 def remember_request(draft: Draft, ask: Ask, became: str, asked: tuple[Option, ...]) -> None:

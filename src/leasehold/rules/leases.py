@@ -19,15 +19,22 @@ CONTEXT_BYTES = 16 * 1024
 
 def live_lease(draft: Draft, lease: str) -> Hold | None:
     """The hold in the lease's home, unless it has run out: then it is gone, even if nobody took it."""
-    lapse(draft, keys.home(lease))
-    settle(draft)
-    return still_held(draft, lease)
+    node = keys.home(lease)
+    lapse(draft, node)
+    if draft.dirty:
+        settle(draft)
+        lapse(draft, node)
+    return _open_hold(draft, node, lease)
 
 
 def still_held(draft: Draft, lease: str) -> Hold | None:
     """The same, for whoever is about to end several: nobody is served in between."""
     node = keys.home(lease)
     lapse(draft, node)
+    return _open_hold(draft, node, lease)
+
+
+def _open_hold(draft: Draft, node: str, lease: str) -> Hold | None:
     hold = draft.record(node).holds.get(lease)
     return hold if hold is not None and not hold.closed else None
 
@@ -100,7 +107,7 @@ def release(draft: Draft, command: Release) -> Outcome:
 
 def give_back(draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None) -> None:
     """A clean end, with its outcome in the history."""
-    draft.tell("released", ask, hold, status=status, error=error, **told_at_end(hold, ask))
+    draft.note("released", ask, hold, {"status": status, "error": error, **told_at_end(hold, ask)})
     finish(draft, hold, ask)
 
 

@@ -105,9 +105,9 @@ class World:
 
     def _check(self, done: Step, loaded: dict[str, Record]) -> None:
         after = dict(loaded)
-        for change in done.changes:
+        for change in done.changes.values():
             after[change.key] = records.apply(after[change.key], change)
-        changed = {change.key for change in done.changes}
+        changed = {key for key, _ in done.changes}
         assert changed == done.changed.keys(), "the changed records are not those that the changes are about"
         for key in changed:
             assert after[key] == done.changed[key], f"the changes of {key} do not lead to the record that is promised"
