@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,8 +12,12 @@ from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of
 from leasehold.errors import Closed, Unreachable
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from leasehold.calls import Call
     from leasehold.client.encoding import Request
+
+    Answer: TypeAlias = asyncio.Future[tuple[Head, bytes]]
 
 CONNECT_WITHIN = 5.0
 CLOSED = "these locks are closed; connect again"
@@ -23,13 +28,20 @@ IDLE_MOST = 256
 class Connection(asyncio.Protocol):
     """One connection: one request at a time, and the answer to it."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Base, loop: asyncio.AbstractEventLoop) -> None:
         self.base = base
         self.is_open = False
+        self._loop = loop  # `asyncio.get_running_loop` makes a system call each time
         self._transport: asyncio.Transport | None = None
-        self._received = b""
-        self._head: Head | None = None
-        self._answer: asyncio.Future[tuple[Head, bytes]] | None = None
+        self._pieces: list[bytes] = []
+        """Of an answer that did not come at once."""
+        self._missing = 0
+        """How many bytes, at least."""
+        self._answer: Answer | None = None
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = math.inf
+        """When the timer goes off. It stays for the next requests: one for each of them costs as much as sending it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The server is there."""
@@ -39,60 +51,86 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The server is gone."""
         self.is_open = False
+        self._stop_timer()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(exc or ConnectionResetError("the server closed the connection"))
 
-    async def ask(self, data: bytes, time_out: float) -> tuple[Head, bytes]:
+    def ask(self, data: bytes, time_out: float) -> Answer:
         """Send a request; what comes back is its answer."""
         if self._transport is None or not self.is_open:
             raise ConnectionResetError("the server closed the connection")
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[tuple[Head, bytes]] = loop.create_future()
-        self._answer = answer
-        self._received, self._head = b"", None
-        timer = loop.call_later(time_out, _too_late, answer)  # `asyncio.timeout` costs three times as much
+        self._answer = answer = self._loop.create_future()
+        self._deadline = self._loop.time() + time_out
+        if self._deadline < self._looks_at:
+            self._look_at(self._deadline)
         self._transport.write(data)
-        try:
-            return await answer
-        finally:
-            timer.cancel()
+        return answer
+
+    # ------------------------------------------------------------------------------------------ in time
+
+    def _look_at(self, at: float) -> None:
+        self._stop_timer()
+        self._looks_at = at
+        self._timer = self._loop.call_at(at, self._look)
+
+    def _look(self) -> None:
+        """Whoever asks at that time may have begun only a moment ago."""
+        self._timer, self._looks_at = None, math.inf
+        if self._answer is None or self._answer.done():
+            return
+        if self._loop.time() < self._deadline:
+            self._look_at(self._deadline)
+        else:
+            self._answer.set_exception(TimeoutError("the server did not answer in time"))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._looks_at = None, math.inf
+
+    # -------------------------------------------------------------------------------------- the answer
 
     def data_received(self, data: bytes) -> None:
-        """A part of the answer."""
-        self._received = self._received + data if self._received else data
+        """The answer, or a piece of it."""
         if self._answer is None or self._answer.done():
             self.hang_up()  # nobody asked
             return
+        if self._pieces:
+            self._missing -= len(data)
+            self._pieces.append(data)
+            if self._missing > 0:
+                return
+            data = b"".join(self._pieces)
         try:
-            self._read(self._answer)
+            self._read(data, self._answer)
         except Unreachable as error:
             self._answer.set_exception(error)
             self.hang_up()
 
-    def _read(self, answer: asyncio.Future[tuple[Head, bytes]]) -> None:
-        if self._head is None:
-            end = self._received.find(END)
-            if end < 0:
-                if len(self._received) > HEAD_MOST:
-                    raise Unreachable("what answers there is not a Leasehold server: its answer does not begin")
-                return
-            self._head = parse_head(self._received[:end])
-            self._received = self._received[end + len(END) :]
-        if len(self._received) >= self._head.length:
-            answer.set_result((self._head, self._received[: self._head.length]))
-            if not self._head.keeps:
-                self.hang_up()
+    def _read(self, data: bytes, answer: Answer) -> None:
+        end = data.find(END)
+        if end < 0:
+            if len(data) > HEAD_MOST:
+                raise Unreachable("what answers there is not a Leasehold server: its answer does not begin")
+            self._pieces = [data]
+            return
+        head = parse_head(data[:end])
+        begin = end + len(END)
+        self._missing = begin + head.length - len(data)
+        if self._missing > 0:
+            self._pieces = [data]
+            return
+        self._pieces = []
+        answer.set_result((head, data[begin : begin + head.length]))
+        if self._missing or not head.keeps:  # what came after it nobody asked for
+            self.hang_up()
 
     def hang_up(self) -> None:
         """Close; a request under way is given up, and the server notices."""
         self.is_open = False
+        self._stop_timer()
         if self._transport is not None:
             self._transport.abort()
-
-
-def _too_late(answer: asyncio.Future[tuple[Head, bytes]]) -> None:
-    if not answer.done():
-        answer.set_exception(TimeoutError("the server did not answer in time"))
 
 
 class AsyncHttpAnswers:
@@ -114,27 +152,26 @@ class AsyncHttpAnswers:
         refused = errand.refused()
         if refused is not None:
             return refused
-        todo: Again = Again(errand.next, 0.0)
         while True:
-            if todo.pause:
-                await asyncio.sleep(todo.pause)
-                if self._closed:
-                    raise Closed(CLOSED)
             try:
-                head, data = await self._exchange(todo.request, errand.time_out())
+                head, data = await self._exchange(errand.next, errand.time_out)
             except (OSError, Unreachable) as error:
                 self._first += 1
-                todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
-                continue
-            outcome = errand.answered(head.status, body_of(data), head.retry_after, time.monotonic())
-            if not isinstance(outcome, Again):
-                return outcome
-            self._first += head.status == GOING_AWAY
-            todo = outcome
+                again = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
+            else:
+                outcome = errand.answered(head.status, body_of(data), head.retry_after, time.monotonic())
+                if not isinstance(outcome, Again):
+                    return outcome
+                self._first += head.status == GOING_AWAY
+                again = outcome
+            if again.pause:
+                await asyncio.sleep(again.pause)
+                if self._closed:
+                    raise Closed(CLOSED)
 
     async def _exchange(self, request: Request, time_out: float) -> tuple[Head, bytes]:
         base = self._bases[self._first % len(self._bases)]
-        connection = await self._connection(base)
+        connection = self._kept(base) or await self._connected(base)
         self._busy.add(connection)
         try:
             answer = await connection.ask(render(request, base, self._token), time_out)
@@ -151,17 +188,20 @@ class AsyncHttpAnswers:
             connection.hang_up()
         return answer
 
-    async def _connection(self, base: Base) -> Connection:
+    def _kept(self, base: Base) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open and connection.base == base:
                 return connection
             connection.hang_up()
+        return None
+
+    async def _connected(self, base: Base) -> Connection:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_WITHIN):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(base), base.host, base.port, ssl=True if base.tls else None
+                    lambda: Connection(base, loop), base.host, base.port, ssl=True if base.tls else None
                 )
         except OSError as error:
             raise NotSent(f"{base.name}: {str(error) or type(error).__name__}") from error

@@ -42,6 +42,8 @@ class Again(NamedTuple):
 class Errand:
     """One call, until it has its answer. It sends nothing itself: it is told what came, and says what to do next."""
 
+    __slots__ = ("_asked", "_refused", "_tries", "_verb", "_wait_until", "next", "time_out")
+
     def __init__(self, call: Call, now: float) -> None:
         self._verb = call.verb
         self._tries = 0
@@ -51,38 +53,39 @@ class Errand:
         except InvalidInput as error:
             self._refused = Refused("invalid", error.field, error.message)
             asked = Request("GET", "/", None)
-        wait = asked.body.get("wait_seconds", 0) if asked.body and call.verb == "acquire" else 0
-        self._wait_until = now + wait
-        self._asked = asked
-        self.next = self._sliced(now)
+        self._asked = self.next = asked
+        self.time_out = SLACK
+        """How long to wait for the answer to `next`."""
+        self._wait_until: float | None = None
+        if asked.body is not None and asked.body.get("wait_seconds"):
+            self._wait_until = now + asked.body["wait_seconds"]
+            self._slice(now)
 
     def refused(self) -> Refused | None:
         """The answer to a call that cannot even be sent."""
         return self._refused
 
-    def time_out(self) -> float:
-        """How long to wait for the answer to `next`."""
-        body = self.next.body or {}
-        return float(body.get("wait_seconds") or 0) + SLACK
-
-    def _sliced(self, now: float) -> Request:
-        if self._verb != "acquire" or not self._asked.body or not self._asked.body.get("wait_seconds"):
-            return self._asked
+    def _slice(self, now: float) -> None:
+        """What waits does so for a part of the time only, and then asks again."""
+        if self._wait_until is None:
+            self.next = self._asked
+            return
         left = max(0.0, min(SLICE, self._wait_until - now))
-        return self._asked._replace(body={**self._asked.body, "wait_seconds": left})
+        self.next = self._asked._replace(body={**(self._asked.body or {}), "wait_seconds": left})
+        self.time_out = left + SLACK
 
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
         """The outcome, or what to send next."""
         if status == 202:
             if self._asked.body is not None:
                 self._asked = self._asked._replace(body={**self._asked.body, "request_id": body["ticket"]})
-            self.next = self._sliced(now)
+            self._slice(now)
             return Again(self.next, 0.0)
+        if status < 400:
+            return self._mended(decoding.answer(self._verb, body))
         if status in _BUSY and self._tries < TRIES and not self._is_spent(body.get("code")):
             return self._again(now, retry_after)
-        if status >= 400:
-            return decoding.refusal(body)
-        return self._mended(decoding.answer(self._verb, body))
+        return decoding.refusal(body)
 
     def _mended(self, outcome: Any) -> Any:  # noqa: ANN401 (an outcome)
         """A release whose first answer was lost was ours, although the second one finds nothing to release."""
@@ -110,5 +113,5 @@ class Errand:
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._tries)
         jitter = random.uniform(longest / 2, longest)  # noqa: S311 (so that not everybody comes back at once)
         pause = jitter if retry_after is None else min(retry_after, RETRY_AFTER_MOST) + jitter
-        self.next = self._sliced(now)
+        self._slice(now)
         return Again(self.next, pause)

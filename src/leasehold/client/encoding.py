@@ -43,7 +43,7 @@ _SERVER_KNOWS = ("admin",)
 """Who is an admin is decided by the key, not by the caller."""
 
 
-_LEFT_OUT: dict[str, dict[str, object]] = {
+_USUAL: dict[str, dict[str, object]] = {
     "acquire": {
         "wait": 0,
         "mode": "exclusive",
@@ -62,11 +62,12 @@ _LEFT_OUT: dict[str, dict[str, object]] = {
         "request_id": None,
         "intent": False,
     },
-    "renew": {"ttl": None, "token": None, "session": None},
-    "release": {"token": None, "status": "completed", "error": None, "session": None},
+    "renew": {"ttl": None, "token": None, "session": None, "admin": None},
+    "release": {"token": None, "status": "completed", "error": None, "session": None, "admin": None},
 }
 """What need not be sent, because the server takes it for granted: most of what there is to say."""
 _PLAIN = {"resources": str, "ttl": int, "holder": str, "space": str, "lease": str, "token": str}
+_SPELLED = {**dict(zip(_PLAIN, _PLAIN, strict=True)), "ttl": "ttl_seconds"}
 
 
 class Request(NamedTuple):
@@ -79,32 +80,45 @@ class Request(NamedTuple):
 
 def request(call: Call) -> Request:
     """The request behind a call; an acquire always has a request_id, so that it can be sent again safely."""
-    if not _is_plain(call):
+    verb = call.verb
+    body = _plain_body(call)
+    if body is None:
         _check(call)
-    if call.verb in _GETS:
-        given = {_query_name(key): value for key, value in call.arguments.items() if value not in (None, ())}
-        return Request("GET", f"{_GETS[call.verb]}?{urlencode(given, doseq=True)}", None)
-    left_out = _LEFT_OUT.get(call.verb, {})
-    body = dict(
+        if verb in _GETS:
+            given = {_query_name(key): value for key, value in call.arguments.items() if value not in (None, ())}
+            return Request("GET", f"{_GETS[verb]}?{urlencode(given, doseq=True)}", None)
+        body = _body(call)
+    if verb == "acquire" and body.get("request_id") is None:
+        body["request_id"] = calls.draw()
+    return Request("POST", _POSTS[verb], body)
+
+
+def _plain_body(call: Call) -> dict[str, Any] | None:
+    """The body of a call of the right types, of which the server can say what is wrong just as well; None of others.
+
+    Most calls are like that, and most of what they could say is as usual: so they are gone through once.
+    """
+    usual = _USUAL.get(call.verb)
+    if usual is None:
+        return None
+    body: dict[str, Any] = {}
+    for key, value in call.arguments.items():
+        if key in usual and value is usual[key]:
+            continue
+        if type(value) is not _PLAIN.get(key) or (isinstance(value, str) and not value.isascii()):
+            return None
+        body[_SPELLED[key]] = value
+    return body
+
+
+def _body(call: Call) -> dict[str, Any]:
+    """The body of any other call; it has been checked."""
+    usual = _USUAL.get(call.verb, {})
+    return dict(
         _translated(key, value)
         for key, value in call.arguments.items()
-        if key not in _SERVER_KNOWS and (key not in left_out or value is not left_out[key])
+        if key not in _SERVER_KNOWS and (key not in usual or value is not usual[key])
     )
-    if call.verb == "acquire" and body.get("request_id") is None:
-        body["request_id"] = calls.draw()
-    return Request("POST", _POSTS[call.verb], body)
-
-
-def _is_plain(call: Call) -> bool:
-    """Whether it is of the right types for certain, so that the server can say what is wrong with it just as well."""
-    left_out = _LEFT_OUT.get(call.verb)
-    return left_out is not None and all(
-        (key in left_out and value is left_out[key]) or _is_right(key, value) for key, value in call.arguments.items()
-    )
-
-
-def _is_right(key: str, value: object) -> bool:
-    return type(value) is _PLAIN.get(key) and (not isinstance(value, str) or value.isascii())
 
 
 def _check(call: Call) -> None:

@@ -22,6 +22,7 @@ HEAD_MOST = 64 * 1024
 BODY_MOST = 64 * 1024 * 1024
 END = b"\r\n\r\n"
 _spelled = json.JSONEncoder(separators=(",", ":")).encode
+_read = json.JSONDecoder().raw_decode
 
 
 class Base(NamedTuple):
@@ -120,7 +121,10 @@ def parse_head(head: bytes) -> Head:
 def body_of(data: bytes) -> dict[str, Any]:
     """The JSON object of an answer."""
     try:
-        value = json.loads(data)
+        text = data.decode()
+        value, end = _read(text)  # `json.loads` looks for blanks around it, which costs half as much again
+        if end != len(text):
+            value = json.loads(text)
     except ValueError:
         raise Unreachable("what answers there is not a Leasehold server: its answer is not JSON") from None
     if not isinstance(value, dict):

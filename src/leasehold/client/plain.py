@@ -43,8 +43,8 @@ class Connection:
         body = received[end + len(END) :]
         while len(body) < head.length:
             body += self._receive()
-        self.keeps = head.keeps
-        return head, body
+        self.keeps = head.keeps and len(body) == head.length  # what came after it nobody asked for
+        return head, body[: head.length]
 
     def _receive(self) -> bytes:
         data = self._socket.recv(65_536)
@@ -92,7 +92,7 @@ class HttpAnswers:
         while True:
             time.sleep(todo.pause)
             try:
-                head, data = self._exchange(todo.request, errand.time_out())
+                head, data = self._exchange(todo.request, errand.time_out)
             except (OSError, Unreachable) as error:
                 self._first += 1
                 todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
