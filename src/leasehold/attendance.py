@@ -120,9 +120,7 @@ class Attendance:
 
     def beat(self, engine: str, outcomes: Sequence[Outcome | Exception], now: float) -> list[c.Command]:
         """At the end of each batch, if it is time: say that the waiters live, those included that have just queued."""
-        self._is_beating = now >= self._beat_at and (
-            bool(self._waits) or any(isinstance(outcome, Queued) for outcome in outcomes)
-        )
+        self._is_beating = now >= self._beat_at and (bool(self._waits) or Queued in map(type, outcomes))
         return [c.Beat(engine, BEATS * self._store.capabilities.beat)] if self._is_beating else []
 
     def look_again(self, failed: Sequence[c.Command], now: float) -> None:

@@ -106,7 +106,10 @@ def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing
 
     `closing` may add commands once the others are decided: an engine's heartbeat, a sweep of what is due.
     """
-    keys = list(dict.fromkeys(key for command in commands for key in keys_of(command)))
+    wanted: list[str] = []
+    for command in commands:
+        wanted += keys_of(command)
+    keys = list(dict.fromkeys(wanted))
     for _ in range(ATTEMPTS):
         try:
             return _attempt(store, commands, engine, closing, keys)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
+    from leasehold.checks import Terms
+
     class Answers(Protocol):
         """Whoever answers calls."""
 
@@ -60,17 +62,16 @@ class Order(Noun):
     secret: str = ""
 
 
-def order(call: Call, settings: Settings, engine: str) -> Order | Refused:
-    """The command behind a call; a refusal that names the field if there is none."""
+def order(call: Call, settings: Settings, engine: str, terms: Callable[..., Terms] = checks.terms) -> Order | Refused:
+    """The command behind a call; a refusal that names the field if there is none. `terms`: see `checks.acquire`."""
+    verb, arguments = call
     try:
-        return _ORDERS[call.verb](settings, engine, **call.arguments)
+        if verb == "acquire":
+            token = draw()
+            return Order(checks.acquire(Asking(**arguments), settings, token, engine, terms), token)
+        return _ORDERS[verb](settings, engine, **arguments)
     except InvalidInput as error:
         return Refused("invalid", error.field, error.message)
-
-
-def _acquire(settings: Settings, engine: str, **asked: Any) -> Order:
-    token = draw()
-    return Order(checks.acquire(Asking(**asked), settings, token, engine), token)
 
 
 def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown: object) -> Order:
@@ -194,7 +195,6 @@ def _why(by: object = None, reason: object = None) -> tuple[str | None, str | No
 
 
 _ORDERS: dict[str, Callable[..., Order]] = {
-    "acquire": _acquire,
     "renew": _renew,
     "release": _release,
     "update": _update,

@@ -61,40 +61,112 @@ class Asking(Noun):
     intent: object = False
 
 
-def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acquire:
-    """The command behind an acquire. `token` is hashed here and goes no further."""
-    space = _name(asked.space, "space", names.check_space)
-    holder = text(asked.holder, "holder", 256)
-    session, secret = (None, None) if asked.session is None else credential(asked.session)
-    actor = keys.actor(space, holder, session)
-    mode, slots = _mode(asked.mode, asked.slots)
-    request_id = optional_text(asked.request_id, "request_id", 128)
+class Terms(Noun):
+    """What an acquire says besides what it wants: checked, and the same for many requests of one holder."""
+
+    space: str
+    holder: str
+    actor: str
+    """The key of a holder without a session."""
+    mode: str
+    slots: int
+    any_of: bool
+    ttl: int
+    name: str | None
+    reason: str | None
+    grace: int
+    quarantine: bool
+    wait: int
+    priority: int
+    reentrant: bool
+    intent: bool
+
+
+def terms(
+    *,
+    space: object,
+    holder: object,
+    mode: object,
+    slots: object,
+    any_of: object,
+    ttl_asked: object,
+    name: object,
+    reason: object,
+    grace: object,
+    on_expiry: object,
+    wait: object,
+    priority: object,
+    reentrant: object,
+    intent: object,
+    settings: Settings,
+) -> Terms:
+    """Check all of this. Whoever asks often may remember what was answered: it depends on nothing else."""
+    where = _name(space, "space", names.check_space)
+    who = text(holder, "holder", 256)
+    return Terms(
+        where,
+        who,
+        keys.actor(where, who, None),
+        *_mode(mode, slots),
+        flag(any_of, "any_of"),
+        ttl(ttl_asked, settings),
+        optional_text(name, "name", 256),
+        optional_text(reason, "reason", 1024),
+        _duration(grace, "grace", 0, GRACE_MOST),
+        choice(on_expiry, "on_expiry", ("free", "quarantine")) == "quarantine",
+        _duration(wait, "wait", 0, WAIT_MOST),
+        number(priority, "priority", -PRIORITY_MOST, PRIORITY_MOST),
+        flag(reentrant, "reentrant"),
+        flag(intent, "intent"),
+    )
+
+
+def acquire(
+    asked: Asking, settings: Settings, token: str, engine: str, terms: Callable[..., Terms] = terms
+) -> c.Acquire:
+    """The command behind an acquire. `token` is hashed here and goes no further. `terms` may remember."""
+    known = terms(
+        space=asked.space,
+        holder=asked.holder,
+        mode=asked.mode,
+        slots=asked.slots,
+        any_of=asked.any_of,
+        ttl_asked=asked.ttl,
+        name=asked.name,
+        reason=asked.reason,
+        grace=asked.grace,
+        on_expiry=asked.on_expiry,
+        wait=asked.wait,
+        priority=asked.priority,
+        reentrant=asked.reentrant,
+        intent=asked.intent,
+        settings=settings,
+    )
+    space, holder, actor, mode = known.space, known.holder, known.actor, known.mode
+    session, secret = None, None
+    if asked.session is not None:
+        session, secret = credential(asked.session)
+        actor, secret = keys.actor(space, holder, session), keys.secret_hash(secret)
+    request = None
+    if asked.request_id is not None:
+        request = keys.request(actor, text(asked.request_id, "request_id", 128))
     ask = Ask(
         space,
-        _options(space, asked.resources, mode, flag(asked.any_of, "any_of"), settings.hierarchical),
+        _options(space, asked.resources, mode, known.any_of, settings.hierarchical),
         mode,
-        slots,
-        ttl(asked.ttl, settings),
+        known.slots,
+        known.ttl,
         holder,
         session,
         (keys.secret_hash(token),),
-        optional_text(asked.name, "name", 256),
+        known.name,
         context_text(asked.context),
-        optional_text(asked.reason, "reason", 1024),
-        _duration(asked.grace, "grace", 0, GRACE_MOST),
-        choice(asked.on_expiry, "on_expiry", ("free", "quarantine")) == "quarantine",
-        keys.request(actor, request_id) if request_id is not None else None,
+        known.reason,
+        known.grace,
+        known.quarantine,
+        request,
     )
-    return c.Acquire(
-        actor,
-        ask,
-        engine,
-        _duration(asked.wait, "wait", 0, WAIT_MOST),
-        number(asked.priority, "priority", -PRIORITY_MOST, PRIORITY_MOST),
-        flag(asked.reentrant, "reentrant"),
-        flag(asked.intent, "intent"),
-        keys.secret_hash(secret) if secret is not None else None,
-    )
+    return c.Acquire(actor, ask, engine, known.wait, known.priority, known.reentrant, known.intent, secret)
 
 
 def _mode(mode: object, slots: object) -> tuple[str, int]:

@@ -14,7 +14,7 @@ import time
 from leasehold import batch, keys
 from leasehold import commands as c
 from leasehold.errors import Closed, LeaseholdError
-from leasehold.model import Granted, Queued
+from leasehold.model import Done, Granted, Queued
 from leasehold.pending import Errand, Pending
 
 TYPE_CHECKING = False
@@ -39,6 +39,8 @@ SWEEP_EVERY = 1.0
 SWEEP_AT_ONCE = 256
 FORGET_EVERY = 3_600.0
 """How often old history is looked for."""
+_UNUSUAL = (Exception, Queued, Done)
+"""What is not simply told to whoever asked."""
 TROUBLE_PAUSE = 0.2
 """After a failed transaction, what nobody asked for (sweeps, heartbeats) is tried again this much later."""
 
@@ -214,7 +216,7 @@ class Engine:
     def _closing(self, outcomes: Sequence[Outcome | Exception], transaction: Transaction) -> list[c.Command]:
         """At the end of each batch: say that the waiters live, and sweep a little."""
         self._decided_at = now = self._clock()
-        if self._attendance is None and any(isinstance(outcome, Queued) for outcome in outcomes):
+        if self._attendance is None and Queued in map(type, outcomes):
             self._attend()
         more = self._attendance.beat(self.key, outcomes, now) if self._attendance is not None else []
         is_due = now >= self._sweep_at or self._sweeps_all()
@@ -249,7 +251,11 @@ class Engine:
             self.observe(result.events)
 
     def _answer_one(self, pending: Pending, outcome: Outcome | Exception) -> None:
-        if isinstance(outcome, Exception):
+        if not isinstance(outcome, _UNUSUAL):
+            pending.resolve(outcome)
+            if pending.abandoned:
+                self._give_up(pending)
+        elif isinstance(outcome, Exception):
             pending.fail(outcome)
         elif isinstance(outcome, Queued) and isinstance(pending.command, c.Acquire):
             self._attend().begin(pending, pending.command, outcome.waiter, self._decided_at)
@@ -257,8 +263,6 @@ class Engine:
             self._collect().join(pending)
         else:
             pending.resolve(outcome)
-            if pending.abandoned:
-                self._give_up(pending)
 
     # ----------------------------------------------------------------------------------- clearing up
 

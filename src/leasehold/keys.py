@@ -11,7 +11,7 @@ try:
 except ImportError:  # a Python built without its own hashes
     from hashlib import blake2b
 
-_HEX = frozenset("0123456789abcdef")
+_HEX = "0123456789abcdef"
 _HASH_LENGTH = 32
 
 
@@ -103,5 +103,5 @@ def _is_id(value: object, letter: str) -> bool:
         and int(digits) < 2**53
         and str(int(digits)) == digits
         and len(hashed) == _HASH_LENGTH
-        and _HEX.issuperset(hashed)
+        and not hashed.strip(_HEX)
     )

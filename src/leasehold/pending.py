@@ -53,8 +53,9 @@ class Pending:
         self._tell()
 
     def _tell(self) -> None:
-        if self._done is not None:
-            self._done(self)
+        done, self._done = self._done, None  # which knows us: kept, both would stay until the collector comes by
+        if done is not None:
+            done(self)
 
 
 class Errand(Pending):

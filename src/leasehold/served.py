@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from functools import lru_cache
 
-from leasehold import calls, keys, reading
+from leasehold import calls, checks, keys, reading
 from leasehold.async_locks import AsyncLocks
 from leasehold.commands import GiveUp, Sweep
 from leasehold.drivers import LoopDriver, LoopThreadDriver
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 PAGE = 500
 """How many past events are read at a time."""
+TERMS = 4_096
+"""How many holders' ways to ask are remembered, so that they are not checked again each time."""
 NOBODY = keys.lease_id(0, keys.node("", ""))
 """The id of a lease that there never is: fences begin later, and no resource is called so."""
 
@@ -149,6 +152,7 @@ class Served:
         self._driver = (MeasuredThreadDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
         self._driver.observing(self._observe)
         self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
+        self._terms = lru_cache(TERMS, typed=True)(checks.terms)
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
         self.watchers: list[Callable[[Sequence[Event]], None]] = []
         """Called with the events of each committed batch of this process."""
@@ -168,7 +172,7 @@ class Served:
 
     def submit(self, verb: str, asked: dict[str, Any], done: Callable[[Pending], None]) -> Pending | Refused:
         """Ask; `done` is called right after the commit, and must never raise."""
-        order = calls.order(calls.Call(verb, asked), self._settings, self._engine.key)
+        order = calls.order(calls.Call(verb, asked), self._settings, self._engine.key, self._terms)
         return order if isinstance(order, Refused) else self._driver.submit(order.command, order.secret, done)
 
     def abandon(self, pending: Pending) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 SECONDS_KEPT = 1_024
+_REFUSALS = frozenset({m.Held, m.TimedOut, m.Deadlock, m.Lost, m.Refused})
 _told_seconds: dict[int, str] = {}
 """Most times of a busy server are of a few seconds: telling one anew costs as much as the rest of a lease."""
 
@@ -229,7 +230,7 @@ def answer(outcome: Any) -> Json:  # noqa: ANN401 (an outcome, or what a verb th
 
 def is_refusal(outcome: object) -> bool:
     """Whether this answer means no."""
-    return isinstance(outcome, m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused)
+    return type(outcome) in _REFUSALS
 
 
 def envelope(outcome: Any) -> Json:  # noqa: ANN401 (see `answer`)

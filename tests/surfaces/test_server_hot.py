@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
+import uvicorn
 import uvloop
 
 import leasehold
+from leasehold.checks import Settings
+from leasehold.pending import Pending
+from leasehold.served import Served
+from leasehold.server.app import App, asgi
+from leasehold.server.hot import Cycle
+from leasehold.server.protocol import protocol_for
+from leasehold.server.waiting import Waits
+from leasehold.stores.sqlite import SqliteStore
 from tests.surfaces.serving import PATIENCE, Running, create_key, id_of, read_reply, serving, until
 
 if TYPE_CHECKING:
@@ -180,3 +190,30 @@ def test_the_client_on_another_event_loop(server: Running) -> None:
 
     uvloop.run(cycle())
     asyncio.run(cycle())
+
+
+async def _in_this_process(path: Path, cycles: int) -> int:
+    """A server of this very process is asked so often; how many requests it still knows after that."""
+    loop = asyncio.get_running_loop()
+    served = Served(SqliteStore(str(path)), Settings(), loop, space="default")
+    app = App(served, loopback=True, rate=0, waits=Waits(served, at_most=60, grace=60))
+    config = uvicorn.Config(asgi(app), http=protocol_for(app), ws="none", lifespan="off", log_config=None)
+    config.load()
+    state, kind = uvicorn.server.ServerState(), config.http_protocol_class
+    listener = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)  # type: ignore[call-arg]
+    with socket.create_connection(listener.sockets[0].getsockname()[:2], timeout=PATIENCE) as line:
+        for number in range(cycles):
+            await asyncio.to_thread(taken, line, f"tidy-{number:04}")
+    known = sum(isinstance(each, Cycle | Pending) for each in gc.get_objects())
+    listener.close()
+    await served.close()
+    return known
+
+
+def test_an_answered_request_leaves_nothing_for_the_collector(tmp_path: Path) -> None:
+    gc.collect()
+    gc.disable()  # so that whatever refers to itself, by whatever detour, is still there
+    try:
+        assert uvloop.run(_in_this_process(tmp_path / "locks.db", 20)) <= 2, "more than the last answer is kept"
+    finally:
+        gc.enable()

@@ -92,36 +92,37 @@ def _load_rare_rules() -> None:
     )
 
 
-_OF_A_LEASE = (c.Release, c.Renew, c.Update)
-
-
 def keys_of(command: c.Command) -> list[str]:
     """The records that this command will look at for certain: load them before the first try."""
-    if isinstance(command, c.Acquire):
-        return _keys_of_acquire(command)
-    if isinstance(command, _OF_A_LEASE):
-        return ["n" + command.lease.rpartition("-")[2]]
-    if isinstance(command, c.Steal):
-        return _keys_of_acquire(command.acquire)
-    if isinstance(command, c.GiveUp):
-        return ["n" + command.id.rpartition("-")[2]]
-    if isinstance(command, c.Sweep):
-        return list(command.keys)
-    if isinstance(command, c.Check):
-        return [claim.node for option in command.ask.options for claim in option.claims]
-    if isinstance(command, c.Beat):
-        return [command.engine]
-    if isinstance(command, c.StartSession | c.RenewSession | c.EndSession):
-        return [command.actor]
-    if isinstance(command, c.Clear):
-        return [command.node]
-    return []
+    known = _KEYS.get(type(command))
+    return known(command) if known is not None else []
 
 
-def _keys_of_acquire(command: c.Acquire) -> list[str]:
+def _of_acquire(command: c.Acquire) -> list[str]:
     ask = command.ask
     keys = [claim.node for option in ask.options for claim in option.claims]
     keys.append(command.actor)
     if ask.request is not None:
         keys.append(ask.request)
     return keys
+
+
+def _of_lease(command: c.Release | c.Renew | c.Update) -> list[str]:
+    return ["n" + command.lease.rpartition("-")[2]]
+
+
+_KEYS: dict[type, Callable[[Any], list[str]]] = {
+    c.Acquire: _of_acquire,
+    c.Release: _of_lease,
+    c.Renew: _of_lease,
+    c.Update: _of_lease,
+    c.Steal: lambda command: _of_acquire(command.acquire),
+    c.GiveUp: lambda command: ["n" + command.id.rpartition("-")[2]],
+    c.Sweep: lambda command: list(command.keys),
+    c.Check: lambda command: [claim.node for option in command.ask.options for claim in option.claims],
+    c.Beat: lambda command: [command.engine],
+    c.StartSession: lambda command: [command.actor],
+    c.RenewSession: lambda command: [command.actor],
+    c.EndSession: lambda command: [command.actor],
+    c.Clear: lambda command: [command.node],
+}

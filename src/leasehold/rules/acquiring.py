@@ -64,7 +64,11 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
 
 def _is_untouched(draft: Draft, ask: Ask) -> bool:
     """Whether nothing is known of any of it: then there is nothing to let go of, nor anything to agree with."""
-    return all([draft.record(claim.node) is EMPTY for option in ask.options for claim in option.claims])
+    for option in ask.options:
+        for claim in option.claims:
+            if draft.record(claim.node) is not EMPTY:
+                return False
+    return True
 
 
 def _meet_others(draft: Draft, command: Acquire) -> Outcome | None:

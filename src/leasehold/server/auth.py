@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FRESH = 1.0
 """How long what the store said of keys and sessions counts, in seconds."""
 LOOKS_MOST = 5
+CHANGING = frozenset({"key_created", "key_revoked", "session_ended"})
+"""Events after which somebody may no longer get in, or may from now on."""
 REMEMBERED = 10_000
 NO_SECRET = keys.secret_hash("")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -66,7 +68,7 @@ class Door:
         served.watchers.append(self._observe)
 
     def _observe(self, events: Sequence[Event]) -> None:
-        if any(event.kind in ("key_created", "key_revoked", "session_ended") for event in events):
+        if not CHANGING.isdisjoint([event.kind for event in events]):
             self._fresh_until = 0.0
             self._changes += 1
             self._sessions.clear()

@@ -43,7 +43,7 @@ _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\
 class Cycle:
     """A hot request under way. It stands where uvicorn keeps the request of a connection."""
 
-    __slots__ = ("_hot", "_line", "disconnected", "given", "keep_alive", "message_event", "response_complete", "wait")
+    __slots__ = ("_hot", "_line", "disconnected", "given", "keep_alive", "response_complete", "wait")
 
     def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
         self._hot = hot
@@ -51,10 +51,14 @@ class Cycle:
         self.keep_alive = keep_alive
         self.disconnected = False
         self.response_complete = False
-        self.message_event = self
         self.wait: Wait | None = None
         self.given: Pending | None = None
         """The grant that it was answered with."""
+
+    @property
+    def message_event(self) -> Cycle:
+        """What uvicorn wakes. Not kept in a field: whatever refers to itself stays until the collector comes by."""
+        return self
 
     def set(self) -> None:
         """Uvicorn wakes the request, for it to see that its client is gone."""
