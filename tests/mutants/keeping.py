@@ -131,8 +131,8 @@ KEEPING = (
     Mutant(
         "fences begin again with each connection",
         "stores/sqlite/database.py",
-        "        meta = self.meta._replace(fence=fence,",
-        "        meta = self.meta._replace(fence=self.meta.fence,",
+        "        meta = Meta(fence, before.seq",
+        "        meta = Meta(before.fence, before.seq",
         ("tests/stores/test_sqlite_transactions.py",),
     ),
     Mutant(
@@ -159,7 +159,7 @@ KEEPING = (
     Mutant(
         "what is committed is not one transaction",
         "stores/sqlite/database.py",
-        '            self.connection.execute("BEGIN IMMEDIATE")\n            self._catch_up()\n',
+        '            self.cursor.execute("BEGIN IMMEDIATE")\n            self._catch_up()\n',
         "            self._catch_up()\n",
         ("tests/stores/test_sqlite_transactions.py",),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+import apsw
 import pytest
 
 from leasehold.errors import Closed, StoreError
@@ -90,6 +91,23 @@ def test_the_last_of_several_changes_of_an_entry_counts(store: SqliteStore, othe
     )
     for each in (store, other):
         assert entries(each, "na") == {"back": Ref("back")}
+
+
+def test_large_batches_have_nothing_prepared_again(path: str) -> None:
+    opened: list[apsw.Connection] = []
+    apsw.connection_hooks.append(opened.append)
+    try:
+        store = SqliteStore(path)
+    finally:
+        apsw.connection_hooks.remove(opened.append)
+    prepared = []
+    for number in range(8):
+        puts = [Put(f"n{each}", Ref(f"x{number}")) for each in range(100)]
+        drops = [Drop(f"n{each}", f"x{number - 1}") for each in range(100)]
+        commit(store, *puts, *drops, events=tuple(event(at=number) for _ in range(50)), fences=1)
+        prepared.append(opened[0].cache_stats()["misses"])
+    store.close()
+    assert prepared[-1] == prepared[1]
 
 
 def test_closing_without_commit_changes_nothing(store: SqliteStore, other: SqliteStore) -> None:

@@ -70,7 +70,7 @@ class SqliteStore:
         self._cache = Cache(cache_records)
         self._database = Database(path, clock, self._cache.clear, Options(accept_restore, busy_ms, mounts))
         self._retention = (retention_days, retention_rows)
-        self._hinted = self._database.version
+        self._hinted = self._database.opened_at
         self._reader: Reader | None = None
 
     def begin(self) -> SqliteTransaction:
@@ -145,10 +145,10 @@ class SqliteTransaction:
         missing = self._cache.missing(keys)
         if missing:
             try:
-                rows = self._database.connection.executemany(LOAD, [(key,) for key in missing])
-                known.update(gathered(missing, rows))
+                rows = list(self._database.cursor.executemany(LOAD, [(key,) for key in missing]))
             except apsw.Error as error:
                 raise self._database.explain(error) from error
+            known.update(gathered(missing, rows))
         return known
 
     def due(self, limit: int) -> Sequence[str]:
@@ -161,7 +161,10 @@ class SqliteTransaction:
         return list(dict.fromkeys(key for (key,) in rows))
 
     def foresee(self, records: Mapping[str, Record]) -> None:
-        """What the changed records will be after `commit`, if the caller knows: all of them, and exactly that."""
+        """What the changed records will be after `commit`, if the caller knows: all of them, and exactly that.
+
+        Who knows this has worked out all changes and names each entry once.
+        """
         self._foreseen = records
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
@@ -171,37 +174,34 @@ class SqliteTransaction:
             self.close()
             return
         database = self._database
-        version = database.doubt()
+        database.doubt()
         try:
-            self._write(changes)
+            self._write(changes if self._foreseen is not None else last_of_each(changes))
             self._tell(events)
             database.commit(fence, len(events), self.now)
             if self._foreseen is None:
                 self._cache.follow(changes)
             else:
                 self._cache.renew(self._foreseen)
-            database.version = version
+            database.trust()
         except apsw.Error as error:
             raise database.explain(error) from error
         finally:
             self.close()
 
     def _write(self, changes: Sequence[Put | Drop]) -> None:
-        puts: dict[tuple[str, str], tuple[str, str, int | None, bytes]] = {}
-        drops: dict[tuple[str, str], None] = {}
+        puts: list[tuple[str, str, int | None, bytes]] = []
+        drops: list[Drop] = []
         for change in changes:
             if isinstance(change, Put):
                 key, entry = change
-                place = (key, entry.id)
-                puts[place] = (key, entry.id, due(entry), encoded(entry))
-                drops.pop(place, None)
+                puts.append((key, entry.id, due(entry), encoded(entry)))
             else:
-                drops[change] = None
-                puts.pop(change, None)
+                drops.append(change)
         if drops:
-            self._database.connection.executemany(_DROP, drops)
+            self._database.cursor.executemany(_DROP, drops)
         if puts:
-            self._database.connection.executemany(_PUT, puts.values())
+            self._database.cursor.executemany(_PUT, puts)
 
     def _tell(self, events: Sequence[Event]) -> None:
         if events:
@@ -221,7 +221,7 @@ class SqliteTransaction:
                 )
                 for seq, event in enumerate(events, first)
             ]
-            self._database.connection.executemany(_TELL, rows)
+            self._database.cursor.executemany(_TELL, rows)
             if first // TRIM_EVERY != (first + len(events)) // TRIM_EVERY:
                 self._trim(first + len(events) - 1, len(events))
 
@@ -240,6 +240,12 @@ class SqliteTransaction:
         if not self._is_over:
             self._is_over = True
             self._database.leave()
+
+
+def last_of_each(changes: Sequence[Put | Drop]) -> Sequence[Put | Drop]:
+    """Of several changes of one entry only the last one counts."""
+    last = {(change.key, change.entry.id if isinstance(change, Put) else change.id): change for change in changes}
+    return list(last.values())
 
 
 def encoded(entry: Entry) -> bytes:

@@ -33,14 +33,17 @@ BRIEF_CHECKPOINT = 150
 LASTING_CHECKPOINT = 2_000
 """Pages in the write-ahead log before it is copied back. Whoever opens the database first must read the whole log, so
 one-shot processes keep it short; who commits again and again lets it grow, which is faster."""
+STATEMENTS = 1_000
+"""Places for prepared statements. apsw puts a statement into the next one after each row, over what was there: with
+fewer of them a large batch would have everything prepared again that is said once a turn."""
 LASTING = 64
 """After so many commits a process counts as one that stays."""
 
 _READ_META = "SELECT fence, seq, now, boot, offset, database FROM meta"
 _WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?"
 _UNKNOWN = -1
-"""No data version: whatever is remembered must be read again."""
-_abandoned: list[apsw.Connection] = []
+"""No version: whatever is remembered must be read again."""
+_abandoned: list[apsw.Connection | apsw.Cursor] = []
 
 
 class Meta(Noun):
@@ -80,6 +83,8 @@ class Database:
         self._unmarked = False
         self.gate = make_place(self.path, options.mounts)
         self.connection = self.connect()
+        self.cursor = self.connection.cursor()
+        """For what each turn says to SQLite: a cursor of its own for each statement costs more than most statements."""
         try:
             self._open(options.accept_restore)
         except BaseException:
@@ -91,7 +96,8 @@ class Database:
     def connect(self) -> apsw.Connection:
         """A connection with everything that durability needs."""
         try:
-            connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+            flags = apsw.SQLITE_OPEN_READWRITE
+            connection = apsw.Connection(self.path, flags=flags, statementcachesize=STATEMENTS)
             connection.set_busy_timeout(self.busy_ms)
             connection.execute("PRAGMA synchronous = FULL")
             # A checkpoint at every close would cost each one-shot process two more fsyncs.
@@ -109,8 +115,7 @@ class Database:
                 from leasehold.stores.sqlite.opening import prepare  # noqa: PLC0415 (rare)
 
                 prepare(self, accept_restore=accept_restore)
-                self.version = self.data_version()
-                self.meta = self.read_meta()
+                self._look()
         except apsw.Error as error:
             raise self.explain(error) from error
 
@@ -120,9 +125,14 @@ class Database:
         if execute("PRAGMA application_id").get != APPLICATION_ID or self.schema_version() != SCHEMA_VERSION:
             return False
         mark = self.gate.mark()
-        self.version = self.data_version()
-        self.meta = self.read_meta()
+        self._look()
         return mark is not None and mark <= self.meta.fence and self.meta.boot == self.clock.boot()
+
+    def _look(self) -> None:
+        self.opened_at = self.data_version()
+        self.version = self.connection.data_version()
+        """Of what we have seen and written; unlike `data_version`, it needs no statement, but our turn."""
+        self.meta = self.read_meta()
 
     # --------------------------------------------------------------------------------------- reading
 
@@ -172,7 +182,7 @@ class Database:
         try:
             self.gate.take()
             self._check_file()
-            self.connection.execute("BEGIN IMMEDIATE")
+            self.cursor.execute("BEGIN IMMEDIATE")
             self._catch_up()
             if self._unmarked:
                 self.gate.set_mark(self.meta.fence)
@@ -192,7 +202,7 @@ class Database:
             raise StoreError(f"{self.path} was removed or replaced while it was open: connect again")
 
     def _catch_up(self) -> None:
-        version = self.data_version()
+        version = self.connection.data_version()
         if version == self.version:
             return
         schema = self.schema_version()
@@ -216,19 +226,23 @@ class Database:
             raise StoreBehind(f"{self.path} was replaced by another database while it was open: connect again")
         self.meta = meta
 
-    def doubt(self) -> int:
-        """Until `commit` is told otherwise, what we remember is not what the database holds."""
-        version, self.version = self.version, _UNKNOWN
-        return version
+    def doubt(self) -> None:
+        """Until `trust` tells otherwise, what we remember is not what the database holds."""
+        self.version = _UNKNOWN
+
+    def trust(self) -> None:
+        """What we remember is what the database holds after our commit."""
+        self.version = self.connection.data_version()
 
     def commit(self, fence: int, events: int, now: int) -> None:
         """Make what was written durable, with the next unused fence and so many new events."""
-        meta = self.meta._replace(fence=fence, seq=self.meta.seq + events, now=now)
-        self.connection.execute(_WRITE_META, (meta.fence, meta.seq, meta.now))
+        before = self.meta
+        meta = Meta(fence, before.seq + events, now, before.boot, before.offset, before.database)
+        self.cursor.execute(_WRITE_META, meta[:3])
         if self._commits == LASTING - 1:
             self._stay()
-        self.connection.execute("COMMIT")
-        if fence != self.meta.fence:
+        self.cursor.execute("COMMIT")
+        if fence != before.fence:
             self._write_mark(fence)
         self.meta = meta
         self._commits += 1
@@ -305,6 +319,7 @@ class Database:
         self.closed = True
         if self.is_inherited():
             abandon(self.connection)
+            abandon(self.cursor)
             return
         if self._owner == get_ident():
             self.leave()
@@ -319,6 +334,6 @@ class Database:
             self._mutex.release()
 
 
-def abandon(connection: apsw.Connection) -> None:
+def abandon(inherited: apsw.Connection | apsw.Cursor) -> None:
     """Keep a connection of the parent process as it is: SQLite forbids a child even to close it."""
-    _abandoned.append(connection)
+    _abandoned.append(inherited)

@@ -38,6 +38,7 @@ def prune(database: Database, retention: Retention) -> int:
         went = trim(database.connection, retention, meta.seq, now)
         if went:
             database.commit(meta.fence, 0, now)
+            database.trust()
     except apsw.Error as error:
         raise database.explain(error) from error
     finally:
