@@ -5,22 +5,25 @@ It speaks etcd's JSON gateway: see docs/adr for why, and docs/etcd.md for how to
 
 from __future__ import annotations
 
+import os
 import time
 from _thread import allocate_lock, get_ident
 
-from leasehold.errors import StoreError
+from leasehold.errors import Conflict, StoreError
+from leasehold.model import EMPTY
 from leasehold.stores import Capabilities
-from leasehold.stores.cache import Cache
-from leasehold.stores.etcd import rows
+from leasehold.stores.etcd import parts, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.clock import clock_of
 from leasehold.stores.etcd.gateway import Gateway, text64
-from leasehold.stores.etcd.transaction import OPERATIONS, EtcdTransaction
+from leasehold.stores.etcd.looking import look
+from leasehold.stores.etcd.memory import Memory
+from leasehold.stores.etcd.transaction import EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from leasehold.model import Event, Record
@@ -33,6 +36,8 @@ EPOCH = 1 << 40
 PAGE = 500
 PRUNE = 200
 MEET_AGAIN = 0.002
+DOUBT = 20
+"""So many times records are looked for before they are assumed not to be there, once one was."""
 
 
 class EtcdStore:
@@ -47,7 +52,7 @@ class EtcdStore:
         receipts=True,
         poll=10_000,
         remote=True,
-        batch=24,
+        batch=128,
     )
 
     def __init__(self, rest: str) -> None:
@@ -55,15 +60,15 @@ class EtcdStore:
         self.names = rows.Names(self.address.prefix)
         self.clock = clock_of(self.address.members)
         self.gateway = Gateway(self.address, self.clock.tell)
-        self.cache = Cache()
-        self.meta = rows.Meta()
-        self.revision = -1
-        """At which the state that we know was written; -1: we know nothing."""
+        self.memory = Memory()
+        self.id = os.urandom(8).hex()
         self.cluster = ""
         self._latest = 0
         self._mutex = allocate_lock()
         self._owner = 0
         self._losses = 0
+        self._doubts = 0
+        self._told: list[Callable[[], None]] = []
         self._watcher: Watcher | None = None
         try:
             self._learn_the_time()
@@ -92,71 +97,104 @@ class EtcdStore:
     def hint(self) -> bool:
         """Whether somebody else has committed since the last call, or may have."""
         if self._watcher is None:
-            self._watcher = Watcher(self.gateway, text64(self.names.meta))
+            self._watcher = Watcher(self.gateway, text64(self.names.meta), self.id, self._tell)
         return self._watcher.take()
+
+    def tell_hints(self, told: Callable[[], None]) -> None:
+        """Have `told` called as soon as there is a hint."""
+        self._told.append(told)
+
+    def _tell(self) -> None:
+        for told in self._told:
+            told()
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records, as of one moment."""
         wanted = list(dict.fromkeys(keys))
-        records: dict[str, Record] = {}
-        told = self.txn([], [rows.get(self.names.meta)], [])
-        revision = told["header"]["revision"]
-        pairs = rows.found(told["responses"][0])
-        latest = rows.meta_of(pairs[0][1]).now if pairs else 0
-        for start in range(0, len(wanted), OPERATIONS):
-            some = wanted[start : start + OPERATIONS]
-            asked = [rows.get(self.names.record(key), revision=revision) for key in some]
-            answer = self.txn([], asked, [])
-            records |= dict(zip(some, map(rows.record_in, answer["responses"]), strict=True))
-        return max(self.clock.now(), latest, self._latest), records
+        if not self._mutex.acquire(blocking=False):  # what is remembered is in use: as if nothing were
+            return self._read(Memory(), wanted)
+        self._owner = get_ident()
+        try:
+            return self._read(self.memory, wanted)
+        finally:
+            self.leave()
+
+    def _read(self, memory: Memory, wanted: list[str]) -> tuple[int, Mapping[str, Record]]:
+        look(self, memory, wanted)
+        records = memory.cache.records
+        return max(self.clock.now(), memory.meta.now, self._latest), {key: records[key] for key in wanted}
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record whose key starts with this letter, as of one moment."""
+        memory = Memory()
+        revision = look(self, memory, ())
+        overlay = memory.overlay
+        left = {key: line for key, line in overlay.lines.items() if key.startswith(kind)}
         first = self.names.record(kind)
-        for name, text, _ in self._each(first, rows.after(first)):
-            yield self.names.key(name), rows.record_of(text)
+        for name, text in self._each(first, rows.after(first), revision=revision):
+            key = self.names.key(name)
+            left.pop(key, None)
+            record = overlay.on(key, rows.record_of(parts.whole(self, text)))
+            if record is not EMPTY:
+                yield key, record
+        for key in left:
+            record = overlay.on(key, EMPTY)
+            if record is not EMPTY:
+                yield key, record
 
-    def _each(self, first: str, end: str, **more: Any) -> Iterator[tuple[str, str, int]]:
-        at: dict[str, Any] = {}
+    def _each(self, first: str, end: str, *, backwards: bool = False, **more: Any) -> Iterator[tuple[str, str]]:
+        if backwards:
+            more |= {"sort_order": "DESCEND", "sort_target": "KEY"}
         while True:
-            asked = {"key": text64(first), "range_end": text64(end), "limit": PAGE, **at, **more}
+            asked = {"key": text64(first), "range_end": text64(end), "limit": PAGE, **more}
             answer = self.gateway.ask("/v3/kv/range", asked)
-            at = at or {"revision": answer["header"]["revision"]}
+            more.setdefault("revision", answer["header"]["revision"])
             pairs = rows.found(answer)
             yield from pairs
             if not answer.get("more"):
                 return
-            if more:
+            if backwards:
                 end = pairs[-1][0]
             else:
                 first = pairs[-1][0] + "\0"
+
+    def each_name(self, first: str, end: str) -> Iterator[str]:
+        """Every key of a range, as of one moment."""
+        return (name for name, _ in self._each(first, end, keys_only=True))
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
         """Past events, newest first. It is looked through: there is no index."""
         found: list[Event] = []
         first = self.names.events(0)[:-16]
-        newest = rows.after(first)
-        for _, text, _ in self._each(first, newest, sort_order="DESCEND", sort_target="KEY"):
-            for event in rows.events_of(text):
+        for name, text in self._each(first, rows.after(first), backwards=True):
+            for event in self._events(name, text):
                 if len(found) >= max(query.limit, 0):
                     return found
                 if query.wants(event):
                     found.append(event)
         return found[: max(query.limit, 0)]
 
+    def _events(self, name: str, text: str) -> list[Event]:
+        try:
+            return rows.events_of(parts.whole(self, text), self.names.last_event(name))
+        except Conflict:  # forgotten while we read
+            return []
+
     def prune(self) -> int:
         """Forget some of what is older than the newest events that are kept; about how many went."""
         first = self.names.events(0)[:-16]
-        pairs = rows.found(self.txn([], [rows.get(self.names.meta)], [])["responses"][0])
-        last = (rows.meta_of(pairs[0][1]).seq if pairs else 0) - self.address.keep_events
-        if last <= 0:
-            return 0
-        asked = {"key": text64(first), "range_end": text64(self.names.events(last + 1)), "limit": PRUNE}
-        old = rows.found(self.gateway.ask("/v3/kv/range", asked))
+        told = self.txn([], [rows.get(self.names.meta)], [])
+        text = rows.only(told["responses"][0])
+        meta = rows.meta_of(text) if text else rows.Meta()
+        last = meta.seq - self.address.keep_events
+        asked = {"key": text64(first), "range_end": text64(self.names.events(max(last, 0) + 1)), "limit": PRUNE}
+        old = rows.found(self.gateway.ask("/v3/kv/range", asked)) if last > 0 else []
         if not old:
-            return 0
-        self.txn([], [rows.delete(first, old[-1][0] + "\0")], [], changes=True)
-        return sum(len(rows.events_of(text)) for _, text, _ in old)
+            return parts.collect(self, self.clock.now())
+        went = sum(len(self._events(name, text)) for name, text in old)
+        spilled = [parts.removal(self, parts.id_in(text)) for _, text in old if parts.is_reference(text)]
+        self.txn([], [rows.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
+        return max(went, 1)
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
@@ -181,60 +219,42 @@ class EtcdStore:
         self.cluster = str(answer["header"].get("cluster_id", ""))
         return answer
 
-    def keep(self, keys: Sequence[str], answer: dict[str, Any]) -> None:
-        """These records were read while nobody had changed anything."""
-        self.cache.records.update(zip(keys, map(rows.record_in, answer.get("responses", [])), strict=True))
-
-    def restart(self, keys: Sequence[str], answer: dict[str, Any]) -> None:
-        """Somebody has changed something: this is all that we know now."""
-        self.cache.clear()
-        meta, *records = answer["responses"]
-        pairs = rows.found(meta)
-        self.revision = pairs[0][2] if pairs else 0
-        self.meta = rows.meta_of(pairs[0][1]) if pairs else rows.Meta()
-        self.cache.records.update(zip(keys, map(rows.record_in, records), strict=True))
-        self._raise_fence(int(answer["header"]["revision"]))
-
-    def _raise_fence(self, revision: int) -> None:
+    def raise_fence(self, memory: Memory, revision: int) -> None:
         """Above etcd's own revision, should our number be lost; and far above, if this was restored from a backup."""
-        fence = max(self.meta.fence, revision)
-        if self.meta.cluster not in ("", self.cluster):
+        fence = max(memory.meta.fence, revision)
+        if memory.meta.cluster not in ("", self.cluster):
             fence = (fence // EPOCH + 1) * EPOCH
-        self.meta = self.meta._replace(fence=fence)
+        memory.meta = memory.meta._replace(fence=fence)
 
     def tell_time(self) -> int:
         """The time of etcd; never earlier than any that was told before by anybody."""
-        self._latest = max(self._latest, self.meta.now, self.clock.now())
+        self._latest = max(self._latest, self.memory.meta.now, self.clock.now())
         return self._latest
 
-    def due(self, now: int, limit: int) -> list[str]:
-        """Keys of records with a reminder up to now."""
-        first, end = self.names.dues(now)
-        asked = {"key": text64(first), "range_end": text64(end), "limit": limit, "keys_only": True}
-        pairs = rows.found(self.gateway.ask("/v3/kv/range", asked))
-        return [self.names.due_key(name) for name, _, _ in pairs]
+    def may_assume(self) -> bool:
+        """Whether records that are not known are so seldom there that they need not be looked for first."""
+        self._doubts = max(0, self._doubts - 1)
+        return not self._doubts
 
-    def committed(self, answer: dict[str, Any], meta: rows.Meta, after: dict[str, Record]) -> None:
-        """It is written: what we know is what is there."""
-        self.revision = int(answer["header"]["revision"])
-        self.meta = meta
+    def note_presence(self, records: Mapping[str, Record], keys: Iterable[str]) -> None:
+        """Whether some of these were there, which were not known."""
+        if any(records[key] is not EMPTY for key in keys):
+            self.doubt()
+
+    def doubt(self) -> None:
+        """A record that was not known was there."""
+        self._doubts = DOUBT
+
+    def won(self) -> None:
+        """It is written."""
         self._losses = 0
-        self.cache.records.update(after)
-        if self._watcher is not None:
-            self._watcher.ours(self.revision)
 
     def lost_out(self) -> None:
-        """Somebody else was quicker: what we know is old."""
+        """Somebody else was quicker."""
         self._losses += 1
-        self.forget()
-
-    def forget(self) -> None:
-        """Nothing that we know can be trusted."""
-        self.cache.clear()
-        self.revision = -1
 
     def leave(self) -> None:
         """The next transaction of this store may begin."""
-        self.cache.trim()
+        self.memory.cache.trim()
         self._owner = 0
         self._mutex.release()

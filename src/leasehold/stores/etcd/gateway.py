@@ -33,9 +33,9 @@ UNAUTHENTICATED = 16
 _BROKEN = (OSError, http.client.HTTPException)
 
 
-def text64(text: str) -> str:
+def text64(text: str | bytes) -> str:
     """A key or a value as the gateway wants it."""
-    return b64encode(text.encode()).decode()
+    return b64encode(text.encode() if isinstance(text, str) else text).decode()
 
 
 def from64(text: str) -> str:

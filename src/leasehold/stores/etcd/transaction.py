@@ -1,28 +1,30 @@
-"""One transaction: read what nobody has changed since, decide elsewhere, write if still nobody has.
+"""One transaction: begin from what is remembered, decide elsewhere, write if nobody else has committed since.
 
-Every commit bumps one key, and names the revision at which it was read. So a commit goes through only if nothing at all
-was changed meanwhile: reads are consistent, numbers are unique and in order, and deadlocks are seen exactly, with any
-number of servers. Whoever loses starts over.
+Every commit writes one key, and names the value that this key must still have. So a commit goes through only if nothing
+at all was changed meanwhile: what is remembered was true, numbers are unique and in order, and deadlocks are seen
+exactly, with any number of servers. Whoever loses is told what is new, and starts over.
 """
 
 from __future__ import annotations
 
 from leasehold.errors import Conflict, StoreError
-from leasehold.model import EMPTY
+from leasehold.model import Put, Receipt
 from leasehold.records import apply
-from leasehold.rules.timing import first_due
-from leasehold.stores.etcd import rows
+from leasehold.stores.etcd import looking, rows
+from leasehold.stores.etcd.folding import Piece, unknown
+from leasehold.stores.etcd.journal import MOST, Entry, Group, encode, mark_of, raw_of
+from leasehold.stores.etcd.parts import Spilled, id_in, is_reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from leasehold.model import Drop, Event, Put, Record
+    from leasehold.model import Drop, Event, Record
     from leasehold.stores.etcd import EtcdStore
 
-OPERATIONS = 128
-"""What etcd takes in one transaction, unless it was told otherwise."""
+ASSUMED = 100
+"""At most so many records are assumed not to be there, and compared with that by the commit."""
 
 
 class EtcdTransaction:
@@ -30,57 +32,71 @@ class EtcdTransaction:
 
     def __init__(self, store: EtcdStore) -> None:
         self._store = store
+        self._memory = store.memory
+        self._assumed: dict[str, None] = {}
+        self._foreseen: Mapping[str, Record] = {}
         self._is_over = False
-        self._is_fresh = False
+        self._has_told = False
+        """Whether something was told that must stay true until the end."""
+        self._is_checked = False
+        """Whether etcd has said since the beginning that what is remembered is true."""
         self._now = 0
 
     @property
     def now(self) -> int:
         """The time of etcd; never earlier than any that was told before by anybody."""
-        self._refresh(())
+        self._tell()
         return self._now
 
     @property
     def fence(self) -> int:
         """The next unused number."""
-        self._refresh(())
-        return self._store.meta.fence
+        self._tell()
+        return self._memory.meta.fence
+
+    def _tell(self) -> None:
+        """From here on nothing may change any more."""
+        if not self._has_told:
+            if self._memory.is_blank:
+                self._look(())
+            self._has_told = True
+            self._now = self._store.tell_time()
+
+    # ------------------------------------------------------------------------------------- reading
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
         """These records, and whatever else is known."""
         wanted = list(dict.fromkeys(keys))
-        self._refresh(wanted)
-        missing = self._store.cache.missing(wanted)
-        for start in range(0, len(missing), OPERATIONS - 1):
-            self._fetch(missing[start : start + OPERATIONS - 1])
-        return self._store.cache.records
+        missing = self._memory.missing(wanted)
+        if missing:
+            self._find(wanted, missing)
+        self._tell()
+        return self._memory.cache.records
 
-    def _refresh(self, wanted: Sequence[str]) -> None:
-        """See whether anybody else has changed anything since the last transaction; with what is wanted first."""
-        if self._is_fresh:
-            return
+    def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> None:
+        """Most of what is asked for and not known is not there: then there is no need to ask etcd before the commit."""
         store = self._store
-        missing = store.cache.missing(wanted)[: OPERATIONS - 1]
-        asked = [rows.get(store.names.record(key)) for key in missing]
-        answer = store.txn(
-            [rows.unchanged(store.names.meta, store.revision)],
-            asked,
-            [rows.get(store.names.meta), *(rows.get(store.names.record(key)) for key in wanted[: OPERATIONS - 1])],
-        )
-        if answer.get("succeeded"):
-            store.keep(missing, answer)
+        if not self._memory.is_blank and len(self._assumed) + len(missing) <= ASSUMED and store.may_assume():
+            self._assumed.update(dict.fromkeys(missing))
+            self._memory.assume(missing)
+        elif self._has_told:
+            for start in range(0, len(missing), looking.AT_ONCE):
+                self._read(missing[start : start + looking.AT_ONCE])
         else:
-            store.restart(wanted[: OPERATIONS - 1], answer)
-        self._is_fresh = True
-        self._now = store.tell_time()
+            self._look(wanted)
+        store.note_presence(self._memory.cache.records, missing)
 
-    def _fetch(self, keys: Sequence[str]) -> None:
-        store = self._store
-        asked = [rows.get(store.names.record(key)) for key in keys]
-        answer = store.txn([rows.unchanged(store.names.meta, store.revision)], asked, [])
-        if not answer.get("succeeded"):
+    def _look(self, wanted: Sequence[str]) -> None:
+        looking.look(self._store, self._memory, wanted)
+        self._is_checked = True
+
+    def _read(self, keys: Sequence[str]) -> None:
+        """Records as of what was told already."""
+        text = self._memory.text
+        looking.ask(self._store, self._memory, keys)
+        if self._memory.text != text:
             self._lose()
-        store.keep(keys, answer)
+        self._is_checked = True
 
     def _lose(self) -> None:
         self._store.lost_out()
@@ -89,7 +105,27 @@ class EtcdTransaction:
 
     def due(self, limit: int) -> Sequence[str]:
         """Keys of records that a sweep should look at, the most urgent first."""
-        return self._store.due(self.now, limit)
+        first, end = self._store.names.dues(self.now)
+        # Some of these may have changed since: what is laid over them says when they are due.
+        lines = self._memory.overlay.lines
+        asked = rows.get(first, end, limit=limit + len(lines), keys_only=True)
+        names = [name for name, _ in rows.values(self._checked([asked], [])["responses"][0])]
+        found = [(self._store.names.due_time(name), self._store.names.due_key(name)) for name in names]
+        found = [each for each in found if each[1] not in lines] + self._memory.overlay.due(self.now)
+        return [key for _, key in sorted(found)[:limit]]
+
+    # ------------------------------------------------------------------------------------- writing
+
+    def foresee(self, records: Mapping[str, Record]) -> None:
+        """What the changes of the commit to come make of these records, apart from a receipt."""
+        self._foreseen = records
+
+    def confirm(self) -> None:
+        """Nothing is written: then it must be true what was told, and not only remembered or assumed."""
+        self._tell()
+        if self._assumed or not self._is_checked:
+            self._checked([], [])
+            self._assumed.clear()
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """All of this, or nothing of it."""
@@ -98,54 +134,122 @@ class EtcdTransaction:
         try:
             if changes or events or fence != self.fence:
                 self._write(changes, events, fence)
+            else:
+                self.confirm()
         finally:
             self.close()
 
     def _write(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
-        store = self._store
+        store, memory = self._store, self._memory
+        self.load([change.key for change in changes])
         after = self._after(changes)
-        operations = [operation for key, record in after.items() for operation in self._operations(key, record)]
-        meta = rows.Meta(fence, store.meta.seq + len(events), self._now, store.cluster)
+        while memory.overlay.is_long(MOST):
+            self._fold()
+        spilled = Spilled(store, self._now)
+        entry, value = self._entry(changes, after, spilled)
+        piece = self._piece(spilled, after)
+        meta = self._meta(piece, fence=fence, seq=memory.meta.seq + len(events), at=entry.number)
+        operations = [rows.put(store.names.journal(entry.number), value)]
         if events:
-            operations.append(rows.put(store.names.events(meta.seq), rows.events_text(events, store.meta.seq + 1)))
-        operations.append(rows.put(store.names.meta, rows.meta_text(meta)))
-        if len(operations) > OPERATIONS:
-            raise StoreError(
-                f"this changes {len(operations)} keys at once, and etcd takes at most {OPERATIONS}: ask for fewer names"
-            )
-        try:
-            answer = store.txn([rows.unchanged(store.names.meta, store.revision)], operations, [], changes=True)
-        except StoreError:
-            store.forget()  # it may have been written
-            raise
-        if not answer.get("succeeded"):
-            self._lose()
-        store.committed(answer, meta, after)
+            name = store.names.events(meta.seq)
+            operations.append(rows.put(name, spilled.value(name, rows.events_text(events))))
+        self._put(meta, operations, spilled, piece)
+        memory.committed(rows.meta_text(meta), meta, entry, after)
+        self._assumed.clear()
+        if piece is not None:
+            piece.done(meta.at)
+        store.won()
 
     def _after(self, changes: Sequence[Put | Drop]) -> dict[str, Record]:
-        known = self._store.cache.records
+        known, foreseen = self._memory.cache.records, self._foreseen
         after: dict[str, Record] = {}
         for change in changes:
-            if change.key not in known:
-                self._fetch([change.key])
-            after[change.key] = apply(after.get(change.key, known[change.key]), change)
+            key = change.key
+            if key not in after and key in foreseen:
+                after[key] = foreseen[key]
+            if key not in foreseen or (isinstance(change, Put) and isinstance(change.entry, Receipt)):
+                after[key] = apply(after.get(key, known[key]), change)
         return after
 
-    def _operations(self, key: str, record: Record) -> list[dict[str, Any]]:
-        """Write a record, and its reminder if that moves."""
+    def _entry(
+        self, changes: Sequence[Put | Drop], after: Mapping[str, Record], spilled: Spilled
+    ) -> tuple[Entry, bytes]:
+        """What goes into the journal."""
+        memory = self._memory
+        raws: dict[str, list[Any]] = {key: [] for key in after}
+        for change in changes:
+            raws[change.key].append(raw_of(change))
+        known, lines = memory.cache.records, memory.overlay.lines
+        groups = [
+            Group(key, None if key in lines else mark_of(known[key]), mark_of(after[key]), raw)
+            for key, raw in raws.items()
+        ]
+        number = memory.meta.at + 1
+        value = spilled.value(self._store.names.journal(number), encode(groups))
+        text = value[:80].decode(errors="replace")
+        return Entry(number, groups, len(value), id_in(text) if is_reference(text) else ""), value
+
+    def _piece(self, spilled: Spilled, after: Mapping[str, Record]) -> Piece | None:
+        """If the journal is long: what of it goes into the records now."""
+        if not self._memory.overlay.is_long():
+            return None
+        keys = unknown(self._memory, looking.AT_ONCE)
+        if keys:
+            self._read(keys)
+        return Piece(self._store, self._memory, spilled, after)
+
+    def _fold(self) -> None:
+        """Shorten the journal, and nothing else."""
+        spilled = Spilled(self._store, self._now)
+        piece = self._piece(spilled, {})
+        meta = self._meta(piece)
+        self._put(meta, [], spilled, piece)
+        self._memory.committed(rows.meta_text(meta), meta, None, {})
+        if piece is not None:
+            piece.done(meta.at)
+
+    def _meta(self, piece: Piece | None, **more: int) -> rows.Meta:
+        store, meta = self._store, self._memory.meta
+        folded, part = (meta.folded, meta.part) if piece is None else (piece.folded, piece.part)
+        return meta._replace(now=self._now, cluster=store.cluster, folded=folded, part=part, by=store.id, **more)
+
+    def _put(self, meta: rows.Meta, operations: list[Any], spilled: Spilled, piece: Piece | None) -> None:
         names = self._store.names
-        before, after = first_due(self._store.cache.records[key]), first_due(record)
-        written = (
-            rows.delete(names.record(key)) if record == EMPTY else rows.put(names.record(key), rows.record_text(record))
-        )
-        found = [written]
-        if before != after:
-            found += [rows.delete(names.due(before, key))] if before is not None else []
-            found += [rows.put(names.due(after, key), "")] if after is not None else []
-        return found
+        operations = [rows.put(names.meta, rows.meta_text(meta)), *operations, *spilled.marks]
+        operations += piece.operations if piece is not None else []
+        try:
+            self._checked(operations, spilled.compares, changes=True)
+        except Conflict:
+            raise
+        except StoreError:
+            self._memory.forget()  # it may have been written
+            raise
+
+    def _checked(
+        self, operations: list[Any], compares: list[dict[str, Any]], *, changes: bool = False
+    ) -> dict[str, Any]:
+        """The answer, if what we know is true; otherwise what is new is learned, and everything starts over."""
+        store, memory = self._store, self._memory
+        assumed = [rows.unchanged(store.names.record(key), 0) for key in self._assumed]
+        compares = [memory.unchanged(store.names), *assumed, *compares]
+        answer = store.txn(compares, operations, memory.news(store.names), changes=changes)
+        if not answer.get("succeeded"):
+            self._unassume()
+            before = memory.text
+            looking.learn(store, memory, answer)
+            if assumed and memory.text == before:
+                store.doubt()
+            self._lose()
+        self._is_checked = True
+        return answer
+
+    def _unassume(self) -> None:
+        self._memory.unassume(self._assumed)
+        self._assumed.clear()
 
     def close(self) -> None:
         """Give the records up; what was not committed never happened."""
         if not self._is_over:
             self._is_over = True
+            self._unassume()
             self._store.leave()

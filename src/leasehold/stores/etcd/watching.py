@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import http.client
 import threading
-from collections import deque
+from base64 import b64decode
 
 from leasehold.errors import LeaseholdError
 from leasehold.stores.etcd.gateway import hang_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasehold.stores.etcd.gateway import Gateway
 
-MOST = 10_000
 PAUSE = 0.2
 PATIENCE = 5.0
 
@@ -21,32 +22,25 @@ PATIENCE = 5.0
 class Watcher:
     """Listens to one key."""
 
-    def __init__(self, gateway: Gateway, key: str) -> None:
+    def __init__(self, gateway: Gateway, key: str, own: str, tell: Callable[[], None]) -> None:
         self._gateway = gateway
         self._key = key
-        self._own: set[int] = set()
-        """Revisions of our own commits, which are no news."""
-        self._heard: deque[int] = deque([0], maxlen=MOST)
+        self._own = f'"by":"{own}"'.encode()
+        """In what we wrote ourselves, which is no news."""
+        self._tell = tell
+        self._has_news = True
         self._is_deaf = True
         self._is_closed = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._thread = threading.Thread(target=self._listen, name="etcd watch", daemon=True)
         self._thread.start()
 
-    def ours(self, revision: int) -> None:
-        """This was our own doing."""
-        self._own.add(revision)
-
     def take(self) -> bool:
         """Whether somebody else may have changed something since the last call."""
-        news = self._is_deaf
-        while self._heard:
-            revision = self._heard.popleft()
-            news = news or revision not in self._own
-            self._own.discard(revision)
-        if len(self._own) > MOST:
-            self._own.clear()  # what was never heard of: at worst, one is looked at for nothing
-        return news
+        if not self._has_news:
+            return self._is_deaf
+        self._has_news = False  # before anybody looks: what comes from here on is news again
+        return True
 
     def _listen(self) -> None:
         while not self._is_closed.is_set():
@@ -63,7 +57,9 @@ class Watcher:
             for told in self._gateway.stream("/v3/watch", asked, self._connection):
                 result = told.get("result", {})
                 self._is_deaf = "error" in told or bool(result.get("canceled"))
-                self._heard.extend(int(event["kv"]["mod_revision"]) for event in result.get("events", []))
+                if any(self._own not in b64decode(event["kv"].get("value", "")) for event in result.get("events", ())):
+                    self._has_news = True
+                    self._tell()
         finally:
             self._is_deaf = True
             self._gateway.drop(self._connection)

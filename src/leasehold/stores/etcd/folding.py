@@ -1,0 +1,134 @@
+"""Moving the older half of the journal into the records themselves, a piece with a commit. It changes no record.
+
+A piece is written by the transaction of a commit, or by one of its own, which also says how far the journal is in the
+records now. So there is nothing in between: whoever dies on the way leaves everything as it was before a piece or
+after it. What began and ended within the journal is never written at all.
+"""
+
+from __future__ import annotations
+
+from leasehold.model import EMPTY
+from leasehold.stores.etcd import rows
+from leasehold.stores.etcd.journal import NOTHING, mark_of
+from leasehold.stores.etcd.parts import ROOM, removal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from leasehold.model import Record
+    from leasehold.stores.etcd import EtcdStore
+    from leasehold.stores.etcd.memory import Memory
+    from leasehold.stores.etcd.parts import Spilled
+
+OPERATIONS = 110
+"""So many a piece takes at most: a transaction has room for 128, and the commit needs some."""
+SIZE = 1 << 18
+"""So many bytes of records are enough for a piece; one record may be larger."""
+
+
+def unknown(memory: Memory, most: int) -> list[str]:
+    """Records that have to be read before they can be replaced."""
+    overlay, until = memory.overlay, memory.overlay.older_half()
+    found: dict[str, None] = {}
+    for number, keys, _, _ in overlay.entries:
+        if number > until or len(found) >= most:
+            break
+        for key in keys:
+            line = overlay.lines.get(key)
+            if line is not None and (line.base is None or not _is_at_hand(memory, key, line.mark)):
+                found[key] = None
+    return list(found)[:most]
+
+
+def _is_at_hand(memory: Memory, key: str, mark: int) -> bool:
+    return mark == NOTHING or key in memory.cache.records or memory.overlay.known(key) is not None
+
+
+class Piece:
+    """How far one transaction takes the journal, and what it writes for that."""
+
+    def __init__(self, store: EtcdStore, memory: Memory, spilled: Spilled, after: Mapping[str, Record]) -> None:
+        self._store = store
+        self._memory = memory
+        self._spilled = spilled
+        self._after = after
+        """What the commit itself makes of records."""
+        self._size = 0
+        self.operations: list[dict[str, Any]] = []
+        self.bases: dict[str, int] = {}
+        """The marks of the records as they are then kept."""
+        self.folded, self.part = memory.meta.folded, memory.meta.part
+        self._plan()
+
+    def _plan(self) -> None:
+        overlay, names = self._memory.overlay, self._store.names
+        first, until = self.folded, overlay.older_half()
+        removals = []
+        for number, keys, _, parts in overlay.entries:
+            if number > until:
+                break
+            for key in keys[self.part :]:
+                if not self._take(key):
+                    break
+                self.part += 1
+            if self.part < len(keys):
+                break
+            self.folded, self.part = number, 0
+            removals += [removal(self._store, parts)] if parts else []
+            if len(self.operations) + len(removals) >= OPERATIONS:
+                break
+        if self.folded > first:
+            self.operations += [rows.delete(names.journal(0), names.journal(self.folded + 1)), *removals]
+
+    def _take(self, key: str) -> bool:
+        """Whether this record is in the piece; if not, it is for the next."""
+        line = self._memory.overlay.lines.get(key)
+        if line is None or key in self.bases:
+            return True
+        if line.base is None:
+            return False
+        is_changing = key in self._after
+        if line.last <= line.written and not is_changing:
+            self.bases[key] = line.base
+            return True
+        record = self._record(key, line.mark)
+        if record is None:
+            return False
+        return self._write(key, line.base, record)
+
+    def _record(self, key: str, mark: int) -> Record | None:
+        record = self._after.get(key)
+        if record is not None:
+            return record
+        if mark == NOTHING:
+            return EMPTY
+        return self._memory.cache.records.get(key) or self._memory.overlay.known(key)
+
+    def _write(self, key: str, base: int, record: Record) -> bool:
+        names = self._store.names
+        mark = mark_of(record)
+        if base == mark == NOTHING:
+            self.bases[key] = mark
+            return True
+        if len(self.operations) > OPERATIONS - 3:
+            return False
+        if mark == NOTHING:
+            self.operations.append(rows.delete(names.record(key)))
+        else:
+            text = rows.record_text(record)
+            if self._size and self._size + min(len(text), ROOM) > SIZE:
+                return False
+            value = self._spilled.value(names.record(key), text)
+            self._size += len(value)
+            self.operations.append(rows.put(names.record(key), value))
+        if base != mark:
+            self.operations += [rows.delete(names.due(base, key))] if base > 0 else []
+            self.operations += [rows.put(names.due(mark, key), "")] if mark > 0 else []
+        self.bases[key] = mark
+        return True
+
+    def done(self, at: int) -> None:
+        """It is written, as of this entry."""
+        self._memory.overlay.pass_by(self.folded, self.part, self.bases, at)

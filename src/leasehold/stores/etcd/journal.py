@@ -1,0 +1,189 @@
+"""What was committed and is not yet in the records themselves, in order: a journal, laid over them. Pure.
+
+Each commit adds one entry: the records that it changed, each with its changes. What is laid over a record counts more
+than what the record says, so it does no harm if a record contains some of it already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+
+from leasehold.model import EMPTY, Put
+from leasehold.noun import Noun
+from leasehold.records import build
+from leasehold.rules.timing import first_due
+from leasehold.stores.codec import pack, unpack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, TypeAlias
+
+    from leasehold.model import Drop, Record
+    from leasehold.model import Entry as RecordEntry
+
+    Raw: TypeAlias = list[Any] | str
+    """A change as it is written: the packed entry that was put, or the id of what was dropped."""
+
+NOTHING = -1
+"""The mark of a record that there is not."""
+ENTRIES = 128
+SIZE = 1 << 18
+"""When there are more entries than that, or more bytes, the older half goes into the records."""
+MOST = 4
+"""At so many times as much, that cannot wait for the next commits."""
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def mark_of(record: Record) -> int:
+    """What must be known of a record to replace it: `NOTHING`, or the time that it is due, 0 if it never is."""
+    return NOTHING if record == EMPTY else first_due(record) or 0
+
+
+def raw_of(change: Put | Drop) -> Raw:
+    """As it is written."""
+    return pack(change.entry) if isinstance(change, Put) else change.id
+
+
+class Group(Noun):
+    """What one commit changed in one record."""
+
+    key: str
+    base: int | None
+    """The mark of the record as it is kept. None: an earlier entry is laid over it already."""
+    mark: int
+    """That of the record after the commit."""
+    changes: list[Raw]
+
+
+class Entry(Noun):
+    """What one commit changed."""
+
+    number: int
+    groups: list[Group]
+    size: int
+    parts: str = ""
+    """Where it is, if it was too large for one value."""
+
+
+def encode(groups: Iterable[Group]) -> str:
+    """The text of an entry."""
+    return _encode([[group.key, group.base, group.mark, *group.changes] for group in groups])
+
+
+def decode(text: str) -> list[Group]:
+    """What was encoded."""
+    return [Group(key, base, mark, changes) for key, base, mark, *changes in json.loads(text)]
+
+
+class Line:
+    """What is laid over one record."""
+
+    __slots__ = ("base", "based", "changes", "last", "mark", "written")
+
+    def __init__(self) -> None:
+        self.base: int | None = None
+        """The mark of the record as it is kept; None: we do not know."""
+        self.based = 0
+        """That is so until an entry with this number or a later one, with this record in it, goes into the records."""
+        self.mark = 0
+        """That of the record as it is now."""
+        self.last = 0
+        """The last entry with this record in it."""
+        self.written = 0
+        """Up to this entry the record is known to be kept as it is."""
+        self.changes: dict[str, Raw] = {}
+
+
+class Overlay:
+    """The journal, by record."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, Line] = {}
+        self.entries: deque[tuple[int, list[str], int, str]] = deque()
+        """Number, records, size and parts of each, the oldest first."""
+        self.size = 0
+
+    def add(self, entry: Entry) -> None:
+        """One more commit."""
+        lines, number = self.lines, entry.number
+        for key, base, mark, changes in entry.groups:
+            line = lines.get(key)
+            if line is None:
+                line = lines[key] = Line()
+            if base is not None:
+                line.base, line.based = base, number
+            line.mark, line.last = mark, number
+            for raw in changes:
+                line.changes[raw if isinstance(raw, str) else raw[1]] = raw
+        self.entries.append((number, [group.key for group in entry.groups], entry.size, entry.parts))
+        self.size += entry.size
+
+    def on(self, key: str, record: Record) -> Record:
+        """The record, with what is laid over it."""
+        line = self.lines.get(key)
+        if line is None:
+            return record
+        return EMPTY if line.mark == NOTHING else changed(record, line.changes.values())
+
+    def known(self, key: str) -> Record | None:
+        """The record, if it can be told without what is kept."""
+        line = self.lines.get(key)
+        if line is None or NOTHING not in (line.mark, line.base):
+            return None
+        return self.on(key, EMPTY)
+
+    def is_long(self, times: int = 1) -> bool:
+        """Whether it should become shorter."""
+        return len(self.entries) > times * ENTRIES or self.size > times * SIZE
+
+    def older_half(self) -> int:
+        """The number of the last entry that should go into the records when it is too long."""
+        left = self.size
+        for number, _, size, _ in self.entries:
+            left -= size
+            if left <= SIZE // 2 and self.entries[-1][0] - number <= ENTRIES // 2:
+                return number
+        return 0
+
+    def pass_by(self, folded: int, part: int, bases: Mapping[str, int] | None = None, written: int = 0) -> None:
+        """Entries up to this one are in the records now, and so many records of the next.
+
+        Whoever has written them there knows with which marks, and that they contain the entries up to `written`.
+        """
+        while self.entries and self.entries[0][0] <= folded:
+            number, keys, size, _ = self.entries.popleft()
+            self.size -= size
+            for key in keys:
+                self._pass(key, number, folded, bases, written)
+        if part and self.entries:
+            for key in self.entries[0][1][:part]:
+                self._pass(key, self.entries[0][0], folded, bases, written)
+
+    def _pass(self, key: str, number: int, folded: int, bases: Mapping[str, int] | None, written: int) -> None:
+        line = self.lines.get(key)
+        if line is None:
+            return
+        if line.last <= number:
+            del self.lines[key]
+        elif bases is not None and key in bases:
+            line.base, line.based, line.written = bases[key], folded + 1, written
+        elif number >= line.based:
+            line.base = None
+
+    def due(self, now: int) -> list[tuple[int, str]]:
+        """Records with something laid over them that are due by now, each with its time."""
+        return [(line.mark, key) for key, line in self.lines.items() if 0 < line.mark <= now]
+
+
+def changed(record: Record, changes: Iterable[Raw]) -> Record:
+    """The record after these."""
+    entries: dict[str, RecordEntry] = {**record.holds, **{each.id: each for each in record.waiters}, **record.notes}
+    for raw in changes:
+        if isinstance(raw, str):
+            entries.pop(raw, None)
+        else:
+            entries[raw[1]] = unpack(raw)
+    return build(entries.values()) if entries else EMPTY

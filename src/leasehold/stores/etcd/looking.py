@@ -1,0 +1,63 @@
+"""Asking etcd on top of what is remembered: each exchange tells what is missing, or what is new. It writes nothing."""
+
+from __future__ import annotations
+
+from leasehold.errors import StoreError
+from leasehold.stores.etcd import journal, rows
+from leasehold.stores.etcd.parts import id_in, is_reference, whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from leasehold.stores.etcd import EtcdStore
+    from leasehold.stores.etcd.memory import Memory
+
+OPERATIONS = 128
+"""What etcd takes in one transaction, unless it was told otherwise: compares, and operations."""
+AT_ONCE = OPERATIONS - 2
+"""So many records can be asked for together with what is new."""
+TRIES = 5
+
+
+def look(store: EtcdStore, memory: Memory, keys: Iterable[str]) -> int:
+    """Bring what is remembered up to date, with these records; the revision as of which it is."""
+    wanted = list(dict.fromkeys(keys))
+    revision = 0
+    for _ in range(TRIES + len(wanted) // AT_ONCE):
+        missing = memory.missing(wanted)
+        if revision and not memory.is_blank and not missing:
+            return revision
+        revision = ask(store, memory, missing[:AT_ONCE])
+    raise StoreError("etcd is too busy: each time somebody else was quicker; try again")
+
+
+def ask(store: EtcdStore, memory: Memory, keys: Sequence[str]) -> int:
+    """These records, and what is new if there is something; the revision as of which it is."""
+    asked = [rows.get(store.names.record(key)) for key in keys]
+    answer = store.txn([memory.unchanged(store.names)], asked, [*memory.news(store.names), *asked])
+    responses = answer.get("responses", [])
+    if not answer.get("succeeded"):
+        if not learn(store, memory, answer):
+            return 0
+        responses = responses[2:]
+    kept = [rows.record_of(whole(store, rows.only(response))) for response in responses]
+    memory.keep(keys, kept)
+    return int(answer["header"]["revision"])
+
+
+def learn(store: EtcdStore, memory: Memory, answer: dict[str, Any]) -> bool:
+    """Somebody else has committed: this is what is new. False: it does not fit what is remembered, which is gone."""
+    meta, entries, *_ = answer["responses"]
+    new = [_entry(store, name, value) for name, value in rows.values(entries)]
+    is_known = memory.learn(rows.only(meta), new)
+    if is_known:
+        store.raise_fence(memory, int(answer["header"]["revision"]))
+    return is_known
+
+
+def _entry(store: EtcdStore, name: str, value: bytes) -> journal.Entry:
+    text = rows.text_of(value)
+    place = id_in(text) if is_reference(text) else ""
+    return journal.Entry(store.names.journal_number(name), journal.decode(whole(store, text)), len(value), place)

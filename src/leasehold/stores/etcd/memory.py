@@ -1,0 +1,128 @@
+"""What one server knows of the store as of one commit. It asks nobody: whoever asks tells it what came back."""
+
+from __future__ import annotations
+
+from leasehold.model import EMPTY
+from leasehold.stores.cache import Cache
+from leasehold.stores.etcd import rows
+from leasehold.stores.etcd.journal import Overlay, changed, mark_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from leasehold.model import Record
+    from leasehold.stores.etcd.journal import Entry
+    from leasehold.stores.etcd.rows import Meta, Names
+
+
+class Memory:
+    """The last commit that we know of, the journal up to it, and some records as of it."""
+
+    def __init__(self) -> None:
+        self.meta = rows.Meta()
+        self.text: str | None = None
+        """Of the last commit, as it is kept; empty: there was none. None: we know nothing."""
+        self.overlay = Overlay()
+        self.cache = Cache()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether we know nothing."""
+        return self.text is None
+
+    def forget(self) -> None:
+        """Nothing that we know can be trusted."""
+        self.text = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self.cache.clear()
+        self.overlay = Overlay()
+
+    # ----------------------------------------------------------------------------------- to be asked
+
+    def unchanged(self, names: Names) -> dict[str, Any]:
+        """The compare by which etcd tells that nobody has committed since."""
+        if not self.text:  # there is no revision -1: whoever knows nothing is told everything
+            return rows.unchanged(names.meta, -1 if self.text is None else 0)
+        return rows.equal(names.meta, self.text)
+
+    def news(self, names: Names) -> list[dict[str, Any]]:
+        """What tells what was committed since."""
+        first, end = names.journal(0 if self.text is None else self.meta.at + 1), names.journal_end
+        return [rows.get(names.meta), rows.get(first, end)]
+
+    def missing(self, keys: Iterable[str]) -> list[str]:
+        """Which of these records have to be read."""
+        records, overlay = self.cache.records, self.overlay
+        missing = []
+        for key in dict.fromkeys(keys):
+            if key not in records:
+                found = overlay.known(key)
+                if found is None:
+                    missing.append(key)
+                else:
+                    records[key] = found
+        return missing
+
+    # ------------------------------------------------------------------------------------ to be told
+
+    def keep(self, keys: Sequence[str], kept: Sequence[Record]) -> None:
+        """These records are kept like this, as of the commit that we know of."""
+        records, overlay = self.cache.records, self.overlay
+        for key, record in zip(keys, kept, strict=True):
+            records[key] = overlay.on(key, record)
+            line = overlay.lines.get(key)
+            if line is not None and line.base is None:
+                line.base, line.based = mark_of(record), self.meta.folded + 1
+
+    def learn(self, text: str, entries: Sequence[Entry]) -> bool:
+        """The last commit, and the entries of the journal that we asked for. False: we have to ask for all of it."""
+        meta = rows.meta_of(text) if text else _without_meta(entries)
+        is_another = not self.is_blank and (meta.cluster != self.meta.cluster or meta.at < self.meta.at)
+        starts_over = self.is_blank or meta.folded > self.meta.at
+        first = meta.folded if starts_over else self.meta.at
+        new = [entry for entry in entries if entry.number > first]
+        if is_another or [entry.number for entry in new] != list(range(first + 1, meta.at + 1)):
+            self.forget()
+            return False
+        if starts_over:
+            self._clear()
+        for entry in new:
+            self._follow(entry)
+        self.overlay.pass_by(meta.folded, meta.part)
+        self.meta, self.text = meta, text
+        return True
+
+    def _follow(self, entry: Entry) -> None:
+        records = self.cache.records
+        for group in entry.groups:
+            before = records.get(group.key)
+            if before is not None:
+                records[group.key] = changed(before, group.changes)
+        self.overlay.add(entry)
+
+    def committed(self, text: str, meta: Meta, entry: Entry | None, after: Mapping[str, Record]) -> None:
+        """We have written this."""
+        self.cache.records.update(after)
+        if entry is not None:
+            self.overlay.add(entry)
+        self.meta, self.text = meta, text
+
+    def assume(self, keys: Iterable[str]) -> None:
+        """That there are no such records."""
+        self.cache.records.update(dict.fromkeys(keys, EMPTY))
+
+    def unassume(self, keys: Iterable[str]) -> None:
+        """Nobody has confirmed that."""
+        for key in keys:
+            self.cache.records.pop(key, None)
+
+
+def _without_meta(entries: Sequence[Entry]) -> Meta:
+    """Somebody has removed it: what the journal tells of it."""
+    if not entries:
+        return rows.Meta()
+    return rows.Meta(at=entries[-1].number, folded=entries[0].number - 1)

@@ -1,0 +1,108 @@
+"""Values that are too large for one request to etcd: kept in parts, with a reference where the value should be.
+
+The parts are written before the reference is, and a mark together with it. So parts without a mark belong to somebody
+who has not got so far: yet, or at all. A mark says which key refers to the parts; once it does not, they can go.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leasehold.errors import Conflict
+from leasehold.stores.etcd import rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.stores.etcd import EtcdStore
+
+ROOM = 400_000
+"""A value of more bytes is kept in parts of this size. etcd takes 1.5 MiB at once, and three values must fit."""
+PATIENCE = 3_600_000_000
+"""Parts to which nobody refers are left alone for so long, in microseconds: somebody may be about to."""
+AT_ONCE = 50
+_REFERENCE = "@"
+
+
+def is_reference(text: str) -> bool:
+    """Whether the value is kept in parts."""
+    return text.startswith(_REFERENCE)
+
+
+def id_in(reference: str) -> str:
+    """Which parts these are."""
+    return reference[len(_REFERENCE) :].partition(":")[0]
+
+
+class Spilled:
+    """What has to be in the transaction that writes some values, beside them."""
+
+    def __init__(self, store: EtcdStore, now: int) -> None:
+        self._store = store
+        self._now = now
+        self.compares: list[dict[str, Any]] = []
+        self.marks: list[dict[str, Any]] = []
+
+    def value(self, owner: str, text: str) -> bytes:
+        """What to write at this key: the value, or a reference to its parts, which are then there."""
+        value = rows.value_of(text)
+        if len(value) <= ROOM:
+            return value
+        store = self._store
+        id_ = store.names.new_parts(self._now, os.urandom(8).hex())
+        prefix = store.names.parts(id_)
+        count = -(-len(value) // ROOM)
+        for number in range(count):
+            part = value[number * ROOM : (number + 1) * ROOM]
+            store.txn([], [rows.put(f"{prefix}{number}", part)], [], changes=True)
+        self.compares.append(rows.present(f"{prefix}0"))
+        self.marks.append(rows.put(f"{prefix}mark", owner))
+        return f"{_REFERENCE}{id_}:{count}".encode()
+
+
+def whole(store: EtcdStore, text: str) -> str:
+    """The text itself, if this refers to its parts."""
+    if not is_reference(text):
+        return text
+    id_, _, count = text[len(_REFERENCE) :].partition(":")
+    prefix = store.names.parts(id_)
+    value = b""
+    for number in range(int(count)):
+        told = store.txn([], [rows.get(f"{prefix}{number}")], [])
+        pairs = rows.values(told["responses"][0])
+        if not pairs:
+            raise Conflict("what was read is gone already: somebody has put it elsewhere")
+        value += pairs[0][1]
+    return rows.text_of(value)
+
+
+def removal(store: EtcdStore, id_: str) -> dict[str, Any]:
+    """The operation that removes these parts."""
+    prefix = store.names.parts(id_)
+    return rows.delete(prefix, rows.after(prefix))
+
+
+def collect(store: EtcdStore, now: int) -> int:
+    """Remove some parts to which nothing refers; how many values that were."""
+    first, end = store.names.all_parts(now - PATIENCE)
+    went = 0
+    for id_ in dict.fromkeys(map(store.names.parts_id, store.each_name(first, end))):
+        went += _collect(store, id_)
+        if went >= AT_ONCE:
+            break
+    return went
+
+
+def _collect(store: EtcdStore, id_: str) -> bool:
+    mark = store.names.parts(id_) + "mark"
+    told = store.txn([], [rows.get(mark)], [])
+    owner = rows.only(told["responses"][0])
+    compares = [rows.unchanged(mark, 0)]
+    if owner:
+        told = store.txn([], [rows.get(owner)], [])
+        text = rows.only(told["responses"][0])
+        if is_reference(text) and id_in(text) == id_:
+            return False
+        compares = []  # who has referred to it once and does not any more never will again
+    return bool(store.txn(compares, [removal(store, id_)], [], changes=True).get("succeeded"))
