@@ -96,7 +96,7 @@ def forget_everything(servers: Servers) -> None:
             store.txn([], [rows.delete(first, first[:-16] + "g")], [], changes=True)  # digits are hexadecimal
         if isinstance(store, PostgresStore):
             with store.connections.looking() as connection:
-                connection.execute(f"TRUNCATE {store.address.schema}.event")
+                connection.execute(f"TRUNCATE {store.address.schema}.history")
     finally:
         store.close()
 

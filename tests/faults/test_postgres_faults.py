@@ -83,18 +83,18 @@ def test_no_room_left_during_load() -> None:
         _fill(server)
         until(lambda: any("disk is full" in str(error) for error in load.errors), "somebody is told")
         with psycopg.connect(server.url, autocommit=True) as connection:
-            connection.execute("DELETE FROM leasehold.event WHERE kind = 'old'")
+            connection.execute("DELETE FROM leasehold.history WHERE at = 1")
             # Again and again: what a transaction that is still under way may see is not cleared away yet.
-            load.goes_on(AFTER, lambda: connection.execute("VACUUM leasehold.event"))
+            load.goes_on(AFTER, lambda: connection.execute("VACUUM leasehold.history"))
         assert isinstance(locks.renew(kept.lease.id, kept.token), Renewed)
     load.was_safe()
 
 
 def _fill(server: Postgres) -> None:
     """Old events, as many as there is room for."""
-    columns = "at, kind, space, fence, holder, resources"
-    old = f"INSERT INTO leasehold.event ({columns}) SELECT 1, 'old', 'elsewhere', 0, repeat('x', 1000), '[]'"
-    endless = f"DO $$ BEGIN LOOP {old} FROM generate_series(1, 7); COMMIT; END LOOP; END $$"
+    number = "coalesce((SELECT min(seq) FROM leasehold.history WHERE at = 1), 0) - number"
+    old = f"INSERT INTO leasehold.history (seq, at, told, events) SELECT {number}, 1, 1, repeat('x', 1000)"
+    endless = f"DO $$ BEGIN LOOP {old} FROM generate_series(1, 7) AS number; COMMIT; END LOOP; END $$"
     with (
         psycopg.connect(server.url, autocommit=True) as connection,
         pytest.raises(psycopg.Error, match="could not extend file"),

@@ -40,6 +40,9 @@ UNION ALL SELECT 'table', relname, reloptions::text, '', '', '', ''
 FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind = 'r'
 UNION ALL SELECT 'constraint', conrelid::regclass::text, pg_get_constraintdef(oid), '', '', '', ''
 FROM pg_constraint WHERE connamespace = %(schema)s::regnamespace
+UNION ALL SELECT 'function', proname, pg_get_function_arguments(oid), pg_get_function_result(oid),
+       replace(prosrc, %(schema)s, ''), '', ''
+FROM pg_proc WHERE pronamespace = %(schema)s::regnamespace
 ORDER BY 1, 2, 3
 """
 
@@ -150,8 +153,8 @@ def test_a_role_with_few_rights_is_enough(url: str, role: str) -> None:
     [
         "DROP TABLE {schema}.entry",
         "ALTER TABLE {schema}.meta ADD COLUMN x int",
-        "TRUNCATE {schema}.event",
-        "UPDATE {schema}.event SET holder = 'somebody else'",
+        "TRUNCATE {schema}.history",
+        "UPDATE {schema}.history SET events = '[]'",
         "INSERT INTO {schema}.meta SELECT * FROM {schema}.meta",
         "CREATE TABLE {schema}.other (x int)",
     ],

@@ -14,14 +14,14 @@ import psycopg
 from leasehold.errors import StoreError
 from leasehold.model import Put
 from leasehold.stores import Capabilities
+from leasehold.stores.cache import Cache
 from leasehold.stores.postgres import migrating, promotion
 from leasehold.stores.postgres.address import parse
-from leasehold.stores.postgres.company import Company
 from leasehold.stores.postgres.connections import Connections, ask
 from leasehold.stores.postgres.listening import Listener
-from leasehold.stores.postgres.rows import each_record, event_of, gathered
-from leasehold.stores.postgres.texts import array
-from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
+from leasehold.stores.postgres.rows import each_record, events_of, gathered, signs_of
+from leasehold.stores.postgres.texts import listed
+from leasehold.stores.postgres.transaction import ENGINE, PATIENCE, PostgresTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresStore"]
 
-PERSISTENT = 2
-"""Who has lost out so often in a row locks everybody else out."""
 CHUNK = 1_000
 """So many old events go at a time."""
 SCAN_AT_ONCE = 2_000
+HISTORY_AT_ONCE = 200
+COMPANY = 256
+"""For so many turns of ours after one of another server we say what we have changed."""
 _DAY = 24 * 3_600 * 1_000_000
+_LAST = 2**62
 _AFTER_EVERY_LETTER = "\U0010ffff"
 
 
@@ -60,15 +62,16 @@ class PostgresStore:
     def __init__(self, url: str) -> None:
         self.address = parse(url)
         self.connections = Connections(self.address)
-        self.id = f"store {os.urandom(16).hex()}"
-        """What each of our transactions locks first, so that a later one can wait for the end of a lost one."""
+        self.cache = Cache()
+        self.known: tuple[int, bytes | None] = (0, None)
+        """The turn as of which the records in the cache are true: its number and its id."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
-        self.company = Company()
-        self.needs_many_numbers = False
+        self._id = os.urandom(16).hex()
+        self._turns = 0
+        self._company = 0
         self._mutex = allocate_lock()
         self._owner = 0
-        self._conflicts = 0
         self._latest = 0
         self._is_doubtful = False
         self._is_checked: Connection | None = None
@@ -83,12 +86,13 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------ the protocol
 
     def begin(self) -> PostgresTransaction:
-        """Start a transaction; records are waited for when they are loaded."""
+        """Start a transaction; its turn is waited for when something is loaded."""
         self.connections.check_usable()
         if self._owner == get_ident():
             raise StoreError("a transaction of this store is already under way in this thread")
         self._mutex.acquire()
         self._owner = get_ident()
+        self.cache.trim()
         return PostgresTransaction(self)
 
     def hint(self) -> bool:
@@ -111,7 +115,7 @@ class PostgresStore:
         wanted = list(dict.fromkeys(keys))
         if self._is_doubtful:
             self._settle_doubt()
-        rows = self.connections.look("read", {"keys": array(wanted)})
+        rows = self.connections.look("read", {"keys": listed(wanted).decode()})
         records = gathered(wanted, ((key, body) for _, key, body in rows if key is not None))
         return max(rows[0][0], self._latest), records
 
@@ -130,11 +134,25 @@ class PostgresStore:
             raise self.connections.explain(error) from error
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
-        """Past events, newest first."""
-        asked = query._asdict()
-        asked["kinds"] = array(query.kinds) if query.kinds else None
-        asked["limit"] = max(query.limit, 0)
-        return [event_of(row) for row in self.connections.look("history", asked)]
+        """Past events, newest first. Those of a turn are together: they are looked through here."""
+        found: list[Event] = []
+        limit = max(query.limit, 0)
+        page = min(limit, HISTORY_AT_ONCE)
+        asked = {
+            "before": _LAST if query.before is None else query.before,
+            "since": query.since or 0,
+            "signs": listed(signs_of(query)).decode(),
+            "after": _LAST,
+            "limit": page,
+        }
+        while len(found) < limit:
+            turns = self.connections.look("history", asked)
+            for seq, events in turns:
+                found += filter(query.wants, events_of(seq, events))
+            if len(turns) < page:
+                break
+            asked["after"] = turns[-1][0]
+        return found[:limit]
 
     def prune(self) -> int:
         """Forget some of the history beyond its retention; how many events went."""
@@ -161,31 +179,46 @@ class PostgresStore:
         """The database has another history than when we looked last: look again."""
         self._is_checked = None
 
-    @property
-    def must_be_alone(self) -> bool:
-        """Whether the next transaction has to lock everybody else out."""
-        return self._conflicts >= PERSISTENT
+    def new_id(self) -> bytes:
+        """A name for a turn, which nobody else ever gives to one."""
+        self._turns += 1
+        return f"{self._id}-{self._turns}".encode()
 
-    def be_alone(self) -> None:
-        """The next transaction needs more than can be shared."""
-        self._conflicts = PERSISTENT
+    def learn(self, number: int, id_: bytes | None, changed: list[str] | None) -> None:
+        """This turn was the last, and these records were changed since the one that we know; None: perhaps any."""
+        if id_ is not None and not id_.startswith(self._id.encode()):
+            self._company = COMPANY
+        if changed is None:
+            self.cache.clear()
+        else:
+            for key in changed:
+                self.cache.records.pop(key, None)
+        self.known = (number, id_)
 
-    def lost_out(self) -> None:
-        """Somebody else was quicker."""
-        self._conflicts += 1
+    def told_to_others(self, changes: Sequence[Put | Drop]) -> bytes | None:
+        """What a turn changes, if there are other servers: these can then go on trusting what else they remember."""
+        if not self._company:
+            return None
+        self._company -= 1
+        return listed({change.key for change in changes})
 
-    def got_through(self) -> None:
+    def got_through(self, number: int, id_: bytes) -> None:
         """A transaction was committed."""
-        self._conflicts = 0
-        self.needs_many_numbers = False
+        self.known = (number, id_)
         self._is_doubtful = False  # it came after the lost one had ended
         self.leave()
 
     def in_doubt(self) -> None:
         """Nobody knows what became of a commit: before its receipt is looked for, it must have ended."""
         self._is_doubtful = True
+        self.forget()
         self.connections.drop_writer()
         self.leave()
+
+    def forget(self) -> None:
+        """Nothing that is remembered can be trusted."""
+        self.cache.clear()
+        self.known = (0, None)
 
     def leave(self) -> None:
         """The next transaction of this store may begin."""
@@ -200,10 +233,10 @@ class PostgresStore:
 
     def note_engines(self, changes: Sequence[Put | Drop]) -> None:
         """Whoever leaves a receipt through this store is an engine of ours."""
-        self.engines.update(change.key for change in changes if isinstance(change, Put) and change.key[0] == "e")
+        self.engines.update(change.key for change in changes if change.key[0] == ENGINE and isinstance(change, Put))
 
     def _settle_doubt(self) -> None:
-        """Wait until the lost transaction has ended, one way or the other; its lock tells."""
-        values = {"patience": PATIENCE, "store": self.id, "salt": self.address.salt}
+        """Wait until the lost transaction has ended, one way or the other: it had the turn."""
+        values = {"patience": PATIENCE, "salt": self.address.salt}
         self.connections.look("settle_doubt", values)
         self._is_doubtful = False

@@ -33,7 +33,7 @@ def check(connections: Connections, connection: Connection) -> None:
 def _begin_epoch(connections: Connections, connection: Connection, system: str, timeline: str) -> None:
     address, queries = connections.address, connections.queries
     with connection.transaction():
-        ask(connection, queries["lock_alone"], {"salt": address.salt})
+        ask(connection, queries["turn"], {"salt": address.salt})
         known_system, known_timeline, longest = ask(connection, queries["meta_for_update"])[-1][0]
         if (known_system, known_timeline) == (system, timeline):
             return  # another server was quicker

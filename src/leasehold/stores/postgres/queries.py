@@ -16,8 +16,8 @@ class Queries:
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
-        self._together: dict[tuple[str, ...], str] = {}
         self._texts = {name: self.in_schema(text) for name, text in _named().items()}
+        self._called = {name: text.encode() for name, text in self._texts.items()}
 
     def in_schema(self, text: str) -> str:
         """The text with the schema filled in."""
@@ -26,12 +26,9 @@ class Queries:
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
 
-    def together(self, *names: str) -> str:
-        """Several of them, to go over the wire at once."""
-        known = self._together.get(names)
-        if known is None:
-            known = self._together[names] = "\n".join(self._texts[name] for name in names)
-        return known
+    def called(self, name: str) -> bytes:
+        """The same, for `exchange`."""
+        return self._called[name]
 
 
 @cache

@@ -1,79 +1,87 @@
-"""From changes and events to the arrays of a statement, and from rows back to records. Pure."""
+"""From changes and events to the values of a statement, and from rows back to records and events. Pure."""
 
 from __future__ import annotations
 
-from leasehold.keys import number
-from leasehold.model import EMPTY, Event, Hold, Put, Waiter
+from leasehold.model import EMPTY, Event, Hold, Put
 from leasehold.records import build, grouped
 from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack
-from leasehold.stores.postgres.texts import array, array_with_gaps, decode, encode, numbers
+from leasehold.stores.postgres.texts import (
+    BETWEEN,
+    BETWEEN_ROWS,
+    decode,
+    encode,
+    listed,
+    listed_bytes,
+    numbers,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from leasehold.model import Drop, Entry, Record
+    from leasehold.stores import HistoryQuery
+    from leasehold.stores.postgres.exchange import Values
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.:/+@#~")
+"""Letters that stand for themselves in JSON, whoever has written it."""
 
 
-def written(changes: Sequence[Put | Drop], events: Sequence[Event]) -> tuple[list[str], dict[str, Any]]:
-    """The names of the statements that write this, and their values."""
+def written(changes: Sequence[Put | Drop], known: Mapping[str, Record]) -> Values:
+    """What `end_turn` is told of these changes: drops, entries that there were not, and others."""
     puts: dict[tuple[str, str], Entry] = {}
     drops: dict[tuple[str, str], None] = {}
     for change in changes:
         if isinstance(change, Put):
-            puts[change.key, change.entry.id] = change.entry
-            drops.pop((change.key, change.entry.id), None)
+            key, entry = change
+            place = (key, entry.id)
+            puts[place] = entry
+            drops.pop(place, None)
         else:
-            drops[change.key, change.id] = None
-            puts.pop((change.key, change.id), None)
-    values = {**_drops(drops), **_puts(puts), **_events(events)}
-    names = [name for name, some in (("drop", drops), ("put", puts), ("tell", events)) if some]
-    return names, values
+            drops[change] = None
+            puts.pop(change, None)
+    fresh = {place: entry for place, entry in puts.items() if _is_new(place, known)}
+    others = puts if not fresh else {place: entry for place, entry in puts.items() if place not in fresh}
+    return [*_places(drops), *_rows(fresh), *_rows(others)]
 
 
-def _drops(drops: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {"drop_keys": array(key for key, _ in drops), "drop_ids": array(id_ for _, id_ in drops)}
+def _is_new(place: tuple[str, str], known: Mapping[str, Record]) -> bool:
+    """Whether we know that there is no such entry."""
+    record = known.get(place[0])
+    if record is None:
+        return False
+    id_ = place[1]
+    return record is EMPTY or not (record.waiters or id_ in record.holds or id_ in record.notes)
 
 
-def _puts(puts: dict[tuple[str, str], Entry]) -> dict[str, str]:
-    return {
-        "put_keys": array(key for key, _ in puts),
-        "put_ids": array(id_ for _, id_ in puts),
-        "put_dues": numbers(due(entry) for entry in puts.values()),
-        "put_bodies": array(encode(pack(entry)) for entry in puts.values()),
-    }
+def _places(places: Iterable[tuple[str, str]]) -> Values:
+    return [listed([key for key, _ in places]), listed([id_ for _, id_ in places])]
 
 
-def _events(events: Sequence[Event]) -> dict[str, str]:
-    return {
-        "ats": numbers(event.at for event in events),
-        "kinds": array(event.kind for event in events),
-        "spaces": array(event.space for event in events),
-        "leases": array_with_gaps(event.lease for event in events),
-        "fences": numbers(event.fence for event in events),
-        "holders": array(event.holder for event in events),
-        "sessions": array_with_gaps(event.session for event in events),
-        "resources": array(encode(event.resources) for event in events),
-        "details": array_with_gaps(encode(event.detail) if event.detail else None for event in events),
-    }
+def _rows(puts: dict[tuple[str, str], Entry]) -> Values:
+    entries = puts.values()
+    bodies = [encode(pack(entry)) for entry in entries]
+    return [*_places(puts), numbers([due(entry) for entry in entries]), listed_bytes(bodies)]
 
 
-def numbers_in(changes: Sequence[Put | Drop]) -> Iterator[int]:
-    """The numbers in these changes: fences of leases, arrivals of waiters."""
-    for change in changes:
-        if isinstance(change, Put):
-            if isinstance(change.entry, Hold):
-                yield change.entry.fence
-            elif isinstance(change.entry, Waiter):
-                yield number(change.entry.id)
+def told(events: Sequence[Event]) -> Values:
+    """What it is told of these events: when the last was, how many, and all of them."""
+    if not events:
+        return [b"0", b"0", b""]
+    return [b"%d" % events[-1].at, b"%d" % len(events), encode(events)]
 
 
 def longest_ttl(changes: Sequence[Put | Drop]) -> int:
     """The longest TTL among the leases in these changes."""
-    entries = (change.entry for change in changes if isinstance(change, Put))
-    return max((each.ask.ttl for each in entries if isinstance(each, Hold) and each.ask is not None), default=0)
+    longest = 0
+    for change in changes:
+        if isinstance(change, Put):
+            entry = change.entry
+            if isinstance(entry, Hold) and entry.ask is not None and entry.ask.ttl > longest:
+                longest = entry.ask.ttl
+    return longest
 
 
 def gathered(keys: Iterable[str], rows: Iterable[tuple[str, str]]) -> dict[str, Record]:
@@ -84,13 +92,29 @@ def gathered(keys: Iterable[str], rows: Iterable[tuple[str, str]]) -> dict[str, 
     return {key: build(entries[key]) if key in entries else EMPTY for key in keys}
 
 
+def each_row(found: bytes | None) -> list[tuple[str, str]]:
+    """Key and body of each entry, from all of them in one text."""
+    if not found:
+        return []
+    rows = [row.partition(BETWEEN) for row in found.decode().split(BETWEEN_ROWS)]
+    return [(key, body) for key, _, body in rows]
+
+
 def each_record(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Record]]:
     """Record after record, from rows in the order of their keys."""
     return grouped((key, unpack(decode(body))) for key, body in rows)
 
 
-def event_of(row: tuple[Any, ...]) -> Event:
-    """The columns stand in the order of the noun's fields."""
-    kind, at, space, resources, holder, session, lease, fence, detail, seq = row
-    told = decode(detail) if detail is not None else {}
-    return Event(kind, at, space, tuple(decode(resources)), holder, session, lease, fence, told, seq)
+def events_of(seq: int, events: str) -> list[Event]:
+    """The events of one turn, newest first; `seq` is that of the newest."""
+    found = []
+    for number, each in enumerate(reversed(decode(events))):
+        kind, at, space, resources, holder, session, lease, fence, detail = each[:9]
+        found.append(Event(kind, at, space, tuple(resources), holder, session, lease, fence, detail, seq - number))
+    return found
+
+
+def signs_of(query: HistoryQuery) -> list[str]:
+    """What the text of all events that are wanted has in it, so that others need not be looked at."""
+    wanted: list[Any] = [query.space, query.resource, query.holder, query.lease]
+    return [f'"{value}"' for value in wanted if value is not None and _PLAIN.issuperset(value)]

@@ -1,8 +1,8 @@
-"""One transaction: lock and load, then write and commit, each in one round trip. It decides nothing about leases.
+"""One turn: wait for it and load, then write and commit, each in one round trip. It decides nothing about leases.
 
-Records are locked by advisory locks that end with the transaction, on a hash of the key: in the order of the hashes
-where it waits, without waiting where it comes later in that order. Whoever loses out twice in a row, or needs very
-many records, locks all others out instead and needs no lock on any record; so there is always somebody who gets on.
+All transactions take the same lock, which ends with them: so they happen one after the other, whichever server they are
+of, and a cycle has one victim. The database's clock and the numbers are read once the lock is held. And while the last
+turn is one that we know, so are the records that we remember; a later one says what it has changed.
 """
 
 from __future__ import annotations
@@ -12,160 +12,159 @@ import psycopg
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitable
 from leasehold.keys import home
 from leasehold.model import EMPTY, Hold, Put
-from leasehold.stores.postgres.connections import ask
-from leasehold.stores.postgres.rows import gathered, longest_ttl, numbers_in, written
-from leasehold.stores.postgres.texts import array
+from leasehold.stores.postgres.exchange import exchange
+from leasehold.stores.postgres.rows import each_row, gathered, longest_ttl, told, written
+from leasehold.stores.postgres.texts import items_of, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from leasehold.model import Drop, Event, Record
     from leasehold.stores.postgres import PostgresStore
-    from leasehold.stores.postgres.connections import Connection, Rows
+    from leasehold.stores.postgres.connections import Connection
+    from leasehold.stores.postgres.exchange import Call, Values
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The number of the newest migration."""
 PATIENCE = "5s"
-"""So long is another server waited for that has a lock, and so long may this one be silent in a transaction."""
-LOCKS_MOST = 800
-"""More records than this are not locked one by one: PostgreSQL has room for some thousand locks in all."""
-BLOCK = 1024
-"""So many numbers a transaction gets each time it locks something; as the sequence's increment."""
-MANY = 2**20
-"""So many it gets, alone, after it has run out of them."""
+"""So long is a turn waited for."""
+SILENCE = "2s"
+"""So long may a server be silent in its turn: then PostgreSQL ends it, and the others go on."""
 PAYLOAD_MOST = 200
 """Servers named in one notification; it has room for 8,000 bytes."""
+ENGINE = "e"
+"""With this begin the keys of engines' own records."""
 
 
 class PostgresTransaction:
-    """One turn; others with other records may have theirs at the same time."""
+    """One turn."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._queries = store.connections.queries
-        self._values: dict[str, Any] = {"salt": store.address.salt, "patience": PATIENCE, "store": store.id}
-        self._records: dict[str, Record] = {}
         self._connection: Connection | None = None
-        self._alone = False
         self._is_over = False
-        self._blocks: list[range] = []
+        self._foreseen: Mapping[str, Record] | None = None
         self._now = 0
+        self._fence = 0
+        self._number = 0
         self._longest = 0
         self._opens_at = 0
 
     @property
     def now(self) -> int:
-        """The database's clock, read after the last lock was taken."""
-        self._begin_if_needed()
+        """The database's clock, read after the lock was taken."""
+        if self._connection is None:
+            self._begin([])
         return self._now
 
     @property
     def fence(self) -> int:
-        """The next unused number: of a block that was taken after the last lock."""
-        self._begin_if_needed()
-        return self._blocks[-1].start
+        """The next unused number."""
+        if self._connection is None:
+            self._begin([])
+        return self._fence
 
     @property
     def opens_at(self) -> int:
         """Nothing new may be granted before this time."""
-        self._begin_if_needed()
+        if self._connection is None:
+            self._begin([])
         return self._opens_at
 
     # ----------------------------------------------------------------------------------------- loading
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
-        """The records of these keys and of all loads before, locked."""
+        """The records of these keys, among others that we know to be true."""
+        wanted = list(keys)
+        if self._connection is None:
+            self._begin(wanted)
         self._check_under_way()
-        wanted = [key for key in dict.fromkeys(keys) if key not in self._records]
-        if self._connection is None:
-            self._begin(self._store.company.with_others(wanted))
-        elif wanted:
-            self._load_more(wanted)
-        return self._records
+        missing = self._store.cache.missing(wanted)
+        if missing:
+            (row,) = self._ask((self._queries.called("load"), [listed(missing)]))
+            self._keep(missing, row[0])
+        return self._store.cache.records
 
-    def _begin_if_needed(self) -> None:
-        if self._connection is None:
-            self._check_under_way()
-            self._begin([])
+    def _keep(self, keys: list[str], found: bytes | None) -> None:
+        self._store.cache.records.update(gathered(keys, each_row(found)))
 
     def _begin(self, wanted: list[str]) -> None:
+        self._check_under_way()
         store = self._store
         self._connection = store.writer()
-        self._alone = store.must_be_alone or len(wanted) > LOCKS_MOST
-        names = ["begin", "lock_alone" if self._alone else "lock_shared", "state"]
-        if store.needs_many_numbers and self._alone:
-            names.append("more_fences")
-        answers = self._ask(*names, "load", keys=array(wanted), more=MANY)
-        row = answers[-2] if names[-1] == "state" else answers[-3]
-        self._take(row, answers[-1], wanted)
-        if names[-1] == "more_fences":
-            self._blocks[-1] = range(self._blocks[-1].start, int(answers[-2][0][0]) + BLOCK)
+        number, id_ = store.known
+        missing = store.cache.missing(wanted)
+        values: Values = [b"%d" % store.address.salt, PATIENCE.encode(), SILENCE.encode(), b"%d" % number, id_]
+        called = (self._queries.called("begin_turn"), [*values, listed(missing), listed(wanted)])
+        _, row = self._ask((self._queries.called("begin"), []), called)
+        now, fence, last, last_id, changed, found, *state = row
+        self._check(state)
+        self._now, self._fence = store.not_before(_int(now)), _int(fence)
+        self._number = _int(last or b"0")
+        store.learn(self._number, last_id, None if changed is None else items_of(changed.decode()))
+        self._keep(store.cache.missing(wanted), found)
 
-    def _load_more(self, wanted: list[str]) -> None:
-        if self._alone:
-            answers = self._ask("state", "load", keys=array(wanted))
-        elif len(self._records) + len(wanted) > LOCKS_MOST:
-            self._store.be_alone()
-            raise self._conflict("more records are needed than are locked one by one")
-        else:
-            answers = self._ask("try_lock", "state", "load", keys=array(wanted))
-            if not answers[0][0][0]:
-                raise self._conflict("another server has a record that is needed as well")
-        self._take(answers[-2], answers[-1], wanted)
-
-    def _take(self, state: Rows, rows: Rows, wanted: list[str]) -> None:
-        now, fence, version, timeline, opens_at, longest, here, is_synchronous = state[0]
-        if version != SCHEMA_VERSION:
+    def _check(self, state: Values) -> None:
+        version, timeline, opens_at, longest, here, is_synchronous = state
+        store = self._store
+        if version is None or _int(version) != SCHEMA_VERSION:
             raise StoreUnsuitable(
-                f"{self._store.address.place} has schema {version}, this Leasehold has {SCHEMA_VERSION}: update it"
+                f"{store.address.place} has schema {_text(version)}, this Leasehold has {SCHEMA_VERSION}: update it"
             )
         if timeline != here:
-            self._store.was_promoted()
-            raise self._conflict("the database was promoted from a standby")
-        if self._store.address.synchronous and not is_synchronous:
+            store.was_promoted()
+            raise Conflict("the database was promoted from a standby")
+        if store.address.synchronous and is_synchronous != b"t":
             raise StoreUnsuitable(
-                f"{self._store.address.place}: the URL says synchronous=yes, but synchronous_standby_names or "
+                f"{store.address.place}: the URL says synchronous=yes, but synchronous_standby_names or "
                 "synchronous_commit there says otherwise; nothing was changed"
             )
-        self._now = self._store.not_before(now)
-        self._opens_at, self._longest = opens_at, longest
-        self._blocks.append(range(fence, fence + BLOCK))
-        self._records.update(gathered(wanted, rows))
+        self._opens_at, self._longest = _int(opens_at), _int(longest)
 
     def due(self, limit: int) -> Sequence[str]:
-        """Keys of records that a sweep should look at; those that another server has just now are left to it."""
-        now = self.now
-        return [key for (key,) in self._ask("due", now=now, limit=limit)[-1]]
+        """Keys of records that a sweep should look at, the most urgent first."""
+        (row,) = self._ask((self._queries.called("due"), [b"%d" % self.now, b"%d" % limit]))
+        return list(dict.fromkeys(items_of(_text(row[0]))))
 
     # ----------------------------------------------------------------------------------------- writing
 
-    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:  # noqa: ARG002 (the sequence knows)
+    def foresee(self, records: Mapping[str, Record]) -> None:
+        """What the changed records will be after `commit`, if the caller knows; but for engines' own."""
+        self._foreseen = records
+
+    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it."""
         self._check_under_way()
-        self._begin_if_needed()
-        if not changes and not events:
+        if not changes and not events and fence == self.fence:
             self.close()
             return
-        self._check_numbers(changes, events)
-        names, values = written(changes, events)
+        store = self._store
+        number, id_ = self._number + 1, store.new_id()
         longest = longest_ttl(changes)
-        if longest > self._longest:
-            names.append("note_longest")
-        payloads = self._promoted(changes)
-        if payloads:
-            names.append("notify")
-        values |= {"longest": longest, "channel": self._store.address.channel, "payloads": array(payloads)}
-        self._store.note_engines(changes)
-        self._commit(self._queries.together(*names, "commit"), values, changes)
+        store.note_engines(changes)
+        values: Values = [
+            b"%d" % number,
+            id_,
+            store.told_to_others(changes),
+            b"%d" % max(fence, self.fence),
+            b"%d" % (longest if longest > self._longest else 0),
+            *written(changes, store.cache.records),
+            *told(events),
+            store.address.channel.encode(),
+            listed(self._promoted(changes)),
+        ]
+        self._commit(values)
+        self._follow(changes)
+        store.got_through(number, id_)
 
-    def _commit(self, text: str, values: dict[str, Any], changes: Sequence[Put | Drop]) -> None:
+    def _commit(self, values: Values) -> None:
         connection = self._connection
         if connection is None:
             raise StoreError("a commit without a connection")
         try:
-            ask(connection, text, {**self._values, **values})
+            exchange(connection, (self._queries.called("end_turn"), values), (self._queries.called("commit"), []))
         except psycopg.Error as error:
             if connection.closed or connection.broken:
                 self._is_over = True
@@ -177,19 +176,14 @@ class PostgresTransaction:
             self._store.in_doubt()
             raise
         self._is_over = True
-        self._store.company.follow(changes)
-        self._store.got_through()
 
-    def _check_numbers(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
-        """Start over, alone and with more of them, if numbers were used that another transaction may have as well."""
-        first = self._blocks[0].start
-        used = {*numbers_in(changes), *(event.fence for event in events)}
-        if max(used, default=0) < self._blocks[0].stop:
-            return
-        if any(number >= first and not any(number in block for block in self._blocks) for number in used):
-            self._store.needs_many_numbers = True
-            self._store.be_alone()
-            raise self._conflict("more fences are needed than were reserved")
+    def _follow(self, changes: Sequence[Put | Drop]) -> None:
+        cache = self._store.cache
+        if self._foreseen is None:
+            cache.follow(changes)
+        else:
+            cache.renew(self._foreseen)
+            cache.follow([change for change in changes if change.key[0] == ENGINE])
 
     def _promoted(self, changes: Sequence[Put | Drop]) -> list[str]:
         """Whom to notify: the engines of waiters elsewhere that were promised a lease."""
@@ -197,7 +191,7 @@ class PostgresTransaction:
         for change in changes:
             if isinstance(change, Put) and isinstance(change.entry, Hold) and change.entry.ticket is not None:
                 ticket = change.entry.ticket
-                queue = self._records.get(home(ticket), EMPTY).waiters
+                queue = self._store.cache.records.get(home(ticket), EMPTY).waiters
                 engines.update((waiter.engine, None) for waiter in queue if waiter.id == ticket)
         named = [engine for engine in engines if engine not in self._store.engines]
         return [",".join(named[at : at + PAYLOAD_MOST]) for at in range(0, len(named), PAYLOAD_MOST)]
@@ -209,40 +203,43 @@ class PostgresTransaction:
         if self._is_over:
             return
         self._is_over = True
-        self._store.leave()
         connection = self._connection
-        if connection is None or connection.closed:
-            return
         try:
-            ask(connection, "ROLLBACK")
+            if connection is not None and not connection.closed:
+                exchange(connection, (self._queries.called("rollback"), []))
         except psycopg.Error:
             self._store.connections.drop_writer()  # which undoes it as well
+        finally:
+            self._store.leave()
 
-    def _ask(self, *names: str, **values: Any) -> list[Rows]:
+    def _ask(self, *calls: Call) -> list[Values]:
         connection = self._connection
         self._check_under_way()
         if connection is None:
             raise StoreError("a question without a connection")
         try:
-            return ask(connection, self._queries.together(*names), {**self._values, **values})
+            return exchange(connection, *calls)
         except psycopg.Error as error:
             if connection.closed or connection.broken:
                 self._store.connections.drop_writer()
                 # Nothing was written: once more, on a new connection; if there is none to be had, that will tell.
-                raise self._conflict("the connection was lost") from error
+                raise Conflict("the connection was lost") from error
             raise self._explained(error) from error
 
     def _explained(self, error: psycopg.Error) -> StoreError:
-        if isinstance(error, psycopg.errors.OutOfMemory) and not self._alone:
-            self._store.be_alone()
-            return self._conflict("there is no room for so many locks")
-        told = self._store.connections.explain(error)
-        return self._conflict(str(told)) if isinstance(told, Conflict) else told
-
-    def _conflict(self, why: str) -> Conflict:
-        self._store.lost_out()
-        return Conflict(why)
+        if isinstance(error, psycopg.errors.UniqueViolation):
+            self._store.forget()
+            return Conflict("what was remembered was not true any more")
+        return self._store.connections.explain(error)
 
     def _check_under_way(self) -> None:
         if self._is_over:
             raise StoreError("this transaction is over; begin another")
+
+
+def _int(value: bytes | None) -> int:
+    return int(value or b"0")
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()

@@ -1,35 +1,35 @@
 -- What all migrations together lead to, for reading; a test compares. It is never executed by the store.
 
 -- Entries of all records. One row an entry; `body` is the packed entry (stores/codec.py).
--- Records are locked by advisory locks, not by rows: a record that is not there yet must be locked as well.
 CREATE TABLE {schema}.entry (
     key text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     due bigint,
-    body json NOT NULL,
+    body text NOT NULL,
     PRIMARY KEY (key, id)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 
 -- When a sweep should look at an entry.
 CREATE INDEX entry_due ON {schema}.entry (due) WHERE due IS NOT NULL;
 
--- History: only ever appended to and trimmed at its old end. `seq` grows in the order of commits.
-CREATE SEQUENCE {schema}.event_seq;
-CREATE TABLE {schema}.event (
-    seq bigint PRIMARY KEY DEFAULT nextval('{schema}.event_seq'),
-    at bigint NOT NULL,
-    kind text NOT NULL,
-    space text NOT NULL,
-    lease text,
-    fence bigint NOT NULL,
-    holder text NOT NULL,
-    session text,
-    resources jsonb NOT NULL,
-    detail json
+-- The last turns. `number` grows by one; a second one of the same number cannot be.
+CREATE TABLE {schema}.turn (
+    number bigint PRIMARY KEY,
+    id text NOT NULL, -- a name that nobody else ever gives
+    keys text -- the records that it changed, where that may be of use to others; null: perhaps any
 );
 
--- Fences, in blocks: a transaction takes the next block once its records are locked (docs/adr).
-CREATE SEQUENCE {schema}.fence AS bigint INCREMENT BY 1024 START WITH 1 MAXVALUE 9007199254740991;
+-- History: only ever appended to and trimmed at its old end. One row for all events of a turn.
+CREATE TABLE {schema}.history (
+    seq bigint PRIMARY KEY, -- of the last of its events; they are numbered in the order of commits
+    at bigint NOT NULL, -- of the last of its events
+    told integer NOT NULL, -- how many they are
+    events text NOT NULL -- a JSON array of them
+);
+CREATE SEQUENCE {schema}.event_seq;
+
+-- Fences: `last_value` is the next that nobody has.
+CREATE SEQUENCE {schema}.fence AS bigint START WITH 1 MAXVALUE 9007199254740991;
 
 -- The latest time that anybody was told, in microseconds: the clock never goes below it.
 CREATE SEQUENCE {schema}.latest AS bigint;
@@ -60,10 +60,147 @@ SELECT
     to_timestamp((body ->> 8)::bigint / 1e6) AS expires_at,
     body -> 10 ->> 8 AS name,
     body -> 10 ->> 10 AS reason
-FROM {schema}.entry
+FROM (
+    SELECT body::json AS body FROM {schema}.entry WHERE key >= 'n' AND key < 'o' AND id >= 'l' AND id < 'm'
+) AS packed
 WHERE
-    key >= 'n' AND key < 'o' AND id >= 'l' AND id < 'm'
-    AND body ->> 0 = 'h'
+    body ->> 0 = 'h'
     AND json_typeof(body -> 10) = 'array'
     AND body ->> 12 = 'false'
     AND (body ->> 8)::bigint > extract(epoch FROM clock_timestamp()) * 1e6;
+
+-- Begin a turn: wait until it is ours, then read the clock, the numbers, what the turns since the one that is known have
+-- changed, and the records that are missing. Each statement in here sees what was committed before it began.
+-- Lists go as one text: items are parted by 0x1f; records that are found, by 0x1e, each as key, 0x1f, body.
+CREATE FUNCTION {schema}.begin_turn(
+    in_salt bigint,
+    in_patience text,
+    in_silence text,
+    in_number bigint, -- the turn that is known,
+    in_id text,
+    in_missing text, -- of what is wanted: what is not known,
+    in_wanted text, -- and all
+    OUT is_now bigint,
+    OUT next_fence bigint,
+    OUT last_number bigint,
+    OUT last_id text,
+    OUT changed text, -- null: perhaps anything
+    OUT entries text,
+    OUT of_meta integer,
+    OUT of_timeline text,
+    OUT of_opening bigint,
+    OUT of_longest bigint,
+    OUT here text,
+    OUT is_synchronous boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    needed text[] := string_to_array(in_missing, E'\x1f');
+BEGIN
+    -- Plans are kept while tables grow: they must not be made for small ones. And only a plain look into an index marks
+    -- what is dead there, of which the record of a busy holder has a lot.
+    PERFORM
+        set_config('lock_timeout', in_patience, true),
+        set_config('idle_in_transaction_session_timeout', in_silence, true),
+        set_config('statement_timeout', '0', true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_hashjoin', 'off', true),
+        set_config('enable_mergejoin', 'off', true);
+    PERFORM pg_advisory_xact_lock(in_salt);
+    SELECT
+        setval(
+            '{schema}.latest',
+            greatest((SELECT last_value FROM {schema}.latest), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+        ),
+        (SELECT last_value FROM {schema}.fence),
+        version,
+        timeline,
+        opens_at,
+        longest,
+        substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8),
+        current_setting('synchronous_standby_names') <> ''
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
+    INTO is_now, next_fence, of_meta, of_timeline, of_opening, of_longest, here, is_synchronous
+    FROM {schema}.meta;
+    SELECT number, id INTO last_number, last_id FROM {schema}.turn ORDER BY number DESC LIMIT 1;
+    IF last_id = in_id THEN
+        changed := '';
+    ELSE
+        IF EXISTS (SELECT FROM {schema}.turn WHERE number = in_number AND id = in_id) THEN
+            SELECT CASE WHEN bool_and(keys IS NOT NULL) THEN string_agg(keys, E'\x1f') END INTO changed
+            FROM {schema}.turn WHERE number > in_number;
+        END IF;
+        SELECT array_agg(key) INTO needed FROM (
+            SELECT unnest(needed) AS key
+            UNION (
+                SELECT unnest(string_to_array(in_wanted, E'\x1f'))
+                INTERSECT SELECT unnest(string_to_array(coalesce(changed, in_wanted), E'\x1f'))
+            )
+        ) AS keys;
+    END IF;
+    IF cardinality(needed) > 0 THEN
+        SELECT string_agg(key || E'\x1f' || body, E'\x1e') INTO entries FROM {schema}.entry WHERE key = ANY(needed);
+    END IF;
+END $$;
+
+-- End it: everything that it changes.
+CREATE FUNCTION {schema}.end_turn(
+    in_number bigint,
+    in_id text,
+    in_keys text,
+    in_fence bigint,
+    in_longest bigint, -- 0: nothing longer than what is known
+    drop_keys text,
+    drop_ids text,
+    new_keys text, -- entries that there were not,
+    new_ids text,
+    new_dues text,
+    new_bodies text,
+    put_keys text, -- and those that there may have been
+    put_ids text,
+    put_dues text,
+    put_bodies text,
+    in_at bigint,
+    in_told integer,
+    in_events text,
+    in_channel text,
+    in_payloads text
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
+    DELETE FROM {schema}.turn WHERE number = in_number - 1000;
+    PERFORM setval('{schema}.fence', in_fence, false);
+    IF drop_keys <> '' THEN
+        DELETE FROM {schema}.entry AS entry
+        USING unnest(string_to_array(drop_keys, E'\x1f'), string_to_array(drop_ids, E'\x1f')) AS gone (key, id)
+        WHERE entry.key = gone.key AND entry.id = gone.id;
+    END IF;
+    IF new_keys <> '' THEN
+        INSERT INTO {schema}.entry (key, id, due, body)
+        SELECT * FROM unnest(
+            string_to_array(new_keys, E'\x1f'), string_to_array(new_ids, E'\x1f'),
+            string_to_array(new_dues, E'\x1f', '')::bigint[], string_to_array(new_bodies, E'\x1f')
+        );
+    END IF;
+    IF put_keys <> '' THEN
+        INSERT INTO {schema}.entry (key, id, due, body)
+        SELECT * FROM unnest(
+            string_to_array(put_keys, E'\x1f'), string_to_array(put_ids, E'\x1f'),
+            string_to_array(put_dues, E'\x1f', '')::bigint[], string_to_array(put_bodies, E'\x1f')
+        )
+        ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body;
+    END IF;
+    IF in_told > 0 THEN
+        INSERT INTO {schema}.history (seq, at, told, events)
+        SELECT
+            setval('{schema}.event_seq', CASE WHEN is_called THEN last_value ELSE 0 END + in_told),
+            in_at, in_told, in_events
+        FROM {schema}.event_seq;
+    END IF;
+    IF in_longest > 0 THEN
+        UPDATE {schema}.meta SET longest = greatest(longest, in_longest);
+    END IF;
+    IF in_payloads <> '' THEN
+        PERFORM pg_notify(in_channel, payload) FROM unnest(string_to_array(in_payloads, E'\x1f')) AS payload;
+    END IF;
+END $$;

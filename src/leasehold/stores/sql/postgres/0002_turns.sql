@@ -1,0 +1,206 @@
+-- One turn after the other: each transaction has the whole store to itself (docs/adr). So records can be kept in memory
+-- as long as the last turn is one that is known, and numbers need no blocks.
+
+-- The last turns. `number` grows by one; a second one of the same number cannot be.
+CREATE TABLE {schema}.turn (
+    number bigint PRIMARY KEY,
+    id text NOT NULL, -- a name that nobody else ever gives
+    keys text -- the records that it changed, where that may be of use to others; null: perhaps any
+);
+
+-- History: only ever appended to and trimmed at its old end. One row for all events of a turn.
+CREATE TABLE {schema}.history (
+    seq bigint PRIMARY KEY, -- of the last of its events; they are numbered in the order of commits
+    at bigint NOT NULL, -- of the last of its events
+    told integer NOT NULL, -- how many they are
+    events text NOT NULL -- a JSON array of them
+);
+INSERT INTO {schema}.history (seq, at, told, events)
+SELECT seq, at, 1, json_build_array(
+    json_build_array(kind, at, space, resources, holder, session, lease, fence, coalesce(detail, '{}'), 0)
+)::text
+FROM {schema}.event;
+ALTER TABLE {schema}.event ALTER COLUMN seq DROP DEFAULT;
+
+-- Fences without blocks: `last_value` is the next that nobody has.
+ALTER SEQUENCE {schema}.fence INCREMENT BY 1;
+SELECT setval('{schema}.fence', CASE WHEN is_called THEN last_value + 1024 ELSE last_value END, false)
+FROM {schema}.fence;
+
+-- Packed entries are only ever handed on: nobody has to look whether they are JSON.
+DROP VIEW {schema}.leases;
+ALTER TABLE {schema}.entry ALTER COLUMN body TYPE text;
+CREATE VIEW {schema}.leases AS
+SELECT
+    body ->> 1 AS id,
+    body -> 10 ->> 0 AS space,
+    body -> 10 -> 1 -> 0 -> 0 AS resources,
+    body -> 10 ->> 5 AS holder,
+    body -> 10 ->> 6 AS session,
+    CASE body -> 10 ->> 2 WHEN 'X' THEN 'exclusive' WHEN 'S' THEN 'shared' ELSE 'slots' END AS mode,
+    (body ->> 6)::bigint AS fence,
+    to_timestamp((body ->> 7)::bigint / 1e6) AS acquired_at,
+    to_timestamp((body ->> 8)::bigint / 1e6) AS expires_at,
+    body -> 10 ->> 8 AS name,
+    body -> 10 ->> 10 AS reason
+FROM (
+    SELECT body::json AS body FROM {schema}.entry WHERE key >= 'n' AND key < 'o' AND id >= 'l' AND id < 'm'
+) AS packed
+WHERE
+    body ->> 0 = 'h'
+    AND json_typeof(body -> 10) = 'array'
+    AND body ->> 12 = 'false'
+    AND (body ->> 8)::bigint > extract(epoch FROM clock_timestamp()) * 1e6;
+
+-- Who could use the tables before can use these.
+DO $$
+DECLARE
+    theirs name;
+BEGIN
+    FOR theirs IN
+        SELECT DISTINCT grantee FROM information_schema.role_table_grants
+        WHERE table_schema = '{schema}' AND table_name = 'event' AND privilege_type = 'INSERT'
+            AND grantee NOT IN ('PUBLIC', current_user)
+    LOOP
+        EXECUTE format('GRANT SELECT, INSERT, DELETE ON {schema}.turn, {schema}.history TO %I', theirs);
+        EXECUTE format('GRANT UPDATE (seq) ON {schema}.history TO %I', theirs);
+        EXECUTE format('GRANT SELECT ON {schema}.leases TO %I', theirs);
+    END LOOP;
+END $$;
+DROP TABLE {schema}.event;
+
+-- Begin a turn: wait until it is ours, then read the clock, the numbers, what the turns since the one that is known have
+-- changed, and the records that are missing. Each statement in here sees what was committed before it began.
+-- Lists go as one text: items are parted by 0x1f; records that are found, by 0x1e, each as key, 0x1f, body.
+CREATE FUNCTION {schema}.begin_turn(
+    in_salt bigint,
+    in_patience text,
+    in_silence text,
+    in_number bigint, -- the turn that is known,
+    in_id text,
+    in_missing text, -- of what is wanted: what is not known,
+    in_wanted text, -- and all
+    OUT is_now bigint,
+    OUT next_fence bigint,
+    OUT last_number bigint,
+    OUT last_id text,
+    OUT changed text, -- null: perhaps anything
+    OUT entries text,
+    OUT of_meta integer,
+    OUT of_timeline text,
+    OUT of_opening bigint,
+    OUT of_longest bigint,
+    OUT here text,
+    OUT is_synchronous boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    needed text[] := string_to_array(in_missing, E'\x1f');
+BEGIN
+    -- Plans are kept while tables grow: they must not be made for small ones. And only a plain look into an index marks
+    -- what is dead there, of which the record of a busy holder has a lot.
+    PERFORM
+        set_config('lock_timeout', in_patience, true),
+        set_config('idle_in_transaction_session_timeout', in_silence, true),
+        set_config('statement_timeout', '0', true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_hashjoin', 'off', true),
+        set_config('enable_mergejoin', 'off', true);
+    PERFORM pg_advisory_xact_lock(in_salt);
+    SELECT
+        setval(
+            '{schema}.latest',
+            greatest((SELECT last_value FROM {schema}.latest), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+        ),
+        (SELECT last_value FROM {schema}.fence),
+        version,
+        timeline,
+        opens_at,
+        longest,
+        substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8),
+        current_setting('synchronous_standby_names') <> ''
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
+    INTO is_now, next_fence, of_meta, of_timeline, of_opening, of_longest, here, is_synchronous
+    FROM {schema}.meta;
+    SELECT number, id INTO last_number, last_id FROM {schema}.turn ORDER BY number DESC LIMIT 1;
+    IF last_id = in_id THEN
+        changed := '';
+    ELSE
+        IF EXISTS (SELECT FROM {schema}.turn WHERE number = in_number AND id = in_id) THEN
+            SELECT CASE WHEN bool_and(keys IS NOT NULL) THEN string_agg(keys, E'\x1f') END INTO changed
+            FROM {schema}.turn WHERE number > in_number;
+        END IF;
+        SELECT array_agg(key) INTO needed FROM (
+            SELECT unnest(needed) AS key
+            UNION (
+                SELECT unnest(string_to_array(in_wanted, E'\x1f'))
+                INTERSECT SELECT unnest(string_to_array(coalesce(changed, in_wanted), E'\x1f'))
+            )
+        ) AS keys;
+    END IF;
+    IF cardinality(needed) > 0 THEN
+        SELECT string_agg(key || E'\x1f' || body, E'\x1e') INTO entries FROM {schema}.entry WHERE key = ANY(needed);
+    END IF;
+END $$;
+
+-- End it: everything that it changes.
+CREATE FUNCTION {schema}.end_turn(
+    in_number bigint,
+    in_id text,
+    in_keys text,
+    in_fence bigint,
+    in_longest bigint, -- 0: nothing longer than what is known
+    drop_keys text,
+    drop_ids text,
+    new_keys text, -- entries that there were not,
+    new_ids text,
+    new_dues text,
+    new_bodies text,
+    put_keys text, -- and those that there may have been
+    put_ids text,
+    put_dues text,
+    put_bodies text,
+    in_at bigint,
+    in_told integer,
+    in_events text,
+    in_channel text,
+    in_payloads text
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
+    DELETE FROM {schema}.turn WHERE number = in_number - 1000;
+    PERFORM setval('{schema}.fence', in_fence, false);
+    IF drop_keys <> '' THEN
+        DELETE FROM {schema}.entry AS entry
+        USING unnest(string_to_array(drop_keys, E'\x1f'), string_to_array(drop_ids, E'\x1f')) AS gone (key, id)
+        WHERE entry.key = gone.key AND entry.id = gone.id;
+    END IF;
+    IF new_keys <> '' THEN
+        INSERT INTO {schema}.entry (key, id, due, body)
+        SELECT * FROM unnest(
+            string_to_array(new_keys, E'\x1f'), string_to_array(new_ids, E'\x1f'),
+            string_to_array(new_dues, E'\x1f', '')::bigint[], string_to_array(new_bodies, E'\x1f')
+        );
+    END IF;
+    IF put_keys <> '' THEN
+        INSERT INTO {schema}.entry (key, id, due, body)
+        SELECT * FROM unnest(
+            string_to_array(put_keys, E'\x1f'), string_to_array(put_ids, E'\x1f'),
+            string_to_array(put_dues, E'\x1f', '')::bigint[], string_to_array(put_bodies, E'\x1f')
+        )
+        ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body;
+    END IF;
+    IF in_told > 0 THEN
+        INSERT INTO {schema}.history (seq, at, told, events)
+        SELECT
+            setval('{schema}.event_seq', CASE WHEN is_called THEN last_value ELSE 0 END + in_told),
+            in_at, in_told, in_events
+        FROM {schema}.event_seq;
+    END IF;
+    IF in_longest > 0 THEN
+        UPDATE {schema}.meta SET longest = greatest(longest, in_longest);
+    END IF;
+    IF in_payloads <> '' THEN
+        PERFORM pg_notify(in_channel, payload) FROM unnest(string_to_array(in_payloads, E'\x1f')) AS payload;
+    END IF;
+END $$;
