@@ -83,22 +83,22 @@ class Terms(Noun):
 
 
 def terms(
-    *,
-    space: object,
-    holder: object,
-    mode: object,
-    slots: object,
-    any_of: object,
-    ttl_asked: object,
-    name: object,
-    reason: object,
-    grace: object,
-    on_expiry: object,
-    wait: object,
-    priority: object,
-    reentrant: object,
-    intent: object,
     settings: Settings,
+    *,
+    ttl: object,
+    holder: object,
+    space: object = "default",
+    wait: object = 0,
+    mode: object = "exclusive",
+    slots: object = 1,
+    any_of: object = False,
+    name: object = None,
+    reason: object = None,
+    priority: object = 0,
+    reentrant: object = False,
+    grace: object = 0,
+    on_expiry: object = "free",
+    intent: object = False,
 ) -> Terms:
     """Check all of this. Whoever asks often may remember what was answered: it depends on nothing else."""
     where = _name(space, "space", names.check_space)
@@ -109,7 +109,7 @@ def terms(
         keys.actor(where, who, None),
         *_mode(mode, slots),
         flag(any_of, "any_of"),
-        ttl(ttl_asked, settings),
+        _duration(ttl, "ttl", TTL_LEAST, settings.ttl_most),
         optional_text(name, "name", 256),
         optional_text(reason, "reason", 1024),
         _duration(grace, "grace", 0, GRACE_MOST),
@@ -121,51 +121,36 @@ def terms(
     )
 
 
-def acquire(
-    asked: Asking, settings: Settings, token: str, engine: str, terms: Callable[..., Terms] = terms
-) -> c.Acquire:
-    """The command behind an acquire. `token` is hashed here and goes no further. `terms` may remember."""
-    known = terms(
-        space=asked.space,
-        holder=asked.holder,
-        mode=asked.mode,
-        slots=asked.slots,
-        any_of=asked.any_of,
-        ttl_asked=asked.ttl,
-        name=asked.name,
-        reason=asked.reason,
-        grace=asked.grace,
-        on_expiry=asked.on_expiry,
-        wait=asked.wait,
-        priority=asked.priority,
-        reentrant=asked.reentrant,
-        intent=asked.intent,
-        settings=settings,
-    )
-    space, holder, actor, mode = known.space, known.holder, known.actor, known.mode
-    session, secret = None, None
-    if asked.session is not None:
-        session, secret = credential(asked.session)
+class Wanted(Noun):
+    """What is each acquire's own, as it came."""
+
+    resources: object
+    session: object = None
+    context: object = None
+    request_id: object = None
+
+
+def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acquire:
+    """The command behind an acquire."""
+    others = asked._asdict()
+    wanted = Wanted(*(others.pop(field) for field in Wanted._fields))
+    return command(wanted, terms(settings, **others), settings.hierarchical, token, engine)
+
+
+def command(wanted: Wanted, known: Terms, hierarchical: frozenset[str], token: str, engine: str) -> c.Acquire:
+    """The command that asks for this on those terms. `token` is hashed here and goes no further."""
+    resources, shown, context, request_id = wanted
+    space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine = known[:11]
+    session = secret = request = None
+    if shown is not None:
+        session, secret = credential(shown)
         actor, secret = keys.actor(space, holder, session), keys.secret_hash(secret)
-    request = None
-    if asked.request_id is not None:
-        request = keys.request(actor, text(asked.request_id, "request_id", 128))
-    ask = Ask(
-        space,
-        _options(space, asked.resources, mode, known.any_of, settings.hierarchical),
-        mode,
-        known.slots,
-        known.ttl,
-        holder,
-        session,
-        (keys.secret_hash(token),),
-        known.name,
-        context_text(asked.context),
-        known.reason,
-        known.grace,
-        known.quarantine,
-        request,
-    )
+    if request_id is not None:
+        request = keys.request(actor, text(request_id, "request_id", 128))
+    told = None if context is None else context_text(context)
+    options = _options(space, resources, mode, any_of, hierarchical)
+    tokens = (keys.secret_hash(token),)
+    ask = Ask(space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request)
     return c.Acquire(actor, ask, engine, known.wait, known.priority, known.reentrant, known.intent, secret)
 
 

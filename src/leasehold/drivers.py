@@ -166,6 +166,8 @@ class LoopDriver:
         self._loop = loop
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None
+        """The time of the engine's clock that it is set to."""
         self._closed = False
         engine.wake = self._wake
 
@@ -213,11 +215,18 @@ class LoopDriver:
 
     def _set_timer(self) -> None:
         at = self._engine.next_time()
+        if at == self._timer_at:
+            return
+        self._timer_at = at
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if at is not None:
-            self._timer = self._loop.call_at(self._loop.time() + max(0.0, at - time.monotonic()), self._turn)
+            self._timer = self._loop.call_at(self._loop.time() + max(0.0, at - time.monotonic()), self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        self._timer = self._timer_at = None
+        self._turn()
 
     def close(self) -> None:
         """Answer everybody and stop."""
@@ -239,10 +248,13 @@ class LoopThreadDriver(LoopDriver):
         self._thread = ThreadPoolExecutor(1, "leasehold")
         self._home = get_ident()
         """The loop's own thread."""
-        self._turning: Future[None] | None = None
+        self._turning: Future[int] | None = None
+        self._begun = 0.0
         self._again = False
         self._told: list[Callable[[], None]] = []
         """What is to be told by the loop."""
+        self.measure: Callable[[int, float], None] | None = None
+        """Told how many commands each turn took on, and how many seconds it took."""
         super().__init__(engine, loop)
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
@@ -257,6 +269,8 @@ class LoopThreadDriver(LoopDriver):
         self._engine.observe = lambda events: self._told.append(lambda: told(events))
 
     def _wake(self) -> None:
+        if self._scheduled:
+            return  # that turn has not looked into the inbox yet
         if get_ident() == self._home:
             self._wake_here()
         elif not self._closed:  # by the store, or by the engine itself, in their threads
@@ -277,6 +291,7 @@ class LoopThreadDriver(LoopDriver):
         if self._closed or self._turning is not None:
             return
         self._again = False
+        self._begun = time.perf_counter()
         self._turning = self._thread.submit(self._engine.turn)
         self._turning.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._turned))
 
@@ -288,7 +303,11 @@ class LoopThreadDriver(LoopDriver):
         self._set_timer()
         if self._again or self._engine.has_work:
             self._wake()
-        turning.result()  # a breakage: the engine has told all callers, the loop tells it
+        self._took(turning.result())  # a breakage: the engine has told all callers, the loop tells it
+
+    def _took(self, commands: int) -> None:
+        if commands and self.measure is not None:
+            self.measure(commands, time.perf_counter() - self._begun)
 
     def _deliver(self) -> None:
         told, self._told = self._told, []

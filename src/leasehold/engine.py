@@ -162,14 +162,15 @@ class Engine:
 
     # ------------------------------------------------------------------------------------- one turn
 
-    def turn(self) -> None:
-        """Take what has arrived, decide and commit it as one transaction, answer."""
+    def turn(self) -> int:
+        """Take what has arrived, decide and commit it as one transaction, answer. Hands back how much that was."""
         asked = self._take()
         try:
             self._turn(asked)
         except Exception as error:
             self._break_down(asked, error)
             raise
+        return len(asked)
 
     def _turn(self, asked: list[Pending]) -> None:
         now = self._clock()

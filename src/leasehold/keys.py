@@ -13,6 +13,8 @@ except ImportError:  # a Python built without its own hashes
 
 _HEX = "0123456789abcdef"
 _HASH_LENGTH = 32
+_DIGITS = 16
+"""Of the largest fence."""
 
 
 def _digest(*parts: str) -> str:
@@ -93,15 +95,18 @@ def _is_id(value: object, letter: str) -> bool:
         return False
     if type(value) is not str:
         value = str.__str__(value)  # without whatever a subclass has overridden
-    if value[:1] != letter or len(value) > 64:
-        return False
-    digits, dash, hashed = value[1:].partition("-")
+    head, dash, hashed = value.partition("-")
     return (
-        dash == "-"
-        and digits.isascii()
-        and digits.isdigit()
-        and int(digits) < 2**53
-        and str(int(digits)) == digits
+        head[:1] == letter
+        and dash == "-"
+        and _is_number(head[1:])
         and len(hashed) == _HASH_LENGTH
         and not hashed.strip(_HEX)
     )
+
+
+def _is_number(digits: str) -> bool:
+    """Whether this is how a fence is spelled: below 2^53, without zeros that say nothing."""
+    if not (digits.isascii() and digits.isdigit()) or (digits[0] == "0" and digits != "0"):
+        return False
+    return len(digits) < _DIGITS or (len(digits) == _DIGITS and int(digits) < 2**53)

@@ -65,14 +65,10 @@ class Pace:
 
 
 class PacedDriver(LoopThreadDriver):
-    """An event loop turns the engine itself, or has a thread do it. Tells how much each turn took on, and how long."""
+    """An event loop turns the engine itself, or has a thread do it."""
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
-        self._asked = 0
-        self._took = 0
-        self._begun = 0.0
-        self.measure: Callable[[int, float], None] | None = None
         super().__init__(engine, loop)
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
@@ -89,32 +85,19 @@ class PacedDriver(LoopThreadDriver):
         else:  # in the thread: the loop tells it, when the turn is over
             self._told.append(lambda: told(what))
 
-    def _wake_here(self) -> None:
-        self._asked += 1
-        super()._wake_here()
-
     def _turn(self) -> None:
-        if self._turning is None and not self._closed:
-            self._took, self._asked, self._begun = self._asked, 0, time.perf_counter()
-            if not self._pace.wants_thread():
-                self._turn_here()
-                return
-        super()._turn()
+        if self._turning is None and not self._closed and not self._pace.wants_thread():
+            self._turn_here()
+        else:
+            super()._turn()
 
     def _turn_here(self) -> None:
         self._scheduled = self._again = False
-        worked = time.thread_time()
-        self._engine.turn()
-        took = time.perf_counter() - self._begun
-        if self._took:
-            self._pace.saw(took - (time.thread_time() - worked))
-            if self.measure is not None:
-                self.measure(self._took, took)
+        self._begun, worked = time.perf_counter(), time.thread_time()
+        commands = self._engine.turn()
+        if commands:
+            self._pace.saw(time.perf_counter() - self._begun - (time.thread_time() - worked))
+            self._took(commands)
         if self._engine.has_work:
             self._wake()
         self._set_timer()
-
-    def _turned(self) -> None:
-        if self._took and self.measure is not None:
-            self.measure(self._took, time.perf_counter() - self._begun)
-        super()._turned()

@@ -7,7 +7,6 @@ as it may take long.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from functools import lru_cache
 
@@ -82,31 +81,6 @@ class Asking:
             told(pending)
 
 
-class MeasuredThreadDriver(LoopThreadDriver):
-    """Tells how many commands each turn took on, and how long it took."""
-
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
-        self._asked = 0
-        self._begun = 0.0
-        self._took = 0
-        self.measure: Callable[[int, float], None] | None = None
-        super().__init__(engine, loop)
-
-    def _wake_here(self) -> None:
-        self._asked += 1
-        super()._wake_here()
-
-    def _turn(self) -> None:
-        if self._turning is None:
-            self._took, self._asked, self._begun = self._asked, 0, time.perf_counter()
-        super()._turn()
-
-    def _turned(self) -> None:
-        if self._took and self.measure is not None:
-            self.measure(self._took, time.perf_counter() - self._begun)
-        super()._turned()
-
-
 class LoopAnswers:
     """Answers from an engine that the event loop drives."""
 
@@ -149,7 +123,7 @@ class Served:
         self._store = store
         self._settings = settings
         self._engine = Engine(store, housekeeping=True)
-        self._driver = (MeasuredThreadDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
+        self._driver = (LoopThreadDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
         self._driver.observing(self._observe)
         self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
         self._terms = lru_cache(TERMS, typed=True)(checks.terms)

@@ -26,22 +26,11 @@ MODE_NAMES = {"X": "exclusive", "S": "shared", "N": "slots"}
 
 def lease_of(hold: Hold, ask: Ask, now: int) -> Lease:
     """The lease as others may see it."""
+    space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _ = ask
+    resources, kind = options[0].resources, MODE_NAMES[mode]
+    life = (hold.acquired_at, hold.expires_at)
     return Lease(
-        hold.id,
-        ask.space,
-        ask.options[0].resources,
-        ask.holder,
-        ask.session,
-        MODE_NAMES[ask.mode],
-        ask.slots,
-        hold.fence,
-        ask.ttl,
-        hold.acquired_at,
-        hold.expires_at,
-        ask.name,
-        ask.reason,
-        ask.context,
-        now,
+        hold.id, space, resources, holder, session, kind, slots, hold.fence, ttl, *life, name, reason, context, now
     )
 
 
@@ -80,13 +69,15 @@ def grant(
     if ticket is not None:
         expires_at = min(expires_at, draft.now + PICK_UP)
     after = FOREVER if ask.quarantine else ask.grace
-    first, *others = option.claims
+    now, claims = draft.now, option.claims
+    first = claims[0]
     lease = keys.lease_id(fence, first.node)
-    life = (actor, ask.holder, fence, draft.now, expires_at, after)
-    home = Hold(lease, first.mode, _slots_at(first, ask), *life, ask, ticket)
+    slots = _slots_at(first, ask)
+    home = Hold(lease, first.mode, slots, actor, ask.holder, fence, now, expires_at, after, ask, ticket)
     draft.put(first.node, home)
-    for claim in others:
-        draft.put(claim.node, Hold(lease, claim.mode, _slots_at(claim, ask), *life))
+    for claim in claims[1:]:
+        grip = home._replace(mode=claim.mode, slots=_slots_at(claim, ask), ask=None, ticket=None)
+        draft.put(claim.node, grip)
     _note_grant(draft, home, ask, told)
     remember_request(draft, ask, home.id, asked)
     return home
