@@ -22,8 +22,8 @@ TIMES_KEPT = 1_024
 _REFUSALS = frozenset({m.Held, m.TimedOut, m.Deadlock, m.Lost, m.Refused})
 _told_seconds: dict[int, str] = {}
 _told_times: dict[int, str] = {}
-"""Most times of a busy server are of a few seconds, and those of one commit are the same: telling one anew costs as much
-as the rest of a lease."""
+"""Most times of a busy server are of a few seconds, and those of one commit are the same: telling one anew costs as
+much as the rest of a lease."""
 
 
 def rfc3339(us: int) -> str | None:
