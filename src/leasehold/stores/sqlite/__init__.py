@@ -35,8 +35,8 @@ ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body
 """
 _DROP = "DELETE FROM entry WHERE key = ? AND id = ?"
 _TELL = """
-INSERT INTO event (seq, at, kind, space, lease, fence, holder, session, resources, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO event (seq, at, kind, space, lease, fence, holder, session, resources, detail, next)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 TRIM_EVERY = 500
 """Events between two looks at what is too old to be kept."""
@@ -177,8 +177,8 @@ class SqliteTransaction:
         database.doubt()
         try:
             self._write(changes if self._foreseen is not None else last_of_each(changes))
-            self._tell(events)
-            database.commit(fence, len(events), self.now)
+            is_told = bool(events) and self._tell(events, fence)
+            database.commit(fence, len(events), self.now, is_told=is_told)
             if self._foreseen is None:
                 self._cache.follow(changes)
             else:
@@ -203,33 +203,36 @@ class SqliteTransaction:
         if puts:
             self._database.cursor.executemany(_PUT, puts)
 
-    def _tell(self, events: Sequence[Event]) -> None:
-        if events:
-            first = self._database.meta.seq + 1
-            rows = [
-                (
-                    seq,
-                    event.at,
-                    event.kind,
-                    event.space,
-                    event.lease,
-                    event.fence,
-                    event.holder,
-                    event.session,
-                    apsw.jsonb_encode(event.resources, check_circular=False),
-                    apsw.jsonb_encode(event.detail, check_circular=False) if event.detail else None,
-                )
-                for seq, event in enumerate(events, first)
-            ]
-            self._database.cursor.executemany(_TELL, rows)
-            if first // TRIM_EVERY != (first + len(events)) // TRIM_EVERY:
-                self._trim(first + len(events) - 1, len(events))
+    def _tell(self, events: Sequence[Event], fence: int) -> bool:
+        """Whether the newest of these events, as it was written, also says what the database knows about itself."""
+        first = self._database.meta.seq + 1
+        newest = first + len(events) - 1
+        is_timely = events[-1].at == self.now
+        rows = [
+            (
+                seq,
+                event.at,
+                event.kind,
+                event.space,
+                event.lease,
+                event.fence,
+                event.holder,
+                event.session,
+                apsw.jsonb_encode(event.resources, check_circular=False),
+                apsw.jsonb_encode(event.detail, check_circular=False) if event.detail else None,
+                fence if seq == newest and is_timely else None,
+            )
+            for seq, event in enumerate(events, first)
+        ]
+        self._database.cursor.executemany(_TELL, rows)
+        went = self._trim(newest, len(events)) if first // TRIM_EVERY != (newest + 1) // TRIM_EVERY else 0
+        return is_timely and not went
 
-    def _trim(self, newest: int, written: int) -> None:
-        """Forget old history in passing: where only one-shot processes write, nobody else would."""
+    def _trim(self, newest: int, written: int) -> int:
+        """Forget old history in passing: where only one-shot processes write, nobody else would. How many went."""
         from leasehold.stores.sqlite.pruning import Retention, trim  # noqa: PLC0415 (rare)
 
-        trim(self._database.connection, Retention(*self._retention), newest, self.now, written)
+        return trim(self._database.connection, Retention(*self._retention), newest, self.now, written)
 
     def _check_under_way(self) -> None:
         if self._is_over:

@@ -9,7 +9,7 @@ import os
 import apsw
 
 from leasehold.noun import Noun
-from leasehold.stores.sqlite.database import SCHEMA_VERSION
+from leasehold.stores.sqlite.database import READ_META, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.failures import explained
 from leasehold.stores.sqlite.gate import Gate
 
@@ -56,14 +56,14 @@ def look(path: str) -> Facts:
 
 def _facts(connection: apsw.Connection, path: str) -> Facts:
     mark, size = _mark(path), os.path.getsize(path)
-    fence, boot = connection.execute("SELECT fence, boot FROM meta").get
+    meta = Meta(*connection.execute(READ_META).get)
     events, oldest = connection.execute("SELECT count(*), min(at) FROM event").get
     return Facts(
         connection.execute("PRAGMA user_version").get,
         SCHEMA_VERSION,
-        fence,
+        meta.fence,
         mark,
-        boot != "wall",
+        meta.boot != "wall",
         events,
         oldest,
         size,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.clock import Clock
 
 APPLICATION_ID = 0x1EA5E401
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The number of the newest migration."""
 
 BRIEF_CHECKPOINT = 150
@@ -39,7 +39,11 @@ fewer of them a large batch would have everything prepared again that is said on
 LASTING = 64
 """After so many commits a process counts as one that stays."""
 
-_READ_META = "SELECT fence, seq, now, boot, offset, database FROM meta"
+READ_META = """
+SELECT coalesce(newest.next, fence), coalesce(newest.seq, meta.seq), coalesce(newest.at, now), boot, offset, database
+FROM meta LEFT JOIN (SELECT seq, at, next FROM event ORDER BY seq DESC LIMIT 1) AS newest
+ON newest.seq > meta.seq
+"""
 _WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?"
 _UNKNOWN = -1
 """No version: whatever is remembered must be read again."""
@@ -47,7 +51,7 @@ _abandoned: list[apsw.Connection | apsw.Cursor] = []
 
 
 class Meta(Noun):
-    """The database's one row about itself."""
+    """What the database knows about itself: its one row, or in part its newest event."""
 
     fence: int
     seq: int
@@ -145,8 +149,8 @@ class Database:
         return int(self.connection.execute("PRAGMA user_version").get)
 
     def read_meta(self, connection: apsw.Connection | None = None) -> Meta:
-        """The row about the database."""
-        row = (connection or self.connection).execute(_READ_META).get
+        """What it knows about itself."""
+        row = (connection or self.connection).execute(READ_META).get
         if row is None:
             raise StoreError(f"{self.path}: the database is damaged (it lost the row about itself); restore a backup")
         return Meta(*row)
@@ -234,11 +238,15 @@ class Database:
         """What we remember is what the database holds after our commit."""
         self.version = self.connection.data_version()
 
-    def commit(self, fence: int, events: int, now: int) -> None:
-        """Make what was written durable, with the next unused fence and so many new events."""
+    def commit(self, fence: int, events: int, now: int, *, is_told: bool = False) -> None:
+        """Make what was written durable, with the next unused fence and so many new events.
+
+        `is_told`: the newest of them says all this, so that the row about the database need not (docs/adr/0028).
+        """
         before = self.meta
         meta = Meta(fence, before.seq + events, now, before.boot, before.offset, before.database)
-        self.cursor.execute(_WRITE_META, meta[:3])
+        if not is_told:
+            self.cursor.execute(_WRITE_META, meta[:3])
         if self._commits == LASTING - 1:
             self._stay()
         self.cursor.execute("COMMIT")
