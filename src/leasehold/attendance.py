@@ -146,6 +146,11 @@ class Attendance:
         if pending.abandoned:
             self.give_back(pending, id_)
 
+    def serve(self, result: Result) -> None:
+        """Tell those who were granted what they waited for."""
+        for id_, lease in result.picked_up.items():
+            self._served(id_, lease, result.view)
+
     def learn(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:
         """What a batch did for those who wait. `extra`: what `due` asked for; its outcomes come last."""
         if self._is_beating:
@@ -153,8 +158,7 @@ class Attendance:
         if not self._waits:
             return
         # Before the checks, as a check of the same wait finds its answer given.
-        for id_, lease in result.picked_up.items():
-            self._served(id_, lease, result.view)
+        self.serve(result)
         checked = result.outcomes[len(result.outcomes) - len(extra) :]
         for command, outcome in zip(extra, checked, strict=True):
             if isinstance(command, c.Check):

@@ -239,13 +239,16 @@ class Engine:
     # --------------------------------------------------------------------------------------- answers
 
     def _answer(self, asked: list[Pending], extra: list[c.Command], result: Result) -> None:
+        # Whoever has waited comes first: it has work to do, while who gave back only wants to know.
+        if self._attendance is not None:
+            self._attendance.serve(result)
         for pending, outcome in zip(asked, result.outcomes, strict=False):
             self._answer_one(pending, outcome)
         if self._swept is not None:
             self._sweep_at = self._decided_at + SWEEP_EVERY
             if self._collection is not None:  # also one that has just begun: this batch was its first step
                 self._collection.count(self._swept, SWEEP_AT_ONCE)
-        # After those who asked, as some of them may have queued and been served in this very batch.
+        # And after those who asked, as some of them may have queued and been served in this very batch.
         if self._attendance is not None:
             self._attendance.learn(result, extra, self._decided_at)
         if self.observe is not None and result.events:
