@@ -16,7 +16,7 @@ from leasehold.client.messages import bases
 from leasehold.client.plain import HttpAnswers
 from leasehold.errors import Conflict
 from leasehold.model import Drop
-from leasehold.stores.etcd import EtcdStore, rows
+from leasehold.stores.etcd import EtcdStore, messages
 from leasehold.stores.postgres import PostgresStore
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def forget_everything(servers: Servers) -> None:
                 _forget(store, found[:AT_ONCE])
         if isinstance(store, EtcdStore):
             first = store.names.events(0)
-            store.txn([], [rows.delete(first, first[:-16] + "g")], [], changes=True)  # digits are hexadecimal
+            store.txn([], [messages.delete(first, first[:-16] + "g")], [], changes=True)  # digits are hexadecimal
         if isinstance(store, PostgresStore):
             with store.connections.looking() as connection:
                 connection.execute(f"TRUNCATE {store.address.schema}.history")

@@ -12,7 +12,7 @@ import pytest
 import leasehold
 from leasehold.errors import Conflict, InvalidInput, OutcomeUnknown, StoreError, Unreachable
 from leasehold.model import Put, Ref
-from leasehold.stores.etcd import EPOCH, EtcdStore, rows
+from leasehold.stores.etcd import EPOCH, EtcdStore, messages, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.clock import EXACT, SECOND, Clock
 from leasehold.stores.etcd.clock import parse as parse_date
@@ -183,17 +183,17 @@ def test_one_lease_on_many_deep_names() -> None:
 def test_an_answer_that_never_came_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with leasehold.connect(etcd.empty(), holder="ada") as locks:
         store = locks._answers.engine.store  # type: ignore[attr-defined]
-        change = store.gateway.change
+        change = store.calls.change
         lost: list[str] = []
 
-        def lose(path: str, body: dict[str, object]) -> object:
-            answer = change(path, body)
+        def lose(path: str, message: bytes) -> bytes:
+            answer: bytes = change(path, message)
             if not lost:
                 lost.append(path)
                 raise OutcomeUnknown("the answer never came")
             return answer
 
-        monkeypatch.setattr(store.gateway, "change", lose)
+        monkeypatch.setattr(store.calls, "change", lose)
         granted = locks.acquire("x", ttl=60)
         assert lost
         assert isinstance(granted, leasehold.Granted)
@@ -206,7 +206,7 @@ def test_after_a_restore_fences_go_on_far_above(store: EtcdStore) -> None:
     put(store, "na", "x")
     before = store.memory.meta.fence
     meta = store.memory.meta._replace(cluster="another one")
-    store.txn([], [rows.put(store.names.meta, rows.meta_text(meta))], [], changes=True)
+    store.txn([], [messages.put(store.names.meta, rows.meta_text(meta))], [], changes=True)
     with pytest.raises(Conflict):
         put(store, "na", "y")
     transaction = store.begin()
@@ -220,7 +220,7 @@ def test_after_a_restore_fences_go_on_far_above(store: EtcdStore) -> None:
 
 def test_fences_are_never_below_etcds_own_revision(store: EtcdStore) -> None:
     put(store, "na", "x")
-    store.txn([], [rows.delete(store.names.meta)], [], changes=True)  # by somebody's mistake
+    store.txn([], [messages.delete(store.names.meta)], [], changes=True)  # by somebody's mistake
     transaction = store.begin()
     assert transaction.fence > 2
     transaction.close()

@@ -1,6 +1,6 @@
 """The etcd store: records by consensus, one transaction with a compare for each batch. It decides nothing about leases.
 
-It speaks etcd's JSON gateway: see docs/adr for why, and docs/etcd.md for how to run it.
+It speaks gRPC by hand: see docs/adr for why, and docs/etcd.md for how to run it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from _thread import allocate_lock, get_ident
 from leasehold.errors import Conflict, StoreError
 from leasehold.model import EMPTY
 from leasehold.stores import Capabilities
-from leasehold.stores.etcd import parts, rows
+from leasehold.stores.etcd import messages, parts, rows
 from leasehold.stores.etcd.address import parse
+from leasehold.stores.etcd.calls import RANGE, TRANSACTION, Calls
 from leasehold.stores.etcd.clock import clock_of
 from leasehold.stores.etcd.gateway import Gateway, text64
 from leasehold.stores.etcd.looking import look
+from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.memory import Memory
 from leasehold.stores.etcd.transaction import EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
@@ -24,7 +26,6 @@ from leasehold.stores.etcd.watching import Watcher
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from leasehold.model import Event, Record
     from leasehold.stores import HistoryQuery
@@ -52,14 +53,16 @@ class EtcdStore:
         receipts=True,
         poll=10_000,
         remote=True,
-        batch=128,
+        batch=60,
     )
 
     def __init__(self, rest: str) -> None:
         self.address = parse(rest)
         self.names = rows.Names(self.address.prefix)
         self.clock = clock_of(self.address.members)
-        self.gateway = Gateway(self.address, self.clock.tell)
+        members = Members(self.address)
+        self.gateway = Gateway(members, self.clock.tell)
+        self.calls = Calls(members, self.gateway.authenticate)
         self.memory = Memory()
         self.id = os.urandom(8).hex()
         self.cluster = ""
@@ -73,14 +76,14 @@ class EtcdStore:
         try:
             self._learn_the_time()
         except BaseException:
-            self.gateway.close()
+            self.close()
             raise
 
     def _learn_the_time(self) -> None:
         """Ask until a second has turned: then their clock is known as exactly as an exchange takes."""
-        self.txn([], [rows.get(self.names.meta)], [])  # also if it is known: is anybody there?
+        self.txn([], [messages.get(self.names.meta)], [])  # also if it is known: is anybody there?
         while not self.clock.is_exact:
-            self.txn([], [rows.get(self.names.meta)], [])
+            self.gateway.ask_the_time()
 
     # ------------------------------------------------------------------------------------ the protocol
 
@@ -142,18 +145,17 @@ class EtcdStore:
             if record is not EMPTY:
                 yield key, record
 
-    def _each(self, first: str, end: str, *, backwards: bool = False, **more: Any) -> Iterator[tuple[str, str]]:
-        if backwards:
-            more |= {"sort_order": "DESCEND", "sort_target": "KEY"}
+    def _each(self, first: str, end: str, *, revision: int = 0, **more: bool) -> Iterator[tuple[str, str]]:
+        """Names and texts of a range, as of one moment."""
         while True:
-            asked = {"key": text64(first), "range_end": text64(end), "limit": PAGE, **more}
-            answer = self.gateway.ask("/v3/kv/range", asked)
-            more.setdefault("revision", answer["header"]["revision"])
-            pairs = rows.found(answer)
+            asked = messages.range_request(first, end, limit=PAGE, revision=revision, **more)
+            found = messages.range_answer(self.calls.ask(RANGE, asked))
+            revision = revision or found.revision
+            pairs = rows.texts(found)
             yield from pairs
-            if not answer.get("more"):
+            if not found.more:
                 return
-            if backwards:
+            if more.get("backwards"):
                 end = pairs[-1][0]
             else:
                 first = pairs[-1][0] + "\0"
@@ -183,40 +185,34 @@ class EtcdStore:
     def prune(self) -> int:
         """Forget some of what is older than the newest events that are kept; about how many went."""
         first = self.names.events(0)[:-16]
-        told = self.txn([], [rows.get(self.names.meta)], [])
-        text = rows.only(told["responses"][0])
+        text = rows.only(self.txn([], [messages.get(self.names.meta)], []).responses[0])
         meta = rows.meta_of(text) if text else rows.Meta()
         last = meta.seq - self.address.keep_events
-        asked = {"key": text64(first), "range_end": text64(self.names.events(max(last, 0) + 1)), "limit": PRUNE}
-        old = rows.found(self.gateway.ask("/v3/kv/range", asked)) if last > 0 else []
+        asked = messages.range_request(first, self.names.events(max(last, 0) + 1), limit=PRUNE)
+        old = rows.texts(messages.range_answer(self.calls.ask(RANGE, asked))) if last > 0 else []
         if not old:
             return parts.collect(self, self.clock.now())
         went = sum(len(self._events(name, text)) for name, text in old)
         spilled = [parts.removal(self, parts.id_in(text)) for _, text in old if parts.is_reference(text)]
-        self.txn([], [rows.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
+        self.txn([], [messages.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
         return max(went, 1)
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
         if self._watcher is not None:
             self._watcher.close()
+        self.calls.close()
         self.gateway.close()
 
     # ---------------------------------------------------------------------------- for our transactions
 
     def txn(
-        self,
-        compares: list[dict[str, Any]],
-        then: list[dict[str, Any]],
-        otherwise: list[dict[str, Any]],
-        *,
-        changes: bool = False,
-    ) -> dict[str, Any]:
+        self, compares: list[bytes], then: list[bytes], otherwise: list[bytes], *, changes: bool = False
+    ) -> messages.Answer:
         """One transaction of etcd's."""
-        body = {"compare": compares, "success": then, "failure": otherwise}
-        asking = self.gateway.change if changes else self.gateway.ask
-        answer = asking("/v3/kv/txn", body)
-        self.cluster = str(answer["header"].get("cluster_id", ""))
+        asking = self.calls.change if changes else self.calls.ask
+        answer = messages.answer(asking(TRANSACTION, messages.transaction(compares, then, otherwise)))
+        self.cluster = answer.cluster
         return answer
 
     def raise_fence(self, memory: Memory, revision: int) -> None:
@@ -228,6 +224,8 @@ class EtcdStore:
 
     def tell_time(self) -> int:
         """The time of etcd; never earlier than any that was told before by anybody."""
+        if self.clock.wants_a_date:
+            self.gateway.ask_the_time()
         self._latest = max(self._latest, self.memory.meta.now, self.clock.now())
         return self._latest
 

@@ -8,42 +8,25 @@ after it. What began and ended within the journal is never written at all.
 from __future__ import annotations
 
 from leasehold.model import EMPTY
-from leasehold.stores.etcd import rows
+from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.journal import NOTHING, mark_of
 from leasehold.stores.etcd.parts import ROOM, removal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from leasehold.model import Record
     from leasehold.stores.etcd import EtcdStore
+    from leasehold.stores.etcd.journal import Line
     from leasehold.stores.etcd.memory import Memory
     from leasehold.stores.etcd.parts import Spilled
 
 OPERATIONS = 110
 """So many a piece takes at most: a transaction has room for 128, and the commit needs some."""
+LOOKS_AHEAD = 100
 SIZE = 1 << 18
 """So many bytes of records are enough for a piece; one record may be larger."""
-
-
-def unknown(memory: Memory, most: int) -> list[str]:
-    """Records that have to be read before they can be replaced."""
-    overlay, until = memory.overlay, memory.overlay.older_half()
-    found: dict[str, None] = {}
-    for number, keys, _, _ in overlay.entries:
-        if number > until or len(found) >= most:
-            break
-        for key in keys:
-            line = overlay.lines.get(key)
-            if line is not None and (line.base is None or not _is_at_hand(memory, key, line.mark)):
-                found[key] = None
-    return list(found)[:most]
-
-
-def _is_at_hand(memory: Memory, key: str, mark: int) -> bool:
-    return mark == NOTHING or key in memory.cache.records or memory.overlay.known(key) is not None
 
 
 class Piece:
@@ -56,7 +39,9 @@ class Piece:
         self._after = after
         """What the commit itself makes of records."""
         self._size = 0
-        self.operations: list[dict[str, Any]] = []
+        self.unknown: list[str] = []
+        """Records that have to be read before they can be replaced, some of which were in the way."""
+        self.operations: list[bytes] = []
         self.bases: dict[str, int] = {}
         """The marks of the records as they are then kept."""
         self.folded, self.part = memory.meta.folded, memory.meta.part
@@ -79,53 +64,65 @@ class Piece:
             removals += [removal(self._store, parts)] if parts else []
             if len(self.operations) + len(removals) >= OPERATIONS:
                 break
+        if self.unknown:
+            self._look_ahead(until)
         if self.folded > first:
-            self.operations += [rows.delete(names.journal(0), names.journal(self.folded + 1)), *removals]
+            self.operations += [messages.delete(names.journal(0), names.journal(self.folded + 1)), *removals]
 
     def _take(self, key: str) -> bool:
         """Whether this record is in the piece; if not, it is for the next."""
         line = self._memory.overlay.lines.get(key)
         if line is None or key in self.bases:
             return True
-        if line.base is None:
+        record = self._record(key, line)
+        if line.base is None or record is None:
+            self.unknown.append(key)
             return False
-        is_changing = key in self._after
-        if line.last <= line.written and not is_changing:
+        if line.last <= line.written and key not in self._after:
             self.bases[key] = line.base
             return True
-        record = self._record(key, line.mark)
-        if record is None:
-            return False
-        return self._write(key, line.base, record)
+        mark = mark_of(record) if key in self._after else line.mark
+        if line.base == mark == NOTHING:
+            self.bases[key] = mark
+            return True
+        return self._write(key, line.base, mark, record)
 
-    def _record(self, key: str, mark: int) -> Record | None:
+    def _record(self, key: str, line: Line) -> Record | None:
         record = self._after.get(key)
         if record is not None:
             return record
-        if mark == NOTHING:
+        if line.mark == NOTHING:
             return EMPTY
         return self._memory.cache.records.get(key) or self._memory.overlay.known(key)
 
-    def _write(self, key: str, base: int, record: Record) -> bool:
+    def _look_ahead(self, until: int) -> None:
+        """What else of this kind will be in the way."""
+        found = dict.fromkeys(self.unknown)
+        for number, keys, _, _ in self._memory.overlay.entries:
+            if number > until or len(found) >= LOOKS_AHEAD:
+                break
+            for key in keys:
+                line = self._memory.overlay.lines.get(key)
+                if line is not None and (line.base is None or self._record(key, line) is None):
+                    found[key] = None
+        self.unknown = list(found)[:LOOKS_AHEAD]
+
+    def _write(self, key: str, base: int, mark: int, record: Record) -> bool:
         names = self._store.names
-        mark = mark_of(record)
-        if base == mark == NOTHING:
-            self.bases[key] = mark
-            return True
         if len(self.operations) > OPERATIONS - 3:
             return False
         if mark == NOTHING:
-            self.operations.append(rows.delete(names.record(key)))
+            self.operations.append(messages.delete(names.record(key)))
         else:
             text = rows.record_text(record)
             if self._size and self._size + min(len(text), ROOM) > SIZE:
                 return False
             value = self._spilled.value(names.record(key), text)
             self._size += len(value)
-            self.operations.append(rows.put(names.record(key), value))
+            self.operations.append(messages.put(names.record(key), value))
         if base != mark:
-            self.operations += [rows.delete(names.due(base, key))] if base > 0 else []
-            self.operations += [rows.put(names.due(mark, key), "")] if mark > 0 else []
+            self.operations += [messages.delete(names.due(base, key))] if base > 0 else []
+            self.operations += [messages.put(names.due(mark, key), "")] if mark > 0 else []
         self.bases[key] = mark
         return True
 

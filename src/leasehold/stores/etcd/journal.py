@@ -12,7 +12,7 @@ from collections import deque
 from leasehold.model import EMPTY, Put
 from leasehold.noun import Noun
 from leasehold.records import build
-from leasehold.rules.timing import first_due
+from leasehold.rules.timing import due, first_due
 from leasehold.stores.codec import pack, unpack
 
 TYPE_CHECKING = False
@@ -39,7 +39,12 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def mark_of(record: Record) -> int:
     """What must be known of a record to replace it: `NOTHING`, or the time that it is due, 0 if it never is."""
-    return NOTHING if record == EMPTY else first_due(record) or 0
+    holds, waiters, notes = record
+    if not waiters and len(holds) + len(notes) <= 1:  # almost always; and this is asked of each record of each commit
+        for entry in (*holds.values(), *notes.values()):
+            return due(entry) or 0
+        return NOTHING
+    return first_due(record) or 0
 
 
 def raw_of(change: Put | Drop) -> Raw:
@@ -157,21 +162,28 @@ class Overlay:
             number, keys, size, _ = self.entries.popleft()
             self.size -= size
             for key in keys:
-                self._pass(key, number, folded, bases, written)
+                self._pass(key, number, bases, written)
         if part and self.entries:
             for key in self.entries[0][1][:part]:
-                self._pass(key, self.entries[0][0], folded, bases, written)
+                self._pass(key, self.entries[0][0], bases, written)
 
-    def _pass(self, key: str, number: int, folded: int, bases: Mapping[str, int] | None, written: int) -> None:
+    def _pass(self, key: str, number: int, bases: Mapping[str, int] | None, written: int) -> None:
         line = self.lines.get(key)
         if line is None:
             return
         if line.last <= number:
             del self.lines[key]
         elif bases is not None and key in bases:
-            line.base, line.based, line.written = bases[key], folded + 1, written
+            line.base, line.based, line.written = bases[key], number + 1, written
         elif number >= line.based:
             line.base = None
+
+    def read(self, key: str, mark: int, part: int) -> None:
+        """A record is kept with this mark; so many records of the first entry are in the records already."""
+        line = self.lines.get(key)
+        if line is not None and line.base is None:
+            number, keys, *_ = self.entries[0]
+            line.base, line.based = mark, number + (key in keys[:part])
 
     def due(self, now: int) -> list[tuple[int, str]]:
         """Records with something laid over them that are due by now, each with its time."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from leasehold.errors import StoreError
-from leasehold.stores.etcd import journal, rows
+from leasehold.stores.etcd import journal, messages, rows
 from leasehold.stores.etcd.parts import id_in, is_reference, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.memory import Memory
+    from leasehold.stores.etcd.messages import Answer
 
 OPERATIONS = 128
 """What etcd takes in one transaction, unless it was told otherwise: compares, and operations."""
@@ -35,25 +35,25 @@ def look(store: EtcdStore, memory: Memory, keys: Iterable[str]) -> int:
 
 def ask(store: EtcdStore, memory: Memory, keys: Sequence[str]) -> int:
     """These records, and what is new if there is something; the revision as of which it is."""
-    asked = [rows.get(store.names.record(key)) for key in keys]
+    asked = [messages.get(store.names.record(key)) for key in keys]
     answer = store.txn([memory.unchanged(store.names)], asked, [*memory.news(store.names), *asked])
-    responses = answer.get("responses", [])
-    if not answer.get("succeeded"):
+    responses = answer.responses
+    if not answer.succeeded:
         if not learn(store, memory, answer):
             return 0
         responses = responses[2:]
     kept = [rows.record_of(whole(store, rows.only(response))) for response in responses]
     memory.keep(keys, kept)
-    return int(answer["header"]["revision"])
+    return answer.revision
 
 
-def learn(store: EtcdStore, memory: Memory, answer: dict[str, Any]) -> bool:
+def learn(store: EtcdStore, memory: Memory, answer: Answer) -> bool:
     """Somebody else has committed: this is what is new. False: it does not fit what is remembered, which is gone."""
-    meta, entries, *_ = answer["responses"]
-    new = [_entry(store, name, value) for name, value in rows.values(entries)]
+    meta, entries, *_ = answer.responses
+    new = [_entry(store, name, value) for name, value in entries.pairs]
     is_known = memory.learn(rows.only(meta), new)
     if is_known:
-        store.raise_fence(memory, int(answer["header"]["revision"]))
+        store.raise_fence(memory, answer.revision)
     return is_known
 
 

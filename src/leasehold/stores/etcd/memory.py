@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from leasehold.model import EMPTY
 from leasehold.stores.cache import Cache
-from leasehold.stores.etcd import rows
+from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.journal import Overlay, changed, mark_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from leasehold.model import Record
     from leasehold.stores.etcd.journal import Entry
@@ -43,16 +42,16 @@ class Memory:
 
     # ----------------------------------------------------------------------------------- to be asked
 
-    def unchanged(self, names: Names) -> dict[str, Any]:
+    def unchanged(self, names: Names) -> bytes:
         """The compare by which etcd tells that nobody has committed since."""
-        if not self.text:  # there is no revision -1: whoever knows nothing is told everything
-            return rows.unchanged(names.meta, -1 if self.text is None else 0)
-        return rows.equal(names.meta, self.text)
+        if self.text is None:  # there is no such revision: whoever knows nothing is told everything
+            return messages.unchanged(names.meta, -1)
+        return messages.equal(names.meta, self.text) if self.text else messages.absent(names.meta)
 
-    def news(self, names: Names) -> list[dict[str, Any]]:
+    def news(self, names: Names) -> list[bytes]:
         """What tells what was committed since."""
         first, end = names.journal(0 if self.text is None else self.meta.at + 1), names.journal_end
-        return [rows.get(names.meta), rows.get(first, end)]
+        return [messages.get(names.meta), messages.get(first, end)]
 
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Which of these records have to be read."""
@@ -74,9 +73,7 @@ class Memory:
         records, overlay = self.cache.records, self.overlay
         for key, record in zip(keys, kept, strict=True):
             records[key] = overlay.on(key, record)
-            line = overlay.lines.get(key)
-            if line is not None and line.base is None:
-                line.base, line.based = mark_of(record), self.meta.folded + 1
+            overlay.read(key, mark_of(record), self.meta.part)
 
     def learn(self, text: str, entries: Sequence[Entry]) -> bool:
         """The last commit, and the entries of the journal that we asked for. False: we have to ask for all of it."""
@@ -106,7 +103,10 @@ class Memory:
 
     def committed(self, text: str, meta: Meta, entry: Entry | None, after: Mapping[str, Record]) -> None:
         """We have written this."""
-        self.cache.records.update(after)
+        records = self.cache.records
+        for key, record in after.items():
+            records.pop(key, None)
+            records[key] = record  # now the youngest: what is in use is forgotten last
         if entry is not None:
             self.overlay.add(entry)
         self.meta, self.text = meta, text

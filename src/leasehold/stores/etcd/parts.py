@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 
 from leasehold.errors import Conflict
-from leasehold.stores.etcd import rows
+from leasehold.stores.etcd import messages, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leasehold.stores.etcd import EtcdStore
 
 ROOM = 400_000
@@ -41,8 +39,8 @@ class Spilled:
     def __init__(self, store: EtcdStore, now: int) -> None:
         self._store = store
         self._now = now
-        self.compares: list[dict[str, Any]] = []
-        self.marks: list[dict[str, Any]] = []
+        self.compares: list[bytes] = []
+        self.marks: list[bytes] = []
 
     def value(self, owner: str, text: str) -> bytes:
         """What to write at this key: the value, or a reference to its parts, which are then there."""
@@ -55,9 +53,9 @@ class Spilled:
         count = -(-len(value) // ROOM)
         for number in range(count):
             part = value[number * ROOM : (number + 1) * ROOM]
-            store.txn([], [rows.put(f"{prefix}{number}", part)], [], changes=True)
-        self.compares.append(rows.present(f"{prefix}0"))
-        self.marks.append(rows.put(f"{prefix}mark", owner))
+            store.txn([], [messages.put(f"{prefix}{number}", part)], [], changes=True)
+        self.compares.append(messages.present(f"{prefix}0"))
+        self.marks.append(messages.put(f"{prefix}mark", owner))
         return f"{_REFERENCE}{id_}:{count}".encode()
 
 
@@ -69,18 +67,18 @@ def whole(store: EtcdStore, text: str) -> str:
     prefix = store.names.parts(id_)
     value = b""
     for number in range(int(count)):
-        told = store.txn([], [rows.get(f"{prefix}{number}")], [])
-        pairs = rows.values(told["responses"][0])
+        told = store.txn([], [messages.get(f"{prefix}{number}")], [])
+        pairs = told.responses[0].pairs
         if not pairs:
             raise Conflict("what was read is gone already: somebody has put it elsewhere")
         value += pairs[0][1]
     return rows.text_of(value)
 
 
-def removal(store: EtcdStore, id_: str) -> dict[str, Any]:
+def removal(store: EtcdStore, id_: str) -> bytes:
     """The operation that removes these parts."""
     prefix = store.names.parts(id_)
-    return rows.delete(prefix, rows.after(prefix))
+    return messages.delete(prefix, rows.after(prefix))
 
 
 def collect(store: EtcdStore, now: int) -> int:
@@ -96,13 +94,13 @@ def collect(store: EtcdStore, now: int) -> int:
 
 def _collect(store: EtcdStore, id_: str) -> bool:
     mark = store.names.parts(id_) + "mark"
-    told = store.txn([], [rows.get(mark)], [])
-    owner = rows.only(told["responses"][0])
-    compares = [rows.unchanged(mark, 0)]
+    told = store.txn([], [messages.get(mark)], [])
+    owner = rows.only(told.responses[0])
+    compares = [messages.absent(mark)]
     if owner:
-        told = store.txn([], [rows.get(owner)], [])
-        text = rows.only(told["responses"][0])
+        told = store.txn([], [messages.get(owner)], [])
+        text = rows.only(told.responses[0])
         if is_reference(text) and id_in(text) == id_:
             return False
         compares = []  # who has referred to it once and does not any more never will again
-    return bool(store.txn(compares, [removal(store, id_)], [], changes=True).get("succeeded"))
+    return store.txn(compares, [removal(store, id_)], [], changes=True).succeeded

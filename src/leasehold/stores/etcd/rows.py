@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import zlib
-from base64 import b64decode
 
 from leasehold.model import EMPTY, Event, Record
 from leasehold.noun import Noun
 from leasehold.records import build
 from leasehold.stores.codec import pack, unpack
-from leasehold.stores.etcd.gateway import from64, text64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+
+    from leasehold.stores.etcd.messages import Found
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _WIDE = 16
@@ -167,53 +166,11 @@ def after(prefix: str) -> str:
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
-# ------------------------------------------------------------------------------------ operations of a transaction
-
-
-def get(name: str, until: str | None = None, **more: Any) -> dict[str, Any]:
-    """Read a key, or a range."""
-    asked = {"key": text64(name), **more}
-    return {"requestRange": asked if until is None else {**asked, "range_end": text64(until)}}
-
-
-def put(name: str, value: str | bytes) -> dict[str, Any]:
-    """Write a key."""
-    return {"requestPut": {"key": text64(name), "value": text64(value)}}
-
-
-def delete(name: str, until: str | None = None) -> dict[str, Any]:
-    """Remove a key, or a range."""
-    asked = {"key": text64(name)}
-    return {"requestDeleteRange": asked if until is None else {**asked, "range_end": text64(until)}}
-
-
-def unchanged(name: str, revision: int) -> dict[str, Any]:
-    """That a key was last changed at this revision; 0: that it is not there."""
-    return {"key": text64(name), "target": "MOD", "result": "EQUAL", "modRevision": str(revision)}
-
-
-def equal(name: str, text: str) -> dict[str, Any]:
-    """That a key has this value."""
-    return {"key": text64(name), "target": "VALUE", "result": "EQUAL", "value": text64(text)}
-
-
-def present(name: str) -> dict[str, Any]:
-    """That a key is there."""
-    return {"key": text64(name), "target": "VERSION", "result": "GREATER", "version": "0"}
-
-
-def values(response: dict[str, Any]) -> list[tuple[str, bytes]]:
-    """Names and values that a range gave."""
-    pairs = response.get("response_range", response).get("kvs", [])
-    return [(from64(pair["key"]), b64decode(pair.get("value", ""))) for pair in pairs]
-
-
-def found(response: dict[str, Any]) -> list[tuple[str, str]]:
+def texts(found: Found) -> list[tuple[str, str]]:
     """Names and texts that a range gave."""
-    return [(name, text_of(value)) for name, value in values(response)]
+    return [(name, text_of(value)) for name, value in found.pairs]
 
 
-def only(response: dict[str, Any]) -> str:
+def only(found: Found) -> str:
     """The text that a range of one key gave; empty: there is none."""
-    pairs = found(response)
-    return pairs[0][1] if pairs else ""
+    return text_of(found.pairs[0][1]) if found.pairs else ""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from leasehold.errors import Conflict, StoreError
 from leasehold.model import Put, Receipt
 from leasehold.records import apply
-from leasehold.stores.etcd import looking, rows
-from leasehold.stores.etcd.folding import Piece, unknown
+from leasehold.stores.etcd import looking, messages, rows
+from leasehold.stores.etcd.folding import Piece
 from leasehold.stores.etcd.journal import MOST, Entry, Group, encode, mark_of, raw_of
 from leasehold.stores.etcd.parts import Spilled, id_in, is_reference
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from leasehold.model import Drop, Event, Record
     from leasehold.stores.etcd import EtcdStore
+    from leasehold.stores.etcd.messages import Answer
 
-ASSUMED = 100
+ASSUMED = 120
 """At most so many records are assumed not to be there, and compared with that by the commit."""
 
 
@@ -79,7 +80,8 @@ class EtcdTransaction:
         if not self._memory.is_blank and len(self._assumed) + len(missing) <= ASSUMED and store.may_assume():
             self._assumed.update(dict.fromkeys(missing))
             self._memory.assume(missing)
-        elif self._has_told:
+            return
+        if self._has_told:
             for start in range(0, len(missing), looking.AT_ONCE):
                 self._read(missing[start : start + looking.AT_ONCE])
         else:
@@ -108,8 +110,8 @@ class EtcdTransaction:
         first, end = self._store.names.dues(self.now)
         # Some of these may have changed since: what is laid over them says when they are due.
         lines = self._memory.overlay.lines
-        asked = rows.get(first, end, limit=limit + len(lines), keys_only=True)
-        names = [name for name, _ in rows.values(self._checked([asked], [])["responses"][0])]
+        asked = messages.get(first, end, limit=limit + len(lines), keys_only=True)
+        names = [name for name, _ in self._checked([asked], []).responses[0].pairs]
         found = [(self._store.names.due_time(name), self._store.names.due_key(name)) for name in names]
         found = [each for each in found if each[1] not in lines] + self._memory.overlay.due(self.now)
         return [key for _, key in sorted(found)[:limit]]
@@ -149,10 +151,10 @@ class EtcdTransaction:
         entry, value = self._entry(changes, after, spilled)
         piece = self._piece(spilled, after)
         meta = self._meta(piece, fence=fence, seq=memory.meta.seq + len(events), at=entry.number)
-        operations = [rows.put(store.names.journal(entry.number), value)]
+        operations = [messages.put(store.names.journal(entry.number), value)]
         if events:
             name = store.names.events(meta.seq)
-            operations.append(rows.put(name, spilled.value(name, rows.events_text(events))))
+            operations.append(messages.put(name, spilled.value(name, rows.events_text(events))))
         self._put(meta, operations, spilled, piece)
         memory.committed(rows.meta_text(meta), meta, entry, after)
         self._assumed.clear()
@@ -193,9 +195,10 @@ class EtcdTransaction:
         """If the journal is long: what of it goes into the records now."""
         if not self._memory.overlay.is_long():
             return None
-        keys = unknown(self._memory, looking.AT_ONCE)
-        if keys:
-            self._read(keys)
+        piece = Piece(self._store, self._memory, spilled, after)
+        if not piece.unknown:
+            return piece
+        self._read(piece.unknown)
         return Piece(self._store, self._memory, spilled, after)
 
     def _fold(self) -> None:
@@ -213,9 +216,9 @@ class EtcdTransaction:
         folded, part = (meta.folded, meta.part) if piece is None else (piece.folded, piece.part)
         return meta._replace(now=self._now, cluster=store.cluster, folded=folded, part=part, by=store.id, **more)
 
-    def _put(self, meta: rows.Meta, operations: list[Any], spilled: Spilled, piece: Piece | None) -> None:
+    def _put(self, meta: rows.Meta, operations: list[bytes], spilled: Spilled, piece: Piece | None) -> None:
         names = self._store.names
-        operations = [rows.put(names.meta, rows.meta_text(meta)), *operations, *spilled.marks]
+        operations = [messages.put(names.meta, rows.meta_text(meta)), *operations, *spilled.marks]
         operations += piece.operations if piece is not None else []
         try:
             self._checked(operations, spilled.compares, changes=True)
@@ -225,15 +228,13 @@ class EtcdTransaction:
             self._memory.forget()  # it may have been written
             raise
 
-    def _checked(
-        self, operations: list[Any], compares: list[dict[str, Any]], *, changes: bool = False
-    ) -> dict[str, Any]:
+    def _checked(self, operations: list[bytes], compares: list[bytes], *, changes: bool = False) -> Answer:
         """The answer, if what we know is true; otherwise what is new is learned, and everything starts over."""
         store, memory = self._store, self._memory
-        assumed = [rows.unchanged(store.names.record(key), 0) for key in self._assumed]
+        assumed = [messages.absent(store.names.record(key)) for key in self._assumed]
         compares = [memory.unchanged(store.names), *assumed, *compares]
         answer = store.txn(compares, operations, memory.news(store.names), changes=changes)
-        if not answer.get("succeeded"):
+        if not answer.succeeded:
             self._unassume()
             before = memory.text
             looking.learn(store, memory, answer)

@@ -1,0 +1,49 @@
+"""Which member of etcd is asked at present, and how to be let in there. It asks nobody."""
+
+from __future__ import annotations
+
+import ssl
+
+from leasehold.errors import StoreError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.stores.etcd.address import Address
+
+TIMEOUT = 5.0
+"""So long may a member take; then the next one is asked."""
+
+
+class Members:
+    """The members, one of which is asked until it does not answer."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.turn = 0
+        """Goes up with each that did not answer: whoever is connected since another turn connects again."""
+
+    def __len__(self) -> int:
+        return len(self.address.members)
+
+    @property
+    def present(self) -> tuple[str, int]:
+        """Host and port of the one to ask."""
+        return self.address.members[self.turn % len(self)]
+
+    def next(self, after: int) -> None:
+        """The one of this turn does not answer. Several threads may find out: only the first goes on."""
+        if self.turn == after:
+            self.turn += 1
+
+    def tls(self, *protocols: str) -> ssl.SSLContext | None:
+        """On what terms to connect; None: in the clear."""
+        if not self.address.tls:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.address.ca)
+            if self.address.cert is not None:
+                context.load_cert_chain(self.address.cert, self.address.key)
+        except OSError as error:
+            raise StoreError(f"the certificates for etcd cannot be used: {error}") from None
+        context.set_alpn_protocols(protocols)
+        return context

@@ -1,0 +1,222 @@
+"""The messages of etcd's key-value service, byte for byte: what a transaction asks, and what it answers. Pure.
+
+Only the fields that are used here are known; others are passed over, as protocol buffers want it.
+"""
+
+from __future__ import annotations
+
+from leasehold.noun import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_EQUAL, _GREATER = 0, 1
+_VERSION, _MOD, _VALUE = 0, 2, 3
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_SIGNED = 1 << 64
+
+
+class Malformed(ValueError):
+    """These bytes are no such message."""
+
+
+class Found(Noun):
+    """What a range gave."""
+
+    pairs: list[tuple[str, bytes]]
+    """Keys with their values."""
+    more: bool = False
+    """Whether there are more than were asked for."""
+    revision: int = 0
+
+
+_RANGE = b"\x0a"
+_NOTHING = Found([])
+
+
+class Answer(Noun):
+    """What a transaction gave."""
+
+    succeeded: bool
+    """Whether all of its compares held."""
+    revision: int
+    cluster: str
+    responses: list[Found]
+    """One an operation."""
+
+
+# ---------------------------------------------------------------------------------------------------- to etcd
+
+
+def _number(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,)) if value >= 0 else _number(value + _SIGNED)
+    told = bytearray()
+    while value > 0x7F:
+        told.append(value & 0x7F | 0x80)
+        value >>= 7
+    told.append(value)
+    return bytes(told)
+
+
+def _text(field: int, data: bytes) -> bytes:
+    size = len(data)
+    if size < 0x80:
+        return b"%c%c%b" % (field << 3 | _BYTES, size, data)
+    return b"%c%b%b" % (field << 3 | _BYTES, _number(size), data)
+
+
+def _int(field: int, value: int) -> bytes:
+    return b"%c%b" % (field << 3, _number(value)) if value else b""
+
+
+def range_request(
+    name: str,
+    until: str | None = None,
+    *,
+    limit: int = 0,
+    revision: int = 0,
+    backwards: bool = False,
+    keys_only: bool = False,
+) -> bytes:
+    """Read a key, or a range."""
+    end = _text(2, until.encode()) if until is not None else b""
+    order = _int(5, 2) if backwards else b""
+    return _text(1, name.encode()) + end + _int(3, limit) + _int(4, revision) + order + _int(8, int(keys_only))
+
+
+def get(name: str, until: str | None = None, *, limit: int = 0, keys_only: bool = False) -> bytes:
+    """The same in a transaction."""
+    return _text(1, range_request(name, until, limit=limit, keys_only=keys_only))
+
+
+def put(name: str, value: str | bytes) -> bytes:
+    """Write a key."""
+    data = value.encode() if isinstance(value, str) else value
+    return _text(2, _text(1, name.encode()) + (_text(2, data) if data else b""))
+
+
+def delete(name: str, until: str | None = None) -> bytes:
+    """Remove a key, or a range."""
+    return _text(3, _text(1, name.encode()) + (_text(2, until.encode()) if until is not None else b""))
+
+
+def _compare(name: str, target: int, known: bytes, result: int = _EQUAL) -> bytes:
+    return _int(1, result) + _int(2, target) + _text(3, name.encode()) + known
+
+
+def unchanged(name: str, revision: int) -> bytes:
+    """That a key was last changed at this revision."""
+    return _compare(name, _MOD, b"\x30" + _number(revision))
+
+
+def absent(name: str) -> bytes:
+    """That a key is not there. By far the most frequent compare, and so without detours."""
+    key = name.encode()
+    size = len(key)
+    return b"\x10\x02\x1a%c%b\x30\x00" % (size, key) if size < 0x80 else unchanged(name, 0)
+
+
+def equal(name: str, text: str) -> bytes:
+    """That a key has this value."""
+    return _compare(name, _VALUE, _text(7, text.encode()))
+
+
+def present(name: str) -> bytes:
+    """That a key is there."""
+    return _compare(name, _VERSION, b"\x20\x00", _GREATER)
+
+
+def transaction(compares: Iterable[bytes], then: Iterable[bytes], otherwise: Iterable[bytes]) -> bytes:
+    """All of the operations of one kind, at once."""
+    parts = [_text(1, each) for each in compares]
+    parts += [_text(2, each) for each in then]
+    parts += [_text(3, each) for each in otherwise]
+    return b"".join(parts)
+
+
+# -------------------------------------------------------------------------------------------------- from etcd
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Each field: its number, and what it says, as a number or as bytes."""
+    at, end = 0, len(data)
+    try:
+        while at < end:
+            tag, at = _read_number(data, at)
+            kind = tag & 7
+            if kind == _VARINT:
+                value, at = _read_number(data, at)
+                yield tag >> 3, value, b""
+                continue
+            size, at = _read_number(data, at) if kind == _BYTES else ({_FIXED64: 8, _FIXED32: 4}[kind], at)
+            if at + size > end:
+                raise Malformed("a field is longer than its message")
+            yield tag >> 3, 0, data[at : at + size]
+            at += size
+    except (IndexError, KeyError):
+        raise Malformed("it ends in the middle, or is nothing of the kind") from None
+
+
+def _header(data: bytes) -> tuple[int, int]:
+    cluster = revision = 0
+    for field, number, _ in _fields(data):
+        if field == 1:
+            cluster = number
+        elif field == 3:
+            revision = number
+    return cluster, revision
+
+
+def _pair(data: bytes) -> tuple[str, bytes]:
+    key = value = b""
+    for field, _, content in _fields(data):
+        if field == 1:
+            key = content
+        elif field == 5:
+            value = content
+    return key.decode(), value
+
+
+def range_answer(data: bytes) -> Found:
+    """What a range gave."""
+    pairs, more, revision = [], False, 0
+    for field, number, content in _fields(data):
+        if field == 1:
+            _, revision = _header(content)
+        elif field == 2:
+            pairs.append(_pair(content))
+        elif field == 3:
+            more = bool(number)
+    return Found(pairs, more, revision)
+
+
+def answer(data: bytes) -> Answer:
+    """What a transaction gave."""
+    succeeded, cluster, revision = False, 0, 0
+    responses = []
+    for field, number, content in _fields(data):
+        if field == 1:
+            cluster, revision = _header(content)
+        elif field == 2:
+            succeeded = bool(number)
+        elif field == 3:
+            responses.append(_response(content))
+    return Answer(succeeded, revision, str(cluster), responses)
+
+
+def _response(data: bytes) -> Found:
+    if data[:1] != _RANGE:  # of what was written nothing is told that we do not know
+        return _NOTHING
+    return range_answer(next(content for _, _, content in _fields(data)))
