@@ -422,7 +422,6 @@ class Queued(Noun):
 
     waiter: str
     queue: Queue
-    blockers: tuple[Blocker, ...]
 
 
 class Renewed(Noun):

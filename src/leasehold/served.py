@@ -89,6 +89,11 @@ class LoopAnswers:
         self._driver = driver
         self._settings = settings
         self._loop = loop
+        self._terms = lru_cache(TERMS, typed=True)(checks.terms)
+
+    def order(self, call: Call) -> calls.Order | Refused:
+        """The command behind a call; what a holder said before is not checked again."""
+        return calls.order(call, self._settings, self.engine.key, self._terms)
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
@@ -103,7 +108,7 @@ class LoopAnswers:
 
     def begin(self, call: Call) -> Asking | Refused:
         """Ask without waiting for the answer."""
-        order = calls.order(call, self._settings, self.engine.key)
+        order = self.order(call)
         if isinstance(order, Refused):
             return order
         return Asking(self.engine, self._driver, self._loop, order.command, order.secret)
@@ -121,12 +126,10 @@ class Served:
 
     def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str) -> None:
         self._store = store
-        self._settings = settings
         self._engine = Engine(store, housekeeping=True)
         self._driver = (LoopThreadDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
         self._driver.observing(self._observe)
         self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
-        self._terms = lru_cache(TERMS, typed=True)(checks.terms)
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
         self.watchers: list[Callable[[Sequence[Event]], None]] = []
         """Called with the events of each committed batch of this process."""
@@ -146,7 +149,7 @@ class Served:
 
     def submit(self, verb: str, asked: dict[str, Any], done: Callable[[Pending], None]) -> Pending | Refused:
         """Ask; `done` is called right after the commit, and must never raise."""
-        order = calls.order(calls.Call(verb, asked), self._settings, self._engine.key, self._terms)
+        order = self._answers.order(calls.Call(verb, asked))
         return order if isinstance(order, Refused) else self._driver.submit(order.command, order.secret, done)
 
     def abandon(self, pending: Pending) -> None:

@@ -20,8 +20,8 @@ KEEPING = (
     Mutant(
         "renew after expiry",
         "rules/leases.py",
-        "    lapse(draft, keys.home(lease))\n    settle(draft)\n    return still_held(draft, lease)\n",
-        "    return draft.record(keys.home(lease)).holds.get(lease)\n",
+        "    lapse(draft, node)\n    if draft.dirty:\n        settle(draft)\n        lapse(draft, node)\n",
+        "",
         suite("leases_that_expired_are_never_revived"),
     ),
     Mutant(
@@ -81,8 +81,8 @@ KEEPING = (
     Mutant(
         "a retry gets a second lease",
         "rules/acquiring.py",
-        "    if command.ask.request is not None:\n        answer =",
-        "    if command.ask.request is not None and command.wait:\n        answer =",
+        "    if ask.request is not None:\n        answer =",
+        "    if ask.request is not None and command.wait:\n        answer =",
         suite("retries_get_the_same_lease"),
     ),
     Mutant(

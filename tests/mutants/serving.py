@@ -16,8 +16,8 @@ SERVING = (
     Mutant(
         "takeover of a hold that still lives",
         "rules/ending.py",
-        "        if hold.expires_at <= draft.now:\n",
-        "        if hold.expires_at <= draft.now + SECOND:\n",
+        ".holds.values() if hold.expires_at <= now]:\n",
+        ".holds.values() if hold.expires_at <= now + SECOND]:\n",
         simulated(1),
     ),
     Mutant(
@@ -51,8 +51,8 @@ SERVING = (
     Mutant(
         "several at once: only the first is taken",
         "rules/granting.py",
-        "    for claim in option.claims:\n        slots =",
-        "    for claim in option.claims[:1]:\n        slots =",
+        "    for claim in claims[1:]:\n        grip =",
+        "    for claim in claims[1:1]:\n        grip =",
         suite("several"),
     ),
     # --------------------------------------------------------------------------------- whose turn it is

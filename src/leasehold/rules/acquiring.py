@@ -160,9 +160,7 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
 
 def queued(draft: Draft, waiter: Waiter, ask: Ask) -> Queued:
     """Where a waiter stands."""
-    from leasehold.rules.telling import blockers_of  # noqa: PLC0415 (only who is refused or waits pays for it)
-
-    return Queued(waiter.id, queue_at(draft, ask, waiter.order), blockers_of(draft, ask, waiter.order))
+    return Queued(waiter.id, queue_at(draft, ask, waiter.order))
 
 
 def _held_already(draft: Draft, command: Acquire) -> Hold | None:
@@ -225,7 +223,7 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
             told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
             hold = grant(draft, actor, ask, option, told=told)
             return Granted(lease_of(hold, hold.ask or ask, draft.now), "", fresh=True)
-    from leasehold.rules.telling import held  # noqa: PLC0415 (see `queued`)
+    from leasehold.rules.telling import held  # noqa: PLC0415 (only who is refused pays for it)
 
     if command.wait <= 0 and draft.now < draft.opens_at:
         return paused(draft)
@@ -248,7 +246,7 @@ def paused(draft: Draft) -> Refused:
 
 
 def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
-    from leasehold.rules.waitgraph import LAST  # noqa: PLC0415 (see `queued`)
+    from leasehold.rules.waitgraph import LAST  # noqa: PLC0415 (see `_grant_or_queue`)
 
     if command.intent:
         deadlock = _deadlock(draft, command, LAST)
@@ -261,7 +259,7 @@ def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
 
 
 def _deadlock(draft: Draft, command: Acquire, order: tuple[int, int]) -> Deadlock | None:
-    from leasehold.rules.waitgraph import cycle_closed_by  # noqa: PLC0415 (see `queued`)
+    from leasehold.rules.waitgraph import cycle_closed_by  # noqa: PLC0415 (see `_grant_or_queue`)
 
     cycle = cycle_closed_by(draft, command.actor, command.ask, order)
     if cycle is None:
