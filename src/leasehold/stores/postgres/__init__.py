@@ -62,6 +62,7 @@ class PostgresStore:
     def __init__(self, url: str) -> None:
         self.address = parse(url)
         self.connections = Connections(self.address)
+        self.salt = b"%d" % self.address.salt
         self.cache = Cache()
         self.known: tuple[int, bytes | None] = (0, None)
         """The turn as of which the records in the cache are true: its number and its id."""
@@ -194,6 +195,11 @@ class PostgresStore:
             for key in changed:
                 self.cache.records.pop(key, None)
         self.known = (number, id_)
+
+    @property
+    def has_company(self) -> bool:
+        """Whether another server had a turn not long ago."""
+        return self._company > 0
 
     def told_to_others(self, changes: Sequence[Put | Drop]) -> bytes | None:
         """What a turn changes, if there are other servers: these can then go on trusting what else they remember."""

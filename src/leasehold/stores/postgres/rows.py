@@ -13,7 +13,6 @@ from leasehold.stores.postgres.texts import (
     encode,
     listed,
     listed_bytes,
-    numbers,
 )
 
 TYPE_CHECKING = False
@@ -29,41 +28,76 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 """Letters that stand for themselves in JSON, whoever has written it."""
 
 
-def written(changes: Sequence[Put | Drop], known: Mapping[str, Record]) -> Values:
-    """What `end_turn` is told of these changes: drops, entries that there were not, and others."""
-    puts: dict[tuple[str, str], Entry] = {}
-    drops: dict[tuple[str, str], None] = {}
-    for change in changes:
-        if isinstance(change, Put):
-            key, entry = change
-            place = (key, entry.id)
-            puts[place] = entry
-            drops.pop(place, None)
-        else:
-            drops[change] = None
-            puts.pop(change, None)
-    fresh = {place: entry for place, entry in puts.items() if _is_new(place, known)}
-    others = puts if not fresh else {place: entry for place, entry in puts.items() if place not in fresh}
-    return [*_places(drops), *_rows(fresh), *_rows(others)]
+class Writing:
+    """What `end_turn` is told, found out in one look at the changes."""
+
+    def __init__(self, changes: Sequence[Put | Drop], known: Mapping[str, Record]) -> None:
+        self.longest = 0
+        """The longest TTL among these leases."""
+        self.tickets: list[str] = []
+        """Waiters that were promised a lease."""
+        self._puts: dict[tuple[str, str], Entry] = {}
+        self._drops: dict[tuple[str, str], None] = {}
+        self._sort(changes)
+        drop_keys, drop_ids = [key for key, _ in self._drops], [id_ for _, id_ in self._drops]
+        fresh, others = Rows(), Rows()
+        for (key, id_), entry in self._puts.items():
+            (fresh if _is_new(known.get(key), id_) else others).add(key, id_, entry)
+        self.values: Values = [listed(drop_keys), listed(drop_ids), *fresh.values(), *others.values()]
+        """Drops, entries that there were not, and others."""
+
+    def _sort(self, changes: Sequence[Put | Drop]) -> None:
+        puts, drops = self._puts, self._drops
+        for change in changes:
+            if isinstance(change, Put):
+                key, entry = change
+                place = (key, entry.id)
+                puts[place] = entry
+                if drops:
+                    drops.pop(place, None)
+                if isinstance(entry, Hold):
+                    self._note(entry)
+            else:
+                drops[change] = None
+                if puts:
+                    puts.pop(change, None)
+
+    def _note(self, hold: Hold) -> None:
+        if hold.ask is not None and hold.ask.ttl > self.longest:
+            self.longest = hold.ask.ttl
+        if hold.ticket is not None:
+            self.tickets.append(hold.ticket)
 
 
-def _is_new(place: tuple[str, str], known: Mapping[str, Record]) -> bool:
+class Rows:
+    """Entries as lists of their columns."""
+
+    __slots__ = ("_bodies", "_dues", "_ids", "_keys")
+
+    def __init__(self) -> None:
+        self._keys: list[str] = []
+        self._ids: list[str] = []
+        self._dues: list[str] = []
+        self._bodies: list[bytes] = []
+
+    def add(self, key: str, id_: str, entry: Entry) -> None:
+        """One more."""
+        at = due(entry)
+        self._keys.append(key)
+        self._ids.append(id_)
+        self._dues.append("" if at is None else str(at))
+        self._bodies.append(encode(pack(entry)))
+
+    def values(self) -> Values:
+        """Each column as one text."""
+        return [listed(self._keys), listed(self._ids), listed(self._dues), listed_bytes(self._bodies)]
+
+
+def _is_new(record: Record | None, id_: str) -> bool:
     """Whether we know that there is no such entry."""
-    record = known.get(place[0])
     if record is None:
         return False
-    id_ = place[1]
     return record is EMPTY or not (record.waiters or id_ in record.holds or id_ in record.notes)
-
-
-def _places(places: Iterable[tuple[str, str]]) -> Values:
-    return [listed([key for key, _ in places]), listed([id_ for _, id_ in places])]
-
-
-def _rows(puts: dict[tuple[str, str], Entry]) -> Values:
-    entries = puts.values()
-    bodies = [encode(pack(entry)) for entry in entries]
-    return [*_places(puts), numbers([due(entry) for entry in entries]), listed_bytes(bodies)]
 
 
 def told(events: Sequence[Event]) -> Values:
@@ -71,17 +105,6 @@ def told(events: Sequence[Event]) -> Values:
     if not events:
         return [b"0", b"0", b""]
     return [b"%d" % events[-1].at, b"%d" % len(events), encode(events)]
-
-
-def longest_ttl(changes: Sequence[Put | Drop]) -> int:
-    """The longest TTL among the leases in these changes."""
-    longest = 0
-    for change in changes:
-        if isinstance(change, Put):
-            entry = change.entry
-            if isinstance(entry, Hold) and entry.ask is not None and entry.ask.ttl > longest:
-                longest = entry.ask.ttl
-    return longest
 
 
 def gathered(keys: Iterable[str], rows: Iterable[tuple[str, str]]) -> dict[str, Record]:

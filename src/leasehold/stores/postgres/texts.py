@@ -56,11 +56,6 @@ def listed_bytes(items: Iterable[bytes]) -> bytes:
     return _BETWEEN.join(items)
 
 
-def numbers(items: Iterable[int | None]) -> bytes:
-    """The same of numbers; nothing at all where there is none."""
-    return BETWEEN.join(["" if item is None else str(item) for item in items]).encode()
-
-
 def items_of(text: str) -> list[str]:
     """What was listed."""
     return text.split(BETWEEN) if text else []

@@ -11,16 +11,16 @@ import psycopg
 
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitable
 from leasehold.keys import home
-from leasehold.model import EMPTY, Hold, Put
+from leasehold.model import EMPTY
 from leasehold.stores.postgres.exchange import exchange
-from leasehold.stores.postgres.rows import each_row, gathered, longest_ttl, told, written
+from leasehold.stores.postgres.rows import Writing, each_row, gathered, told
 from leasehold.stores.postgres.texts import items_of, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.model import Drop, Event, Record
+    from leasehold.model import Drop, Event, Put, Record
     from leasehold.stores.postgres import PostgresStore
     from leasehold.stores.postgres.connections import Connection
     from leasehold.stores.postgres.exchange import Call, Values
@@ -31,6 +31,7 @@ PATIENCE = "5s"
 """So long is a turn waited for."""
 SILENCE = "2s"
 """So long may a server be silent in its turn: then PostgreSQL ends it, and the others go on."""
+_PATIENCE, _SILENCE = PATIENCE.encode(), SILENCE.encode()
 PAYLOAD_MOST = 200
 """Servers named in one notification; it has room for 8,000 bytes."""
 ENGINE = "e"
@@ -78,33 +79,43 @@ class PostgresTransaction:
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
         """The records of these keys, among others that we know to be true."""
         wanted = list(keys)
+        cache = self._store.cache
         if self._connection is None:
-            self._begin(wanted)
-        self._check_under_way()
-        missing = self._store.cache.missing(wanted)
+            if self._begin(wanted):
+                return cache.records
+        else:
+            self._check_under_way()
+        missing = cache.missing(wanted)
         if missing:
             (row,) = self._ask((self._queries.called("load"), [listed(missing)]))
             self._keep(missing, row[0])
-        return self._store.cache.records
+        return cache.records
 
-    def _keep(self, keys: list[str], found: bytes | None) -> None:
-        self._store.cache.records.update(gathered(keys, each_row(found)))
+    def _keep(self, keys: list[str], entries: bytes | None) -> None:
+        self._store.cache.records.update(gathered(keys, each_row(entries)))
 
-    def _begin(self, wanted: list[str]) -> None:
+    def _begin(self, wanted: list[str]) -> bool:
+        """Wait for our turn. Whether that has brought all that is wanted: not if somebody has come between."""
         self._check_under_way()
         store = self._store
         self._connection = store.writer()
         number, id_ = store.known
         missing = store.cache.missing(wanted)
-        values: Values = [b"%d" % store.address.salt, PATIENCE.encode(), SILENCE.encode(), b"%d" % number, id_]
-        called = (self._queries.called("begin_turn"), [*values, listed(missing), listed(wanted)])
-        _, row = self._ask((self._queries.called("begin"), []), called)
-        now, fence, last, last_id, changed, found, *state = row
+        values: Values = [store.salt, _PATIENCE, _SILENCE, b"%d" % number, id_, listed(missing)]
+        # What is known already is named only where others change it often: to be loaded at once, if they have.
+        values.append(listed(wanted) if store.has_company and missing != wanted else values[-1])
+        begin, begin_turn = self._queries.called("begin"), self._queries.called("begin_turn")
+        _, row = self._ask((begin, []), (begin_turn, values))
+        now, fence, last, last_id, changed, entries, *state = row
         self._check(state)
         self._now, self._fence = store.not_before(_int(now)), _int(fence)
-        self._number = _int(last or b"0")
+        self._number = _int(last)
+        if changed == b"":
+            self._keep(missing, entries)
+            return True
         store.learn(self._number, last_id, None if changed is None else items_of(changed.decode()))
-        self._keep(store.cache.missing(wanted), found)
+        self._keep(store.cache.missing(wanted) if values[-1] is not values[-2] else missing, entries)
+        return False
 
     def _check(self, state: Values) -> None:
         version, timeline, opens_at, longest, here, is_synchronous = state
@@ -142,18 +153,18 @@ class PostgresTransaction:
             return
         store = self._store
         number, id_ = self._number + 1, store.new_id()
-        longest = longest_ttl(changes)
+        writing = Writing(changes, store.cache.records)
         store.note_engines(changes)
         values: Values = [
             b"%d" % number,
             id_,
             store.told_to_others(changes),
             b"%d" % max(fence, self.fence),
-            b"%d" % (longest if longest > self._longest else 0),
-            *written(changes, store.cache.records),
+            b"%d" % (writing.longest if writing.longest > self._longest else 0),
+            *writing.values,
             *told(events),
             store.address.channel.encode(),
-            listed(self._promoted(changes)),
+            listed(self._promoted(writing.tickets)) if writing.tickets else b"",
         ]
         self._commit(values)
         self._follow(changes)
@@ -185,14 +196,12 @@ class PostgresTransaction:
             cache.renew(self._foreseen)
             cache.follow([change for change in changes if change.key[0] == ENGINE])
 
-    def _promoted(self, changes: Sequence[Put | Drop]) -> list[str]:
+    def _promoted(self, tickets: Iterable[str]) -> list[str]:
         """Whom to notify: the engines of waiters elsewhere that were promised a lease."""
         engines: dict[str, None] = {}
-        for change in changes:
-            if isinstance(change, Put) and isinstance(change.entry, Hold) and change.entry.ticket is not None:
-                ticket = change.entry.ticket
-                queue = self._store.cache.records.get(home(ticket), EMPTY).waiters
-                engines.update((waiter.engine, None) for waiter in queue if waiter.id == ticket)
+        for ticket in tickets:
+            queue = self._store.cache.records.get(home(ticket), EMPTY).waiters
+            engines.update((waiter.engine, None) for waiter in queue if waiter.id == ticket)
         named = [engine for engine in engines if engine not in self._store.engines]
         return [",".join(named[at : at + PAYLOAD_MOST]) for at in range(0, len(named), PAYLOAD_MOST)]
 
