@@ -51,7 +51,13 @@ def learn(store: EtcdStore, memory: Memory, answer: Answer) -> bool:
     """Somebody else has committed: this is what is new. False: it does not fit what is remembered, which is gone."""
     meta, entries, *_ = answer.responses
     new = [_entry(store, name, value) for name, value in entries.pairs]
+    was_blank = memory.is_blank
     is_known = memory.learn(rows.only(meta), new)
+    if was_blank and not is_known:  # all of it was read at one moment
+        raise StoreError(
+            f"the journal in etcd below {store.names.journal(0)[:-16]} has a gap: somebody has removed some of it; "
+            "restore etcd from a snapshot"
+        )
     if is_known:
         store.raise_fence(memory, answer.revision)
     return is_known

@@ -1,0 +1,496 @@
+"""The journal in etcd: what is laid over the records, how it gets into them, and that nobody can tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+import leasehold
+from leasehold.errors import Conflict, OutcomeUnknown, StoreError
+from leasehold.model import EMPTY, Drop, Event, Put, Receipt, Ref
+from leasehold.records import apply
+from leasehold.rules.timing import first_due
+from leasehold.stores import HistoryQuery
+from leasehold.stores.etcd import EtcdStore, folding, journal, messages, parts, rows, transaction
+from leasehold.testing.conformance.asking import until
+from tests.stores import etcd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from leasehold.model import Record
+
+HOUR = 3_600_000_000
+KEYS = [f"n{number}" for number in range(12)]
+
+
+@contextmanager
+def opened(url: str, number: int = 1) -> Iterator[list[EtcdStore]]:
+    with ExitStack() as stack:
+        stores = [EtcdStore(url) for _ in range(number)]
+        for store in stores:
+            stack.callback(store.close)
+        yield stores
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal of a few entries, which goes into the records a few operations at a time."""
+    monkeypatch.setattr(journal, "ENTRIES", 4)
+    monkeypatch.setattr(folding, "OPERATIONS", 7)
+
+
+def write(store: EtcdStore, changes: Sequence[Put | Drop], events: Sequence[Event] = ()) -> None:
+    while True:
+        turn = store.begin()
+        try:
+            turn.load([change.key for change in changes])
+            turn.commit(changes, events, turn.fence + 1)
+        except Conflict:
+            continue
+        finally:
+            turn.close()
+        return
+
+
+def due(store: EtcdStore) -> tuple[int, set[str]]:
+    while True:
+        turn = store.begin()
+        try:
+            return turn.now, set(turn.due(1_000))
+        except Conflict:
+            continue
+        finally:
+            turn.close()
+
+
+def said(record: Record, id_: str = "i") -> str:
+    note = record.notes[id_]
+    assert isinstance(note, Receipt)
+    return note.batch
+
+
+class Kept:
+    """What should be there."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+
+    def follow(self, changes: Sequence[Put | Drop]) -> None:
+        for change in changes:
+            self.records[change.key] = apply(self.records.get(change.key, EMPTY), change)
+
+    def is_seen_by(self, store: EtcdStore) -> None:
+        _, read = store.read(KEYS)
+        assert {key: record for key, record in read.items() if record != EMPTY} == self.live
+        assert dict(store.scan("n")) == self.live
+        now, found = due(store)
+        assert found == {key for key, record in self.live.items() if (first_due(record) or now + 1) <= now}
+
+    @property
+    def live(self) -> dict[str, Record]:
+        return {key: record for key, record in self.records.items() if record != EMPTY}
+
+
+def written(store: EtcdStore) -> tuple[dict[str, Record], set[tuple[int, str]]]:
+    """The records themselves, without what is laid over them, and their reminders."""
+    records = store.names.record("")
+    dues, _ = store.names.dues(0)
+    found = {
+        store.names.key(name): rows.record_of(parts.whole(store, text))
+        for name, text in store._each(records, rows.after(records))
+    }
+    reminders = store.each_name(dues, rows.after(dues))
+    return found, {(store.names.due_time(name), store.names.due_key(name)) for name in reminders}
+
+
+def reminders_fit(store: EtcdStore) -> None:
+    """Each record has the reminder that it needs, and no other is left behind."""
+    records, reminders = written(store)
+    wanted = {(first_due(record), key) for key, record in records.items() if first_due(record) is not None}
+    assert reminders == wanted
+
+
+def numbers(store: EtcdStore) -> list[int]:
+    """The entries that the journal has."""
+    first = store.names.journal(0)
+    return [store.names.journal_number(name) for name in store.each_name(first, store.names.journal_end)]
+
+
+def some_changes(chance: random.Random, now: int, records: dict[str, Record]) -> list[Put | Drop]:
+    changes: dict[tuple[str, str], Put | Drop] = {}
+    for _ in range(chance.choice((1, 2, 3, 9))):
+        key, id_ = chance.choice(KEYS), f"i{chance.randrange(3)}"
+        until_ = now + chance.choice((-HOUR, HOUR)) + chance.randrange(1_000_000)
+        long = chance.choice(("", "x", os.urandom(300).hex()))
+        entry = chance.choice((Ref(id_), Receipt(id_, long, until_)))
+        known = id_ in records.get(key, EMPTY).notes
+        changes[key, id_] = Drop(key, id_) if known and chance.random() < 0.6 else Put(key, entry)
+    return list(changes.values())
+
+
+# ------------------------------------------------------------------------------------ nobody can tell
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("room", [parts.ROOM, 200])
+def test_whoever_looks_sees_the_same_whatever_is_in_the_records(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ROOM", room)
+    chance = random.Random(room)
+    url, kept = etcd.empty(), Kept()
+    with opened(url, 3) as stores:
+        for turn in range(120):
+            store = chance.choice(stores)
+            changes = some_changes(chance, store.read(())[0], kept.records)
+            write(store, changes)
+            kept.follow(changes)
+            if turn % 4 == 0:
+                kept.is_seen_by(chance.choice(stores))
+            if turn % 30 == 0:
+                with opened(url) as (fresh,):
+                    kept.is_seen_by(fresh)
+                reminders_fit(store)
+        for store in stores:
+            kept.is_seen_by(store)
+        reminders_fit(stores[0])
+        assert len(numbers(stores[0])) <= 4 * journal.MOST
+        assert written(stores[0])[0]
+
+
+@pytest.mark.usefixtures("short")
+def test_what_begins_and_ends_within_the_journal_is_never_written() -> None:
+    with opened(etcd.empty()) as (store,):
+        write(store, [Put("nkept", Receipt("i", "", HOUR))])
+        for number in range(30):
+            write(store, [Put(f"n{number}", Receipt("i", "", HOUR))])
+            write(store, [Drop(f"n{number}", "i")])
+        keys = {"nkept"} | {f"n{number}" for number in range(30)}
+        assert set(written(store)[0]) == {"nkept"}
+        versions = [
+            store.calls.ask("/etcdserverpb.KV/Range", messages.range_request(store.names.record(key), revision=0))
+            for key in sorted(keys)
+        ]
+        assert sum(bool(messages.range_answer(found).pairs) for found in versions) == 1
+
+
+@pytest.mark.usefixtures("short")
+def test_a_commit_of_very_many_records_is_moved_piece_by_piece() -> None:
+    with opened(etcd.empty(), 2) as (one, two):
+        keys = [f"n{number}" for number in range(300)]
+        write(one, [Put(key, Receipt("i", "", HOUR)) for key in keys])
+        for _ in range(200):
+            write(two, [Put("m", Ref("i"))])
+            write(one, [Put("m", Ref("j"))])
+            if set(keys) <= set(written(one)[0]):
+                break
+        assert set(keys) <= set(written(one)[0])
+        assert {key for key, _ in two.scan("n")} == set(keys)
+        reminders_fit(two)
+
+
+def test_a_second_server_follows_the_journal_without_reading_the_records() -> None:
+    with opened(etcd.empty(), 2) as (one, two):
+        write(one, [Put("na", Ref("x")), Put("nb", Ref("x"))])
+        two.read(["na", "nb"])
+        write(one, [Put("na", Ref("y")), Drop("nb", "x")])
+        known = two.memory.cache.records
+        two.read(())
+        assert set(known["na"].notes) == {"x", "y"}
+        assert known["nb"] == EMPTY
+        assert two.memory.meta.at == one.memory.meta.at
+
+
+@pytest.mark.usefixtures("short")
+def test_a_server_that_was_away_for_long_starts_over() -> None:
+    with opened(etcd.empty(), 2) as (one, two):
+        write(two, [Put("na", Ref("x"))])
+        for number in range(40):
+            write(one, [Put("na", Ref(f"y{number}")), Put("nb", Ref("x"))])
+        write(one, [Drop("na", "x")])
+        assert len(two.read(["na"])[1]["na"].notes) == 40
+        assert set(two.read(["nb"])[1]["nb"].notes) == {"x"}
+
+
+def test_a_look_while_a_transaction_is_under_way_sees_what_was_committed() -> None:
+    with opened(etcd.empty(), 2) as (one, two):
+        write(one, [Put("na", Ref("x"))])
+        turn = one.begin()
+        turn.load(["na"])
+        write(two, [Put("na", Ref("y"))])
+        assert set(one.read(["na"])[1]["na"].notes) == {"x", "y"}
+        assert set(turn.load(["na"])["na"].notes) == {"x"}  # what was told stays so until the end
+        with pytest.raises(Conflict):
+            turn.commit([Put("na", Ref("z"))], [], turn.fence + 1)
+
+
+# ----------------------------------------------------------------------------- remembered and assumed
+
+
+def test_what_is_only_remembered_is_no_answer() -> None:
+    url = etcd.empty()
+    with leasehold.connect(url, holder="ada") as ada, leasehold.connect(url, holder="bob") as bob:
+        granted = ada.acquire("x", ttl=60)
+        assert isinstance(granted, leasehold.Granted)
+        assert isinstance(bob.acquire("x", ttl=60), leasehold.Held)
+        assert isinstance(ada.release(granted.lease.id, granted.token), leasehold.Released)
+        assert isinstance(bob.acquire("x", ttl=60), leasehold.Granted)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_record_that_was_assumed_not_to_be_there_is_found() -> None:
+    with opened(etcd.empty(), 2) as (one, two):
+        write(one, [Put("na", Ref("x"))])
+        while "na" not in written(one)[0]:
+            write(one, [Put("nb", Ref("x"))])
+        while "na" in one.memory.overlay.lines:
+            write(one, [Put("nb", Ref("x"))])
+        two.read(())
+        turn = two.begin()
+        assert turn.load(["na"])["na"] == EMPTY
+        with pytest.raises(Conflict):
+            turn.confirm()
+        turn = two.begin()
+        assert set(turn.load(["na"])["na"].notes) == {"x"}
+        turn.commit([Drop("na", "x")], [], turn.fence)
+        assert one.read(["na"])[1]["na"] == EMPTY
+
+
+def test_an_assumption_that_nobody_confirmed_is_forgotten() -> None:
+    with opened(etcd.empty()) as (store,):
+        write(store, [Put("nb", Ref("x"))])
+        turn = store.begin()
+        turn.load(["na"])
+        turn.close()
+        assert "na" not in store.memory.cache.records
+
+
+def test_what_was_foreseen_and_a_receipt_are_both_remembered() -> None:
+    with opened(etcd.empty(), 2) as (one, two):
+        write(one, [Put("na", Ref("x"))])
+        turn = one.begin()
+        before = turn.load(["na"])["na"]
+        changes = [Put("na", Ref("y")), Put("na", Receipt("receipt", "b", HOUR))]
+        turn.foresee({"na": apply(before, changes[0])})  # as an engine does, which adds its receipt later
+        turn.commit(changes, [], turn.fence)
+        assert set(one.memory.cache.records["na"].notes) == {"x", "y", "receipt"}
+        assert one.read(["na"])[1] == two.read(["na"])[1]
+        assert one.memory.overlay.lines["na"].mark == HOUR
+
+
+# ------------------------------------------------------------------------------- whoever dies on the way
+
+
+class Dies:
+    """A server whose connection breaks at its n-th write: before that is carried out, or after."""
+
+    def __init__(self, store: EtcdStore, at: int, *, is_carried_out: bool) -> None:
+        self._change = store.calls.change
+        self._count = count()
+        self._at = at
+        self._is_carried_out = is_carried_out
+
+    def __call__(self, path: str, message: bytes) -> bytes:
+        number = next(self._count)
+        if number > self._at or (number == self._at and not self._is_carried_out):
+            raise OutcomeUnknown("it died")
+        answer = self._change(path, message)
+        if number == self._at:
+            raise OutcomeUnknown("it died")
+        return answer
+
+
+def until_it_dies(mortal: EtcdStore, kept: Kept, chance: random.Random) -> tuple[list[Put | Drop], int]:
+    """What it was about to commit, and how often it was about to."""
+    for begun in count(1):
+        changes = some_changes(chance, HOUR, kept.records)
+        try:
+            write(mortal, changes)
+        except OutcomeUnknown:
+            return changes, begun
+        kept.follow(changes)
+    raise AssertionError("it lives for ever")
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("is_carried_out", [False, True])
+@pytest.mark.parametrize("at", range(12))
+def test_a_server_that_dies_between_two_transactions_leaves_everything_whole(
+    at: int, is_carried_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "ROOM", 400)  # so that there are several to a commit
+    url, kept = etcd.empty(), Kept()
+    chance = random.Random(at)
+    with opened(url, 2) as (mortal, other):
+        for _ in range(3 * journal.ENTRIES):
+            changes = some_changes(chance, mortal.read(())[0], kept.records)
+            write(mortal, changes)
+            kept.follow(changes)
+        before = mortal.memory.meta.at
+        monkeypatch.setattr(mortal.calls, "change", Dies(mortal, at, is_carried_out=is_carried_out))
+        last, begun = until_it_dies(mortal, kept, chance)
+        other.read(())
+        if other.memory.meta.at - before == begun:  # the last one was carried out, although nobody heard of it
+            kept.follow(last)
+        for _ in range(3 * journal.ENTRIES):
+            kept.is_seen_by(other)
+            changes = some_changes(chance, other.read(())[0], kept.records)
+            write(other, changes)
+            kept.follow(changes)
+        reminders_fit(other)
+
+
+# ------------------------------------------------------------------------------------ very much at once
+
+
+def test_many_long_contexts_at_once() -> None:
+    """Far more in one commit than etcd takes in one request, and nothing of it can be compressed."""
+    url = etcd.empty()
+    with leasehold.connect(url, holder="ada") as locks, ThreadPoolExecutor(60) as pool:
+        contexts = [os.urandom(6_000).hex() for _ in range(120)]
+
+        def take(number: int) -> leasehold.Granted:
+            granted = locks.acquire(f"x{number}", ttl=60, context={"said": contexts[number]})
+            assert isinstance(granted, leasehold.Granted), granted
+            return granted
+
+        leases = list(pool.map(take, range(len(contexts))))
+        told = [lease.context for lease in _all(locks)]
+        assert sorted(map(str, told)) == sorted(json.dumps({"said": each}, separators=(",", ":")) for each in contexts)
+        released = list(pool.map(lambda each: locks.release(each.lease.id, each.token), leases))
+        assert all(isinstance(each, leasehold.Released) for each in released)
+        assert _all(locks) == ()
+
+
+def _all(locks: leasehold.Locks) -> tuple[leasehold.Lease, ...]:
+    leases = locks.list()
+    assert not isinstance(leases, leasehold.Refused)
+    return leases
+
+
+def test_one_commit_of_many_times_what_etcd_takes_at_once() -> None:
+    url = etcd.empty()
+    with opened(url, 2) as (one, two):
+        long = [os.urandom(8_000).hex() for _ in range(300)]  # together 4.8 MB
+        events = [Event("granted", 1, "default", ("x",), "ada", None, None, 1, {"said": text}) for text in long]
+        write(one, [Put(f"n{number}", Receipt("i", text, HOUR)) for number, text in enumerate(long)], events)
+        assert {said(record) for _, record in two.scan("n")} == set(long)
+        told = two.history(HistoryQuery(limit=1_000))
+        assert [event.detail["said"] for event in told] == long[::-1]
+        assert [event.seq for event in told] == list(range(300, 0, -1))
+        for _ in range(20):
+            write(two, [Put("m", Ref("x"))])
+        assert {said(record) for _, record in one.scan("n")} == set(long)
+
+
+def test_a_queue_that_is_longer_than_etcd_takes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "ENTRIES", 4)
+    with opened(etcd.empty(), 2) as (one, two):
+        long = {f"i{number}": os.urandom(8_000).hex() for number in range(150)}
+        for start in range(0, 150, 10):
+            some = list(long.items())[start : start + 10]
+            write((one, two)[start % 20 // 10], [Put("na", Receipt(id_, text, HOUR)) for id_, text in some])
+        with opened(_url(one)) as (fresh,):
+            record = fresh.read(["na"])[1]["na"]
+        assert {id_: said(record, id_) for id_ in record.notes} == long
+
+
+def _url(store: EtcdStore) -> str:
+    host, port = store.address.members[0]
+    return f"etcd://{host}:{port}/{store.names.prefix.strip('/')}"
+
+
+def test_hundreds_that_run_out_at_the_same_moment_are_swept() -> None:
+    with leasehold.connect(etcd.empty(), holder="ada") as locks, ThreadPoolExecutor(60) as pool:
+        list(pool.map(lambda number: locks.acquire(f"path:a/{number}/b.py", ttl=0.5), range(300)))
+        until(lambda: _all(locks) == (), "all of them are gone")
+
+
+# ------------------------------------------------------------------------------------- parts left behind
+
+
+def test_parts_to_which_nothing_refers_go_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ROOM", 200)
+    with opened(etcd.empty()) as (store,):
+        long = os.urandom(1_000).hex()
+        write(store, [Put("na", Receipt("i", long, HOUR))])
+        now = store.read(())[0]
+        parts.Spilled(store, now).value(store.names.record("nb"), os.urandom(1_000).hex())  # and then it died
+        assert len(_parts(store)) == 2
+        assert store.prune() == 0  # they are young: somebody may be about to refer to them
+        monkeypatch.setattr(parts, "PATIENCE", -HOUR)
+        assert store.prune() == 1
+        assert store.prune() == 0
+        assert len(_parts(store)) == 1
+        assert said(dict(store.scan("n"))["na"]) == long
+
+
+def _parts(store: EtcdStore) -> set[str]:
+    return {store.names.parts_id(name) for name in store.each_name(*store.names.all_parts(HOUR * 24 * 365 * 100))}
+
+
+def test_parts_that_went_meanwhile_are_not_referred_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ROOM", 200)
+    with opened(etcd.empty()) as (store,):
+        write(store, [Put("na", Ref("x"))])
+        checked = transaction.EtcdTransaction._put
+
+        def too_late(self: transaction.EtcdTransaction, *told: object) -> None:
+            for id_ in _parts(store):
+                store.txn([], [parts.removal(store, id_)], [], changes=True)
+            checked(self, *told)  # type: ignore[arg-type]
+
+        turn = store.begin()
+        turn.load(["nb"])
+        with monkeypatch.context() as patched:
+            patched.setattr(transaction.EtcdTransaction, "_put", too_late)
+            with pytest.raises(Conflict):
+                turn.commit([Put("nb", Receipt("i", os.urandom(1_000).hex(), HOUR))], [], turn.fence + 1)
+        assert store.read(["nb"])[1]["nb"] == EMPTY
+
+
+# ---------------------------------------------------------------------------------- what was there before
+
+
+def test_a_store_without_a_journal_is_understood() -> None:
+    """As it was kept before there was one: a key for each record, and numbered events."""
+    url = etcd.empty()
+    with opened(url) as (store,):
+        names = store.names
+        old = '[["r","x"],["t","receipt","abc",1000]]'
+        event = '[["granted",5,"default",["x"],"ada",null,null,3,{},7]]'
+        puts = {
+            names.record("n0"): old,
+            names.due(1_000, "n0"): "",
+            names.events(7): event,
+            names.meta: json.dumps({"fence": 4711, "seq": 7, "now": 5, "cluster": store.cluster}),
+        }
+        store.txn([], [messages.put(name, text) for name, text in puts.items()], [], changes=True)
+    kept = Kept()
+    kept.follow([Put("n0", Ref("x")), Put("n0", Receipt("receipt", "abc", 1_000))])
+    with opened(url) as (store,):
+        kept.is_seen_by(store)
+        turn = store.begin()
+        assert turn.fence >= 4711
+        turn.close()
+        assert [(event.seq, event.resources) for event in store.history(HistoryQuery())] == [(7, ("x",))]
+        changes: list[Put | Drop] = [Drop("n0", "receipt"), Put("n1", Ref("y"))]
+        write(store, changes)
+        kept.follow(changes)
+        kept.is_seen_by(store)
+
+
+def test_a_journal_with_a_gap_is_told_and_not_passed_over() -> None:
+    url = etcd.empty()
+    with opened(url) as (store,):
+        for number in range(3):
+            write(store, [Put("na", Ref(f"x{number}"))])
+        store.txn([], [messages.delete(store.names.journal(2))], [], changes=True)  # by somebody's mistake
+    with opened(url) as (store,), pytest.raises(StoreError, match="journal"):
+        store.read(["na"])

@@ -1,0 +1,161 @@
+"""gRPC as the etcd store speaks it: what may be asked again elsewhere, what nobody can tell, and who is no etcd."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasehold.errors import OutcomeUnknown, StoreError, Unreachable
+from leasehold.stores.etcd import http2, messages
+from leasehold.stores.etcd.address import parse
+from leasehold.stores.etcd.calls import RANGE, TRANSACTION, Calls
+from leasehold.stores.etcd.members import Members
+from tests.stores import etcd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PREFACE = 24
+HEADERS, RESET, SETTINGS, GOAWAY = 1, 3, 4, 7
+END = 0x4 | 0x1
+NOT_FOUND = b"\x8d"
+PUT = messages.transaction([], [messages.put("wire", "x")], [])
+
+
+def frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
+    return struct.pack(">I", len(content))[1:] + struct.pack(">BBI", kind, flags, stream) + content
+
+
+@contextmanager
+def listening(answer: bytes) -> Iterator[str]:
+    """Somebody who says this to whoever has asked something, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with server.accept()[0] as peer:
+                server.close()  # nobody else is let in
+                heard = b""
+                while b"etcdserverpb" not in heard:
+                    heard += peer.recv(65_536)
+                peer.sendall(answer)
+                peer.shutdown(socket.SHUT_WR)
+                while peer.recv(65_536):
+                    pass
+
+        port = server.getsockname()[1]
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{port}"
+        thread.join()
+
+
+@contextmanager
+def calling(*members: str) -> Iterator[Calls]:
+    calls = Calls(Members(parse(f"etcd://{','.join(members)}")), lambda: "")
+    try:
+        yield calls
+    finally:
+        calls.close()
+
+
+def real() -> str:
+    return etcd.server().url.removeprefix("etcd://")
+
+
+# ----------------------------------------------------------------------------------- who may be asked again
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        frame(GOAWAY, 0, 0, struct.pack(">II", 0, 0)),
+        frame(SETTINGS, 0, 0) + frame(RESET, 0, 1, struct.pack(">I", 7)),
+    ],
+)
+def test_a_call_that_was_certainly_not_carried_out_goes_to_the_next_member(refusal: bytes) -> None:
+    with listening(refusal) as refusing, calling(refusing, real()) as calls:
+        assert messages.answer(calls.change(TRANSACTION, PUT)).succeeded
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        b"",
+        frame(SETTINGS, 0, 0),
+        frame(RESET, 0, 1, struct.pack(">I", 2)),
+        frame(GOAWAY, 0, 0, struct.pack(">II", 1, 0)),
+        frame(HEADERS, END, 1, NOT_FOUND),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    ],
+)
+def test_a_change_of_which_nobody_knows_is_not_made_again(end: bytes) -> None:
+    with listening(end) as broken, calling(broken, real()) as calls, pytest.raises(OutcomeUnknown):
+        calls.change(TRANSACTION, PUT)
+
+
+def test_a_question_is_asked_again() -> None:
+    with listening(b"") as broken, calling(broken, real()) as calls:
+        assert messages.range_answer(calls.ask(RANGE, messages.range_request("nothing"))).pairs == []
+
+
+def test_what_is_no_etcd_is_told() -> None:
+    answers = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+    with (
+        listening(answers) as one,
+        listening(answers) as two,
+        calling(one, two) as calls,
+        pytest.raises(Unreachable, match="no member of etcd"),
+    ):
+        calls.ask(RANGE, messages.range_request("x"))
+
+
+def test_what_etcd_says_is_told_in_its_words() -> None:
+    too_many = messages.transaction([], [messages.put(f"wire{number}", "x") for number in range(129)], [])
+    too_long = messages.transaction([], [messages.put("wire", b"x" * 2_000_000)], [])
+    with calling(real()) as calls:
+        with pytest.raises(StoreError, match="too many operations in txn request"):
+            calls.change(TRANSACTION, too_many)
+        with pytest.raises(StoreError, match="request is too large"):
+            calls.change(TRANSACTION, too_long)
+
+
+def test_long_messages_both_ways() -> None:
+    """Longer than a window, and than a frame."""
+    long = [os.urandom(1_000_000) for _ in range(6)]
+    with calling(real()) as calls:
+        for number, value in enumerate(long):
+            calls.change(TRANSACTION, messages.transaction([], [messages.put(f"wire-long/{number}", value)], []))
+        found = messages.range_answer(calls.ask(RANGE, messages.range_request("wire-long/", "wire-long0")))
+        assert [value for _, value in found.pairs] == long
+        calls.change(TRANSACTION, messages.transaction([], [messages.delete("wire-long/", "wire-long0")], []))
+
+
+# -------------------------------------------------------------------------------------------------- headers
+
+
+def test_headers_that_were_coded_and_headers_that_were_not() -> None:
+    # As in the examples of the standard: www.example.com, no-cache, custom-key: custom-value.
+    coded = bytes.fromhex("4088 25a849e95ba97d7f 89 25a849e95bb8e8b4bf".replace(" ", ""))
+    assert http2.fields_of(coded) == {"custom-key": "custom-value"}
+    plain = b"\x88\x20\x00\x0bgrpc-status\x0214\x00\x0cgrpc-message\x06all%20"
+    assert http2.fields_of(plain) == {":status": "200", "grpc-status": "14", "grpc-message": "all%20"}
+    with pytest.raises(http2.Broken):
+        http2.fields_of(b"\x00\x05ab")
+
+
+@pytest.mark.parametrize("broken", [b"\x0a\x05ab", b"\x0a", b"\x07\x01", b"\xff"])
+def test_a_broken_message_is_noticed(broken: bytes) -> None:
+    with pytest.raises(messages.Malformed):
+        messages.answer(broken)
+
+
+def test_a_long_header() -> None:
+    token = "t" * 1_000
+    fields: Callable[[bytes], dict[str, str]] = http2.fields_of
+    assert token in fields(http2.head("/path", "host", token)).values()
