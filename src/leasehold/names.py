@@ -73,6 +73,8 @@ def parse(raw: object) -> str:
     normalisation: file systems and services tell `é` from `e` + accent, and the tables differ between versions.
     """
     text = _checked(raw, "name", MAX_NAME)
+    if ":" not in text:
+        return text
     name = _normal(text)
     # Folding can lengthen a name and tidying can uncover a blank (`path:a /`): the result obeys the rules, too.
     return text if name == text else _checked(name, "name", MAX_NAME)
@@ -123,8 +125,6 @@ def _utf8(text: str, what: str) -> bytes:
 
 
 def _normal(text: str) -> str:
-    if ":" not in text:
-        return text
     kind, mark, rest = _split(text)
     if not kind:
         # `my_app://x` means to be a URI: taken for a plain string it would silently keep its case.

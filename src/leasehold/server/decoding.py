@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)
 
-_DURATIONS = {"ttl_seconds": "ttl", "wait_seconds": "wait", "grace_seconds": "grace"}
 _NUMBERS = ("since", "before", "limit", "last_event_id")
 MISSPELLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises; a `ValidationError`, of something that is JSON, is one of them."""
@@ -78,10 +77,5 @@ def invalid(error: msgspec.ValidationError) -> Problem:
     return Problem("invalid", f"{field}: {what}" if field else what, **({"field": field} if field else {}))
 
 
-def arguments(body: Body | Query) -> dict[str, Any]:
-    """The arguments of the verb that a body stands for: durations are seconds here as there."""
-    given = msgspec.structs.asdict(body)
-    for spelled, name in _DURATIONS.items():
-        if spelled in given:
-            given[name] = given.pop(spelled)
-    return given
+arguments: Callable[[Body | Query], dict[str, Any]] = msgspec.structs.asdict
+"""The arguments of the verb that a body stands for."""

@@ -22,28 +22,35 @@ class Rates:
 
     def __init__(self, rate: float = RATE) -> None:
         self._rate = rate
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._buckets: dict[str, list[float]] = {}
+        """What is left, and since when it has been filling up."""
 
     def take(self, who: str) -> None:
         """Count one request; too many are refused."""
         if not self._rate:
             return
         now = time.monotonic()
-        left, at = self._buckets.get(who, (self._rate, now))
-        left = min(self._rate, left + (now - at) * self._rate)
+        bucket = self._buckets.get(who)
+        if bucket is None:
+            bucket = self._new_bucket(who, now)
+        left = min(self._rate, bucket[0] + (now - bucket[1]) * self._rate)
         if left < 1:
             raise Problem(
                 "rate_limited",
                 f"more than {self._rate:g} requests a second; slow down",
                 retry_after_seconds=round((1 - left) / self._rate, 6),
             )
-        if who not in self._buckets and len(self._buckets) >= PRINCIPALS:
+        bucket[0] = left - 1
+        bucket[1] = now
+
+    def _new_bucket(self, who: str, now: float) -> list[float]:
+        if len(self._buckets) >= PRINCIPALS:
             self._forget(now)
-        self._buckets[who] = (left - 1, now)
+        return self._buckets.setdefault(who, [self._rate, now])
 
     def _forget(self, now: float) -> None:
         """Whoever has not asked for a second has a full bucket, which need not be kept."""
-        self._buckets = {who: (left, at) for who, (left, at) in self._buckets.items() if now - at < 1}
+        self._buckets = {who: bucket for who, bucket in self._buckets.items() if now - bucket[1] < 1}
 
 
 async def read_body(request: Request, most: int = BODY_BYTES) -> bytes:

@@ -21,8 +21,8 @@ class Acquire(Body):
     """Take a lease, or wait for it."""
 
     resources: list[str] | str
-    ttl_seconds: Seconds = DEFAULT_TTL
-    wait_seconds: Seconds = 0
+    ttl: Seconds = msgspec.field(default=DEFAULT_TTL, name="ttl_seconds")
+    wait: Seconds = msgspec.field(default=0, name="wait_seconds")
     mode: str = "exclusive"
     slots: int = 1
     any_of: bool = False
@@ -34,7 +34,7 @@ class Acquire(Body):
     reason: str | None = None
     priority: int = 0
     reentrant: bool = False
-    grace_seconds: Seconds = 0
+    grace: Seconds = msgspec.field(default=0, name="grace_seconds")
     on_expiry: str = "free"
     request_id: str | None = None
     intent: bool = False
@@ -45,7 +45,7 @@ class Renew(Body):
 
     lease: str
     token: str | None = None
-    ttl_seconds: Seconds | None = None
+    ttl: Seconds | None = msgspec.field(default=None, name="ttl_seconds")
     session: str | None = None
     space: str | None = None
 
@@ -84,7 +84,7 @@ class Cancel(Body):
 class StartSession(Body):
     """Begin a session."""
 
-    ttl_seconds: Seconds = DEFAULT_TTL
+    ttl: Seconds = msgspec.field(default=DEFAULT_TTL, name="ttl_seconds")
     holder: str | None = None
     name: str | None = None
     session: str | None = None
@@ -119,7 +119,7 @@ class Steal(Body):
 
     resources: list[str] | str
     reason: str
-    ttl_seconds: Seconds = DEFAULT_TTL
+    ttl: Seconds = msgspec.field(default=DEFAULT_TTL, name="ttl_seconds")
     by: str | None = None
     holder: str | None = None
     space: str | None = None

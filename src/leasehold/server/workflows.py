@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from leasehold import checks
 from leasehold.compat import agiflow
 from leasehold.errors import InvalidInput
@@ -30,7 +32,7 @@ class CreateRun(Body):
     work_unit: str | None = None
     task: str | None = None
     project: str | None = None
-    ttl_seconds: Seconds = DEFAULT_TTL
+    ttl: Seconds = msgspec.field(default=DEFAULT_TTL, name="ttl_seconds")
     context: Any = None
     id: str | None = None
     holder: str | None = None
@@ -50,7 +52,7 @@ class BeatRun(Body):
     """Set the clock of a run back to a full TTL."""
 
     id: str
-    ttl_seconds: Seconds | None = None
+    ttl: Seconds | None = msgspec.field(default=None, name="ttl_seconds")
     space: str | None = None
 
 
