@@ -93,7 +93,7 @@ def test_no_room_left_during_load() -> None:
 def _fill(server: Postgres) -> None:
     """Old events, as many as there is room for."""
     number = "coalesce((SELECT min(seq) FROM leasehold.history WHERE at = 1), 0) - number"
-    old = f"INSERT INTO leasehold.history (seq, at, told, events) SELECT {number}, 1, 1, repeat('x', 1000)"
+    old = f"INSERT INTO leasehold.history (seq, at, told, kinds, events) SELECT {number}, 1, 1, '', repeat('x', 1000)"
     endless = f"DO $$ BEGIN LOOP {old} FROM generate_series(1, 7) AS number; COMMIT; END LOOP; END $$"
     with (
         psycopg.connect(server.url, autocommit=True) as connection,

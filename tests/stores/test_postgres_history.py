@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,19 @@ def test_what_is_asked_for_is_found_whoever_else_was_in_the_same_turn(together: 
             query = HistoryQuery(**words)
             wanted = [event for event in reversed(numbered) if query.wants(event)][: query.limit]
             assert store.history(query) == wanted, words
+
+
+@pytest.mark.parametrize("in_ascii", [True, False])
+def test_however_a_server_writes_its_json_it_is_found(in_ascii: bool) -> None:
+    """Without the server's own library all that is not ASCII is escaped."""
+    with _store() as store:
+        with store.connections.looking() as connection:
+            connection.execute(
+                f"INSERT INTO {store.address.schema}.history VALUES (7, 30, 1, 'granted', %s)",
+                (json.dumps([EVENTS[2]], ensure_ascii=in_ascii),),
+            )
+        for query in (HistoryQuery(resource=ODD), HistoryQuery(holder=ODD)):
+            assert store.history(query) == [EVENTS[2]._replace(seq=7)]
 
 
 def test_more_than_is_read_at_once() -> None:

@@ -250,6 +250,18 @@ def test_a_word_that_is_not_understood_is_named(query: str, what: str) -> None:
         parse(f"{server().url}?{query}")
 
 
+def test_a_database_of_another_encoding_keeps_what_it_is_told() -> None:
+    with _admin() as connection:
+        connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    for url in ("latin", "latin?client_encoding=LATIN1"):
+        with leasehold.connect(server().url.removesuffix("postgres") + url, holder="Zoë") as locks:
+            held = take(locks, f"café {url}")
+            assert [lease.resources for lease in leases_of(locks)] == [(f"café {url}",)]
+            events = locks.history(resource=f"café {url}")
+            assert [event.holder for event in events if not isinstance(event, str)] == ["Zoë"]
+            locks.release(held.lease.id, held.token)
+
+
 def test_words_that_are_libpqs_own_are_handed_on() -> None:
     address = parse("postgresql://a@h1:1,h2:2/d?sslmode=require&schema=x&pause=0&application_name=ours")
     assert "sslmode=require" in address.conninfo

@@ -33,15 +33,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresStore"]
 
-CHUNK = 1_000
-"""So many old events go at a time."""
+CHUNK = 250
+"""So many turns' old events go at a time."""
 SCAN_AT_ONCE = 2_000
 HISTORY_AT_ONCE = 200
 COMPANY = 256
 """For so many turns of ours after one of another server we say what we have changed."""
 _DAY = 24 * 3_600 * 1_000_000
 _LAST = 2**62
-_AFTER_EVERY_LETTER = "\U0010ffff"
 
 
 class PostgresStore:
@@ -122,7 +121,7 @@ class PostgresStore:
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record whose key starts with this letter, as of one moment."""
-        values = {"first": kind, "last": kind + _AFTER_EVERY_LETTER}
+        values = {"first": kind, "last": chr(ord(kind) + 1)}
         return each_record(self._each_row(self.connections.queries["scan"], values))
 
     def _each_row(self, text: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -138,21 +137,23 @@ class PostgresStore:
         """Past events, newest first. Those of a turn are together: they are looked through here."""
         found: list[Event] = []
         limit = max(query.limit, 0)
-        page = min(limit, HISTORY_AT_ONCE)
         asked = {
+            **signs_of(query),
             "before": _LAST if query.before is None else query.before,
             "since": query.since or 0,
-            "signs": listed(signs_of(query)).decode(),
+            "kinds": listed([f"%{kind}%" for kind in query.kinds]).decode(),
             "after": _LAST,
-            "limit": page,
+            "turns": HISTORY_AT_ONCE,
         }
+        wanted = limit
         while len(found) < limit:
-            turns = self.connections.look("history", asked)
+            turns = self.connections.look("history", {**asked, "wanted": wanted})
+            if not turns:
+                break
             for seq, events in turns:
                 found += filter(query.wants, events_of(seq, events))
-            if len(turns) < page:
-                break
             asked["after"] = turns[-1][0]
+            wanted *= 4
         return found[:limit]
 
     def prune(self) -> int:

@@ -92,7 +92,7 @@ def _libpq(url: str, field: str) -> dict[str, Any]:
         raise InvalidInput(
             field, "is not understood: write postgresql://USER@HOST:PORT/DATABASE (special characters as %XX)"
         ) from None
-    return {**DEFAULTS, **given}
+    return {**DEFAULTS, **given, "client_encoding": "UTF8"}  # what we write is encoded already
 
 
 def _place(libpq: dict[str, Any]) -> str:

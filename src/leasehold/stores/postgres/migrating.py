@@ -24,6 +24,8 @@ OLDEST = 140_000
 
 def prepare(connections: Connections) -> None:
     """Make the database ready for use, or say why it is not."""
+    if not psycopg.Pipeline.is_supported():
+        raise StoreUnsuitable("this libpq is older than 14: install psycopg[binary], which brings a newer one")
     connection = connections.writer()
     try:
         if connection.info.server_version < OLDEST:

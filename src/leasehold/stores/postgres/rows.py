@@ -13,19 +13,16 @@ from leasehold.stores.postgres.texts import (
     encode,
     listed,
     listed_bytes,
+    spellings,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from leasehold.model import Drop, Entry, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.postgres.exchange import Values
-
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.:/+@#~")
-"""Letters that stand for themselves in JSON, whoever has written it."""
 
 
 class Writing:
@@ -101,10 +98,10 @@ def _is_new(record: Record | None, id_: str) -> bool:
 
 
 def told(events: Sequence[Event]) -> Values:
-    """What it is told of these events: when the last was, how many, and all of them."""
+    """What it is told of these events: when the last was, how many, of which kinds, and all of them."""
     if not events:
-        return [b"0", b"0", b""]
-    return [b"%d" % events[-1].at, b"%d" % len(events), encode(events)]
+        return [b"0", b"0", b"", b""]
+    return [b"%d" % events[-1].at, b"%d" % len(events), listed({event.kind for event in events}), encode(events)]
 
 
 def gathered(keys: Iterable[str], rows: Iterable[tuple[str, str]]) -> dict[str, Record]:
@@ -137,7 +134,10 @@ def events_of(seq: int, events: str) -> list[Event]:
     return found
 
 
-def signs_of(query: HistoryQuery) -> list[str]:
-    """What the text of all events that are wanted has in it, so that others need not be looked at."""
-    wanted: list[Any] = [query.space, query.resource, query.holder, query.lease]
-    return [f'"{value}"' for value in wanted if value is not None and _PLAIN.issuperset(value)]
+def signs_of(query: HistoryQuery) -> dict[str, str]:
+    """What the text of all events that are wanted has in it, in one spelling or the other: others need no look."""
+    signs: dict[str, str] = {}
+    for name in ("space", "resource", "holder", "lease"):
+        value = getattr(query, name)
+        signs[name], signs[f"{name}_in_ascii"] = ("", "") if value is None else spellings(value)
+    return signs

@@ -46,6 +46,11 @@ encode, decode = _chosen()
 """Between values and JSON text; several times as fast where the server's own library is there."""
 
 
+def spellings(text: str) -> tuple[str, str]:
+    """How this may be written in JSON: as it is, or with escapes for all that is not ASCII."""
+    return encode(text).decode(), _in_ascii(text)
+
+
 def listed(items: Iterable[str]) -> bytes:
     """These texts as one."""
     return BETWEEN.join(items).encode()

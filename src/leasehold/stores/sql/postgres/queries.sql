@@ -17,7 +17,7 @@ FROM (SELECT key, due FROM {schema}.entry WHERE due <= $1::bigint ORDER BY due L
 -- name: end_turn
 SELECT {schema}.end_turn(
     $1::bigint, $2, $3, $4::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-    $16::bigint, $17::integer, $18, $19, $20
+    $16::bigint, $17::integer, $18, $19, $20, $21
 )
 
 -- name: commit
@@ -43,17 +43,29 @@ LEFT JOIN {schema}.entry ON entry.key = ANY(string_to_array(%(keys)s, E'\x1f'));
 SELECT key, body FROM {schema}.entry WHERE key >= %(first)s AND key < %(last)s ORDER BY key;
 
 -- name: history
+-- The turns with the newest events of a page, and no more of them than there are events wanted. What is in a word's place
+-- is known when it is planned, so a word that is not asked for costs nothing.
 SELECT seq, events
-FROM {schema}.history
-WHERE
-    seq - told + 1 < %(before)s
-    AND at >= %(since)s
-    AND (%(signs)s = '' OR (
-        SELECT bool_and(strpos(events, sign) > 0) FROM unnest(string_to_array(%(signs)s, E'\x1f')) AS sign
-    ))
-    AND seq < %(after)s
-ORDER BY seq DESC
-LIMIT %(limit)s;
+FROM (
+    SELECT seq, events, sum(told) OVER (ORDER BY seq DESC) - told AS newer
+    FROM (
+        SELECT seq, told, events
+        FROM {schema}.history
+        WHERE
+            seq < %(after)s
+            AND seq <= coalesce((SELECT min(seq) FROM {schema}.history WHERE seq >= %(before)s), %(before)s)
+            AND at >= %(since)s
+            AND (%(kinds)s = '' OR kinds LIKE ANY(string_to_array(%(kinds)s, E'\x1f')))
+            AND (%(space)s = '' OR strpos(events, %(space)s) > 0 OR strpos(events, %(space_in_ascii)s) > 0)
+            AND (%(resource)s = '' OR strpos(events, %(resource)s) > 0 OR strpos(events, %(resource_in_ascii)s) > 0)
+            AND (%(holder)s = '' OR strpos(events, %(holder)s) > 0 OR strpos(events, %(holder_in_ascii)s) > 0)
+            AND (%(lease)s = '' OR strpos(events, %(lease)s) > 0 OR strpos(events, %(lease_in_ascii)s) > 0)
+        ORDER BY seq DESC
+        LIMIT %(turns)s
+    ) AS page
+) AS counted
+WHERE newer < %(wanted)s
+ORDER BY seq DESC;
 
 -- name: prune
 WITH gone AS (DELETE FROM {schema}.history WHERE seq IN (

@@ -24,6 +24,7 @@ CREATE TABLE {schema}.history (
     seq bigint PRIMARY KEY, -- of the last of its events; they are numbered in the order of commits
     at bigint NOT NULL, -- of the last of its events
     told integer NOT NULL, -- how many they are
+    kinds text NOT NULL, -- which of those there are
     events text NOT NULL -- a JSON array of them
 );
 CREATE SEQUENCE {schema}.event_seq;
@@ -162,6 +163,7 @@ CREATE FUNCTION {schema}.end_turn(
     put_bodies text,
     in_at bigint,
     in_told integer,
+    in_kinds text,
     in_events text,
     in_channel text,
     in_payloads text
@@ -191,10 +193,10 @@ BEGIN
         ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body;
     END IF;
     IF in_told > 0 THEN
-        INSERT INTO {schema}.history (seq, at, told, events)
+        INSERT INTO {schema}.history (seq, at, told, kinds, events)
         SELECT
             setval('{schema}.event_seq', CASE WHEN is_called THEN last_value ELSE 0 END + in_told),
-            in_at, in_told, in_events
+            in_at, in_told, in_kinds, in_events
         FROM {schema}.event_seq;
     END IF;
     IF in_longest > 0 THEN
