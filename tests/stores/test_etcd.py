@@ -206,7 +206,7 @@ def test_after_a_restore_fences_go_on_far_above(store: EtcdStore) -> None:
     put(store, "na", "x")
     before = store.memory.meta.fence
     meta = store.memory.meta._replace(cluster="another one")
-    store.txn([], [messages.put(store.names.meta, rows.meta_text(meta))], [], changes=True)
+    store.txn([], [messages.put(store.names.meta, rows.meta_data(meta))], [], changes=True)
     with pytest.raises(Conflict):
         put(store, "na", "y")
     transaction = store.begin()

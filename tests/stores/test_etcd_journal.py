@@ -104,8 +104,8 @@ def written(store: EtcdStore) -> tuple[dict[str, Record], set[tuple[int, str]]]:
     records = store.names.record("")
     dues, _ = store.names.dues(0)
     found = {
-        store.names.key(name): rows.record_of(parts.whole(store, text))
-        for name, text in store._each(records, rows.after(records))
+        store.names.key(name): rows.record_of(parts.whole(store, data))
+        for name, data in store._each(records, rows.after(records))
     }
     reminders = store.each_name(dues, rows.after(dues))
     return found, {(store.names.due_time(name), store.names.due_key(name)) for name in reminders}
@@ -421,7 +421,7 @@ def test_parts_to_which_nothing_refers_go_and_others_stay(monkeypatch: pytest.Mo
         long = os.urandom(1_000).hex()
         write(store, [Put("na", Receipt("i", long, HOUR))])
         now = store.read(())[0]
-        parts.Spilled(store, now).value(store.names.record("nb"), os.urandom(1_000).hex())  # and then it died
+        parts.Spilled(store, now).value(store.names.record("nb"), os.urandom(1_000))  # and then it died
         assert len(_parts(store)) == 2
         assert store.prune() == 0  # they are young: somebody may be about to refer to them
         monkeypatch.setattr(parts, "PATIENCE", -HOUR)
@@ -471,7 +471,7 @@ def test_a_store_without_a_journal_is_understood() -> None:
             names.events(7): event,
             names.meta: json.dumps({"fence": 4711, "seq": 7, "now": 5, "cluster": store.cluster}),
         }
-        store.txn([], [messages.put(name, text) for name, text in puts.items()], [], changes=True)
+        store.txn([], [messages.put(name, text.encode()) for name, text in puts.items()], [], changes=True)
     kept = Kept()
     kept.follow([Put("n0", Ref("x")), Put("n0", Receipt("receipt", "abc", 1_000))])
     with opened(url) as (store,):

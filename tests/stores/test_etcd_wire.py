@@ -25,7 +25,7 @@ PREFACE = 24
 HEADERS, RESET, SETTINGS, GOAWAY = 1, 3, 4, 7
 END = 0x4 | 0x1
 NOT_FOUND = b"\x8d"
-PUT = messages.transaction([], [messages.put("wire", "x")], [])
+PUT = messages.transaction([], [messages.put("wire", b"x")], [])
 
 
 def frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
@@ -116,7 +116,7 @@ def test_what_is_no_etcd_is_told() -> None:
 
 
 def test_what_etcd_says_is_told_in_its_words() -> None:
-    too_many = messages.transaction([], [messages.put(f"wire{number}", "x") for number in range(129)], [])
+    too_many = messages.transaction([], [messages.put(f"wire{number}", b"x") for number in range(129)], [])
     too_long = messages.transaction([], [messages.put("wire", b"x" * 2_000_000)], [])
     with calling(real()) as calls:
         with pytest.raises(StoreError, match="too many operations in txn request"):

@@ -134,10 +134,10 @@ class EtcdStore:
         overlay = memory.overlay
         left = {key: line for key, line in overlay.lines.items() if key.startswith(kind)}
         first = self.names.record(kind)
-        for name, text in self._each(first, rows.after(first), revision=revision):
+        for name, data in self._each(first, rows.after(first), revision=revision):
             key = self.names.key(name)
             left.pop(key, None)
-            record = overlay.on(key, rows.record_of(parts.whole(self, text)))
+            record = overlay.on(key, rows.record_of(parts.whole(self, data)))
             if record is not EMPTY:
                 yield key, record
         for key in left:
@@ -145,13 +145,13 @@ class EtcdStore:
             if record is not EMPTY:
                 yield key, record
 
-    def _each(self, first: str, end: str, *, revision: int = 0, **more: bool) -> Iterator[tuple[str, str]]:
-        """Names and texts of a range, as of one moment."""
+    def _each(self, first: str, end: str, *, revision: int = 0, **more: bool) -> Iterator[tuple[str, bytes]]:
+        """Names of a range, and what is kept there, as of one moment."""
         while True:
             asked = messages.range_request(first, end, limit=PAGE, revision=revision, **more)
             found = messages.range_answer(self.calls.ask(RANGE, asked))
             revision = revision or found.revision
-            pairs = rows.texts(found)
+            pairs = rows.each(found)
             yield from pairs
             if not found.more:
                 return
@@ -168,32 +168,31 @@ class EtcdStore:
         """Past events, newest first. It is looked through: there is no index."""
         found: list[Event] = []
         first = self.names.events(0)[:-16]
-        for name, text in self._each(first, rows.after(first), backwards=True):
-            for event in self._events(name, text):
+        for name, data in self._each(first, rows.after(first), backwards=True):
+            for event in self._events(name, data):
                 if len(found) >= max(query.limit, 0):
                     return found
                 if query.wants(event):
                     found.append(event)
         return found[: max(query.limit, 0)]
 
-    def _events(self, name: str, text: str) -> list[Event]:
+    def _events(self, name: str, data: bytes) -> list[Event]:
         try:
-            return rows.events_of(parts.whole(self, text), self.names.last_event(name))
+            return rows.events_of(parts.whole(self, data), self.names.last_event(name))
         except Conflict:  # forgotten while we read
             return []
 
     def prune(self) -> int:
         """Forget some of what is older than the newest events that are kept; about how many went."""
         first = self.names.events(0)[:-16]
-        text = rows.only(self.txn([], [messages.get(self.names.meta)], []).responses[0])
-        meta = rows.meta_of(text) if text else rows.Meta()
+        meta = rows.meta_of(rows.only(self.txn([], [messages.get(self.names.meta)], []).responses[0]))
         last = meta.seq - self.address.keep_events
         asked = messages.range_request(first, self.names.events(max(last, 0) + 1), limit=PRUNE)
-        old = rows.texts(messages.range_answer(self.calls.ask(RANGE, asked))) if last > 0 else []
+        old = rows.each(messages.range_answer(self.calls.ask(RANGE, asked))) if last > 0 else []
         if not old:
             return parts.collect(self, self.clock.now())
-        went = sum(len(self._events(name, text)) for name, text in old)
-        spilled = [parts.removal(self, parts.id_in(text)) for _, text in old if parts.is_reference(text)]
+        went = sum(len(self._events(name, data)) for name, data in old)
+        spilled = [parts.removal(self, parts.id_in(data)) for _, data in old if parts.is_reference(data)]
         self.txn([], [messages.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
         return max(went, 1)
 
@@ -211,7 +210,8 @@ class EtcdStore:
     ) -> messages.Answer:
         """One transaction of etcd's."""
         asking = self.calls.change if changes else self.calls.ask
-        answer = messages.answer(asking(TRANSACTION, messages.transaction(compares, then, otherwise)))
+        told = asking(TRANSACTION, messages.transaction(compares, then, otherwise))
+        answer = messages.answer(told, is_wanted=not changes)
         self.cluster = answer.cluster
         return answer
 

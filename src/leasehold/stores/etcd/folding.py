@@ -7,10 +7,10 @@ after it. What began and ended within the journal is never written at all.
 
 from __future__ import annotations
 
-from leasehold.model import EMPTY
 from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.journal import NOTHING, mark_of
 from leasehold.stores.etcd.parts import ROOM, removal
+from leasehold.stores.quick_json import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,26 +74,26 @@ class Piece:
         line = self._memory.overlay.lines.get(key)
         if line is None or key in self.bases:
             return True
-        record = self._record(key, line)
-        if line.base is None or record is None:
-            self.unknown.append(key)
-            return False
-        if line.last <= line.written and key not in self._after:
+        record = self._after.get(key)
+        mark = line.mark if record is None else mark_of(record)
+        if line.base is not None and (line.base == mark == NOTHING or (record is None and line.last <= line.written)):
             self.bases[key] = line.base
             return True
-        mark = mark_of(record) if key in self._after else line.mark
-        if line.base == mark == NOTHING:
-            self.bases[key] = mark
-            return True
-        return self._write(key, line.base, mark, record)
+        data = self._data(key, line)
+        if line.base is None or data is None:
+            self.unknown.append(key)
+            return False
+        return self._write(key, line.base, mark, data)
 
-    def _record(self, key: str, line: Line) -> Record | None:
+    def _data(self, key: str, line: Line) -> bytes | None:
+        """The record as it is to be kept, if that can be told."""
         record = self._after.get(key)
-        if record is not None:
-            return record
-        if line.mark == NOTHING:
-            return EMPTY
-        return self._memory.cache.records.get(key) or self._memory.overlay.known(key)
+        if record is None and line.mark == NOTHING:
+            return b""
+        if record is None and line.base == NOTHING:  # then what is laid over it is all of it
+            return encode([raw for raw in line.changes.values() if not isinstance(raw, str)])
+        record = record or self._memory.cache.records.get(key)
+        return rows.record_data(record) if record is not None else None
 
     def _look_ahead(self, until: int) -> None:
         """What else of this kind will be in the way."""
@@ -103,26 +103,25 @@ class Piece:
                 break
             for key in keys:
                 line = self._memory.overlay.lines.get(key)
-                if line is not None and (line.base is None or self._record(key, line) is None):
+                if line is not None and (line.base is None or self._data(key, line) is None):
                     found[key] = None
         self.unknown = list(found)[:LOOKS_AHEAD]
 
-    def _write(self, key: str, base: int, mark: int, record: Record) -> bool:
+    def _write(self, key: str, base: int, mark: int, data: bytes) -> bool:
         names = self._store.names
         if len(self.operations) > OPERATIONS - 3:
             return False
         if mark == NOTHING:
             self.operations.append(messages.delete(names.record(key)))
         else:
-            text = rows.record_text(record)
-            if self._size and self._size + min(len(text), ROOM) > SIZE:
+            if self._size and self._size + min(len(data), ROOM) > SIZE:
                 return False
-            value = self._spilled.value(names.record(key), text)
+            value = self._spilled.value(names.record(key), data)
             self._size += len(value)
             self.operations.append(messages.put(names.record(key), value))
         if base != mark:
             self.operations += [messages.delete(names.due(base, key))] if base > 0 else []
-            self.operations += [messages.put(names.due(mark, key), "")] if mark > 0 else []
+            self.operations += [messages.put(names.due(mark, key), b"")] if mark > 0 else []
         self.bases[key] = mark
         return True
 

@@ -6,13 +6,13 @@ than what the record says, so it does no harm if a record contains some of it al
 
 from __future__ import annotations
 
-import json
 from collections import deque
 
 from leasehold.model import EMPTY, Put
 from leasehold.noun import Noun
 from leasehold.records import build
 from leasehold.rules.timing import due, first_due
+from leasehold.stores import quick_json
 from leasehold.stores.codec import pack, unpack
 
 TYPE_CHECKING = False
@@ -34,8 +34,6 @@ SIZE = 1 << 18
 MOST = 4
 """At so many times as much, that cannot wait for the next commits."""
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-
 
 def mark_of(record: Record) -> int:
     """What must be known of a record to replace it: `NOTHING`, or the time that it is due, 0 if it never is."""
@@ -52,35 +50,28 @@ def raw_of(change: Put | Drop) -> Raw:
     return pack(change.entry) if isinstance(change, Put) else change.id
 
 
-class Group(Noun):
-    """What one commit changed in one record."""
-
-    key: str
-    base: int | None
-    """The mark of the record as it is kept. None: an earlier entry is laid over it already."""
-    mark: int
-    """That of the record after the commit."""
-    changes: list[Raw]
-
-
 class Entry(Noun):
     """What one commit changed."""
 
     number: int
-    groups: list[Group]
+    groups: list[list[Any]]
+    """For each record: its key, its marks as it is kept and after the commit, and each change.
+
+    The first mark is None if an earlier entry is laid over the record already."""
     size: int
     parts: str = ""
     """Where it is, if it was too large for one value."""
 
 
-def encode(groups: Iterable[Group]) -> str:
-    """The text of an entry."""
-    return _encode([[group.key, group.base, group.mark, *group.changes] for group in groups])
+def encode(groups: list[list[Any]]) -> bytes:
+    """What is kept of an entry."""
+    return quick_json.encode(groups)
 
 
-def decode(text: str) -> list[Group]:
+def decode(data: bytes) -> list[list[Any]]:
     """What was encoded."""
-    return [Group(key, base, mark, changes) for key, base, mark, *changes in json.loads(text)]
+    groups: list[list[Any]] = quick_json.decode(data)
+    return groups
 
 
 class Line:
@@ -114,7 +105,7 @@ class Overlay:
     def add(self, entry: Entry) -> None:
         """One more commit."""
         lines, number = self.lines, entry.number
-        for key, base, mark, changes in entry.groups:
+        for key, base, mark, *changes in entry.groups:
             line = lines.get(key)
             if line is None:
                 line = lines[key] = Line()
@@ -123,7 +114,7 @@ class Overlay:
             line.mark, line.last = mark, number
             for raw in changes:
                 line.changes[raw if isinstance(raw, str) else raw[1]] = raw
-        self.entries.append((number, [group.key for group in entry.groups], entry.size, entry.parts))
+        self.entries.append((number, [group[0] for group in entry.groups], entry.size, entry.parts))
         self.size += entry.size
 
     def on(self, key: str, record: Record) -> Record:

@@ -64,6 +64,6 @@ def learn(store: EtcdStore, memory: Memory, answer: Answer) -> bool:
 
 
 def _entry(store: EtcdStore, name: str, value: bytes) -> journal.Entry:
-    text = rows.text_of(value)
-    place = id_in(text) if is_reference(text) else ""
-    return journal.Entry(store.names.journal_number(name), journal.decode(whole(store, text)), len(value), place)
+    data = rows.data_of(value)
+    place = id_in(data) if is_reference(data) else ""
+    return journal.Entry(store.names.journal_number(name), journal.decode(whole(store, data)), len(value), place)

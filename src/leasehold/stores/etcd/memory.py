@@ -21,19 +21,19 @@ class Memory:
 
     def __init__(self) -> None:
         self.meta = rows.Meta()
-        self.text: str | None = None
-        """Of the last commit, as it is kept; empty: there was none. None: we know nothing."""
+        self.last: bytes | None = None
+        """That commit, as it is kept; empty: there was none. None: we know nothing."""
         self.overlay = Overlay()
         self.cache = Cache()
 
     @property
     def is_blank(self) -> bool:
         """Whether we know nothing."""
-        return self.text is None
+        return self.last is None
 
     def forget(self) -> None:
         """Nothing that we know can be trusted."""
-        self.text = None
+        self.last = None
         self._clear()
 
     def _clear(self) -> None:
@@ -44,13 +44,13 @@ class Memory:
 
     def unchanged(self, names: Names) -> bytes:
         """The compare by which etcd tells that nobody has committed since."""
-        if self.text is None:  # there is no such revision: whoever knows nothing is told everything
+        if self.last is None:  # there is no such revision: whoever knows nothing is told everything
             return messages.unchanged(names.meta, -1)
-        return messages.equal(names.meta, self.text) if self.text else messages.absent(names.meta)
+        return messages.equal(names.meta, self.last) if self.last else messages.absent(names.meta)
 
     def news(self, names: Names) -> list[bytes]:
         """What tells what was committed since."""
-        first, end = names.journal(0 if self.text is None else self.meta.at + 1), names.journal_end
+        first, end = names.journal(0 if self.last is None else self.meta.at + 1), names.journal_end
         return [messages.get(names.meta), messages.get(first, end)]
 
     def missing(self, keys: Iterable[str]) -> list[str]:
@@ -75,9 +75,9 @@ class Memory:
             records[key] = overlay.on(key, record)
             overlay.read(key, mark_of(record), self.meta.part)
 
-    def learn(self, text: str, entries: Sequence[Entry]) -> bool:
+    def learn(self, last: bytes, entries: Sequence[Entry]) -> bool:
         """The last commit, and the entries of the journal that we asked for. False: we have to ask for all of it."""
-        meta = rows.meta_of(text) if text else _without_meta(entries)
+        meta = rows.meta_of(last) if last else _without_meta(entries)
         is_another = not self.is_blank and (meta.cluster != self.meta.cluster or meta.at < self.meta.at)
         starts_over = self.is_blank or meta.folded > self.meta.at
         first = meta.folded if starts_over else self.meta.at
@@ -90,18 +90,18 @@ class Memory:
         for entry in new:
             self._follow(entry)
         self.overlay.pass_by(meta.folded, meta.part)
-        self.meta, self.text = meta, text
+        self.meta, self.last = meta, last
         return True
 
     def _follow(self, entry: Entry) -> None:
         records = self.cache.records
-        for group in entry.groups:
-            before = records.get(group.key)
+        for key, _, _, *changes in entry.groups:
+            before = records.get(key)
             if before is not None:
-                records[group.key] = changed(before, group.changes)
+                records[key] = changed(before, changes)
         self.overlay.add(entry)
 
-    def committed(self, text: str, meta: Meta, entry: Entry | None, after: Mapping[str, Record]) -> None:
+    def committed(self, last: bytes, meta: Meta, entry: Entry | None, after: Mapping[str, Record]) -> None:
         """We have written this."""
         records = self.cache.records
         for key, record in after.items():
@@ -109,7 +109,7 @@ class Memory:
             records[key] = record  # now the youngest: what is in use is forgotten last
         if entry is not None:
             self.overlay.add(entry)
-        self.meta, self.text = meta, text
+        self.meta, self.last = meta, last
 
     def assume(self, keys: Iterable[str]) -> None:
         """That there are no such records."""

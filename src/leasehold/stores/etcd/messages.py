@@ -91,10 +91,9 @@ def get(name: str, until: str | None = None, *, limit: int = 0, keys_only: bool 
     return _text(1, range_request(name, until, limit=limit, keys_only=keys_only))
 
 
-def put(name: str, value: str | bytes) -> bytes:
+def put(name: str, value: bytes) -> bytes:
     """Write a key."""
-    data = value.encode() if isinstance(value, str) else value
-    return _text(2, _text(1, name.encode()) + (_text(2, data) if data else b""))
+    return _text(2, _text(1, name.encode()) + (_text(2, value) if value else b""))
 
 
 def delete(name: str, until: str | None = None) -> bytes:
@@ -118,9 +117,9 @@ def absent(name: str) -> bytes:
     return b"\x10\x02\x1a%c%b\x30\x00" % (size, key) if size < 0x80 else unchanged(name, 0)
 
 
-def equal(name: str, text: str) -> bytes:
+def equal(name: str, value: bytes) -> bytes:
     """That a key has this value."""
-    return _compare(name, _VALUE, _text(7, text.encode()))
+    return _compare(name, _VALUE, _text(7, value))
 
 
 def present(name: str) -> bytes:
@@ -202,8 +201,8 @@ def range_answer(data: bytes) -> Found:
     return Found(pairs, more, revision)
 
 
-def answer(data: bytes) -> Answer:
-    """What a transaction gave."""
+def answer(data: bytes, *, is_wanted: bool = True) -> Answer:
+    """What a transaction gave; if it succeeded, with what its operations gave only if that is wanted."""
     succeeded, cluster, revision = False, 0, 0
     responses = []
     for field, number, content in _fields(data):
@@ -212,6 +211,8 @@ def answer(data: bytes) -> Answer:
         elif field == 2:
             succeeded = bool(number)
         elif field == 3:
+            if succeeded and not is_wanted:
+                break
             responses.append(_response(content))
     return Answer(succeeded, revision, str(cluster), responses)
 

@@ -20,17 +20,17 @@ ROOM = 400_000
 PATIENCE = 3_600_000_000
 """Parts to which nobody refers are left alone for so long, in microseconds: somebody may be about to."""
 AT_ONCE = 50
-_REFERENCE = "@"
+_REFERENCE = b"@"
 
 
-def is_reference(text: str) -> bool:
+def is_reference(data: bytes) -> bool:
     """Whether the value is kept in parts."""
-    return text.startswith(_REFERENCE)
+    return data.startswith(_REFERENCE)
 
 
-def id_in(reference: str) -> str:
+def id_in(reference: bytes) -> str:
     """Which parts these are."""
-    return reference[len(_REFERENCE) :].partition(":")[0]
+    return reference[len(_REFERENCE) :].partition(b":")[0].decode()
 
 
 class Spilled:
@@ -42,9 +42,9 @@ class Spilled:
         self.compares: list[bytes] = []
         self.marks: list[bytes] = []
 
-    def value(self, owner: str, text: str) -> bytes:
+    def value(self, owner: str, data: bytes) -> bytes:
         """What to write at this key: the value, or a reference to its parts, which are then there."""
-        value = rows.value_of(text)
+        value = rows.value_of(data)
         if len(value) <= ROOM:
             return value
         store = self._store
@@ -55,16 +55,15 @@ class Spilled:
             part = value[number * ROOM : (number + 1) * ROOM]
             store.txn([], [messages.put(f"{prefix}{number}", part)], [], changes=True)
         self.compares.append(messages.present(f"{prefix}0"))
-        self.marks.append(messages.put(f"{prefix}mark", owner))
-        return f"{_REFERENCE}{id_}:{count}".encode()
+        self.marks.append(messages.put(f"{prefix}mark", owner.encode()))
+        return b"%b%b:%d" % (_REFERENCE, id_.encode(), count)
 
 
-def whole(store: EtcdStore, text: str) -> str:
-    """The text itself, if this refers to its parts."""
-    if not is_reference(text):
-        return text
-    id_, _, count = text[len(_REFERENCE) :].partition(":")
-    prefix = store.names.parts(id_)
+def whole(store: EtcdStore, data: bytes) -> bytes:
+    """What is referred to, if this refers to its parts."""
+    if not is_reference(data):
+        return data
+    prefix, count = store.names.parts(id_in(data)), data.rpartition(b":")[2]
     value = b""
     for number in range(int(count)):
         told = store.txn([], [messages.get(f"{prefix}{number}")], [])
@@ -72,7 +71,7 @@ def whole(store: EtcdStore, text: str) -> str:
         if not pairs:
             raise Conflict("what was read is gone already: somebody has put it elsewhere")
         value += pairs[0][1]
-    return rows.text_of(value)
+    return rows.data_of(value)
 
 
 def removal(store: EtcdStore, id_: str) -> bytes:
@@ -95,12 +94,12 @@ def collect(store: EtcdStore, now: int) -> int:
 def _collect(store: EtcdStore, id_: str) -> bool:
     mark = store.names.parts(id_) + "mark"
     told = store.txn([], [messages.get(mark)], [])
-    owner = rows.only(told.responses[0])
+    owner = rows.only(told.responses[0]).decode()
     compares = [messages.absent(mark)]
     if owner:
         told = store.txn([], [messages.get(owner)], [])
-        text = rows.only(told.responses[0])
-        if is_reference(text) and id_in(text) == id_:
+        data = rows.only(told.responses[0])
+        if is_reference(data) and id_in(data) == id_:
             return False
         compares = []  # who has referred to it once and does not any more never will again
     return store.txn(compares, [removal(store, id_)], [], changes=True).succeeded

@@ -12,7 +12,7 @@ from leasehold.model import Put, Receipt
 from leasehold.records import apply
 from leasehold.stores.etcd import looking, messages, rows
 from leasehold.stores.etcd.folding import Piece
-from leasehold.stores.etcd.journal import MOST, Entry, Group, encode, mark_of, raw_of
+from leasehold.stores.etcd.journal import MOST, Entry, encode, mark_of, raw_of
 from leasehold.stores.etcd.parts import Spilled, id_in, is_reference
 
 TYPE_CHECKING = False
@@ -94,9 +94,9 @@ class EtcdTransaction:
 
     def _read(self, keys: Sequence[str]) -> None:
         """Records as of what was told already."""
-        text = self._memory.text
+        last = self._memory.last
         looking.ask(self._store, self._memory, keys)
-        if self._memory.text != text:
+        if self._memory.last != last:
             self._lose()
         self._is_checked = True
 
@@ -154,9 +154,9 @@ class EtcdTransaction:
         operations = [messages.put(store.names.journal(entry.number), value)]
         if events:
             name = store.names.events(meta.seq)
-            operations.append(messages.put(name, spilled.value(name, rows.events_text(events))))
+            operations.append(messages.put(name, spilled.value(name, rows.events_data(events))))
         self._put(meta, operations, spilled, piece)
-        memory.committed(rows.meta_text(meta), meta, entry, after)
+        memory.committed(rows.meta_data(meta), meta, entry, after)
         self._assumed.clear()
         if piece is not None:
             piece.done(meta.at)
@@ -178,18 +178,16 @@ class EtcdTransaction:
     ) -> tuple[Entry, bytes]:
         """What goes into the journal."""
         memory = self._memory
-        raws: dict[str, list[Any]] = {key: [] for key in after}
-        for change in changes:
-            raws[change.key].append(raw_of(change))
         known, lines = memory.cache.records, memory.overlay.lines
-        groups = [
-            Group(key, None if key in lines else mark_of(known[key]), mark_of(after[key]), raw)
-            for key, raw in raws.items()
-        ]
+        groups: dict[str, list[Any]] = {
+            key: [key, None if key in lines else mark_of(known[key]), mark_of(record)] for key, record in after.items()
+        }
+        for change in changes:
+            groups[change.key].append(raw_of(change))
         number = memory.meta.at + 1
-        value = spilled.value(self._store.names.journal(number), encode(groups))
-        text = value[:80].decode(errors="replace")
-        return Entry(number, groups, len(value), id_in(text) if is_reference(text) else ""), value
+        told = list(groups.values())
+        value = spilled.value(self._store.names.journal(number), encode(told))
+        return Entry(number, told, len(value), id_in(value) if is_reference(value) else ""), value
 
     def _piece(self, spilled: Spilled, after: Mapping[str, Record]) -> Piece | None:
         """If the journal is long: what of it goes into the records now."""
@@ -207,7 +205,7 @@ class EtcdTransaction:
         piece = self._piece(spilled, {})
         meta = self._meta(piece)
         self._put(meta, [], spilled, piece)
-        self._memory.committed(rows.meta_text(meta), meta, None, {})
+        self._memory.committed(rows.meta_data(meta), meta, None, {})
         if piece is not None:
             piece.done(meta.at)
 
@@ -218,7 +216,7 @@ class EtcdTransaction:
 
     def _put(self, meta: rows.Meta, operations: list[bytes], spilled: Spilled, piece: Piece | None) -> None:
         names = self._store.names
-        operations = [messages.put(names.meta, rows.meta_text(meta)), *operations, *spilled.marks]
+        operations = [messages.put(names.meta, rows.meta_data(meta)), *operations, *spilled.marks]
         operations += piece.operations if piece is not None else []
         try:
             self._checked(operations, spilled.compares, changes=True)
@@ -236,9 +234,9 @@ class EtcdTransaction:
         answer = store.txn(compares, operations, memory.news(store.names), changes=changes)
         if not answer.succeeded:
             self._unassume()
-            before = memory.text
+            before = memory.last
             looking.learn(store, memory, answer)
-            if assumed and memory.text == before:
+            if assumed and memory.last == before:
                 store.doubt()
             self._lose()
         self._is_checked = True
