@@ -40,7 +40,7 @@ GOAL = 3.0
 @contextmanager
 def database() -> Iterator[Postgres]:
     """A PostgreSQL as it comes, which waits for the disk."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder, Postgres(folder=Path(folder)) as server:
+    with tempfile.TemporaryDirectory(dir=HERE) as folder, Postgres(folder=Path(folder), segment=16) as server:
         yield server
 
 

@@ -115,12 +115,12 @@ def test_another_past_with_as_many_turns_is_noticed(pair: Pair) -> None:
 
 def test_only_the_last_thousand_turns_are_kept(pair: Pair) -> None:
     pair.put(pair.one, A, "r1")
-    _do(pair, "UPDATE {schema}.turn SET number = 2000")
-    _do(pair, "INSERT INTO {schema}.turn VALUES (1001, 'old', ''), (1002, 'less old', '')")
+    _do(pair, "UPDATE {schema}.turn SET number = 2099")
+    _do(pair, "INSERT INTO {schema}.turn VALUES (7, 'very old', ''), (1100, 'old', ''), (1101, 'less old', '')")
     pair.put(pair.one, A, "r2")
     with psycopg.connect(server().url) as connection:
         rows = connection.execute(f"SELECT number FROM {pair.one.address.schema}.turn ORDER BY 1").fetchall()
-    assert rows == [(1002,), (2000,), (2001,)]
+    assert rows == [(1101,), (2099,), (2100,)]
 
 
 def test_two_turns_cannot_have_the_same_number(pair: Pair) -> None:

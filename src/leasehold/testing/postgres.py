@@ -44,7 +44,9 @@ QUICK = ("fsync=off", "synchronous_commit=on")
 class Postgres:
     """One server, from `initdb` to the end of the block."""
 
-    def __init__(self, *settings: str, folder: Path | None = None, largest_file: int | None = None) -> None:
+    def __init__(
+        self, *settings: str, folder: Path | None = None, largest_file: int | None = None, segment: int = 1
+    ) -> None:
         self._own = folder is None
         self.folder = Path(tempfile.mkdtemp(prefix="leasehold-pg-")) if folder is None else folder
         self.data = self.folder / "data"
@@ -52,6 +54,8 @@ class Postgres:
         self.settings = settings
         self._largest_file = largest_file
         """No file may grow beyond this many bytes: to the server that is a full disk."""
+        self._segment = segment
+        """MiB of each file of its log. As it comes, a server has 16; one is created sooner."""
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -78,8 +82,8 @@ class Postgres:
     def create(self) -> None:
         """Make the files of a new, empty server."""
         self.give_away()
-        words = ("-U", USER, "-A", "trust", "-E", "UTF8", "-N", "--no-instructions", "--wal-segsize", "1")
-        run("initdb", "-D", str(self.data), *words)
+        words = ("-U", USER, "-A", "trust", "-E", "UTF8", "-N", "--no-instructions")
+        run("initdb", "-D", str(self.data), *words, "--wal-segsize", str(self._segment))
 
     def standby(self) -> Postgres:
         """A new server that follows this one; not started yet."""

@@ -170,7 +170,9 @@ CREATE FUNCTION {schema}.end_turn(
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
-    DELETE FROM {schema}.turn WHERE number = in_number - 1000;
+    IF in_number % 100 = 0 THEN
+        DELETE FROM {schema}.turn WHERE number <= in_number - 1000;
+    END IF;
     PERFORM setval('{schema}.fence', in_fence, false);
     IF drop_keys <> '' THEN
         DELETE FROM {schema}.entry AS entry
