@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import leasehold
 from leasehold.calls import Call
 from leasehold.client import deciding
 from leasehold.client.deciding import RETRY_AFTER_MOST, TRIES, Again, Errand, NotSent
-from leasehold.errors import OutcomeUnknown, Unreachable
+from leasehold.errors import Closed, OutcomeUnknown, Unreachable
 from tests.surfaces.flaky import BUSY, GOING_AWAY, LOSE_ANSWER, LOSE_REQUEST, PASS, Line, flaky
 from tests.surfaces.serving import Running, serving, until
 from tests.surfaces.test_conformance_http import Awaited
@@ -137,6 +138,34 @@ def test_a_connection_that_the_server_closed_is_not_used(server: Running, connec
         assert locks.list(holder="nobody") == ()
         assert locks.list(holder="nobody") == ()
     assert line.connections == 2
+
+
+def test_many_tasks_that_find_a_server_gone_ask_the_next_one(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many find out at once: the next one, and not the one after it."""
+    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.001)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        gone = listener.getsockname()[1]
+
+    async def all_at_once() -> None:
+        async with await leasehold.aconnect(f"http://127.0.0.1:{gone},{server.url}", holder="ann") as locks:
+            answers = await asyncio.gather(*(locks.acquire(f"at once {number}", ttl=60) for number in range(8)))
+            assert all(isinstance(each, leasehold.Granted) for each in answers)
+            assert locks._answers._first == 1  # type: ignore[attr-defined]
+
+    asyncio.run(all_at_once())
+
+
+def test_whoever_is_still_connecting_when_the_locks_are_closed_is_told(server: Running) -> None:
+    async def closed_meanwhile() -> None:
+        locks = await leasehold.aconnect(server.url, holder="ann")
+        asking = asyncio.create_task(locks.acquire("too late", ttl=60))
+        await asyncio.sleep(0)
+        await locks.close()
+        with pytest.raises(Closed):
+            await asking
+
+    asyncio.run(closed_meanwhile())
+    assert server.get("leases?resource=too%20late").json["leases"] == []
 
 
 # --------------------------------------------------------------------------------- what is decided, alone

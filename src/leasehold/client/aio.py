@@ -153,25 +153,35 @@ class AsyncHttpAnswers:
         if refused is not None:
             return refused
         while True:
+            asked_of = self._first
             try:
                 head, data = await self._exchange(errand.next, errand.time_out)
             except (OSError, Unreachable) as error:
-                self._first += 1
+                self._turn_from(asked_of)
                 again = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
             else:
                 outcome = errand.answered(head.status, body_of(data), head.retry_after, time.monotonic())
                 if not isinstance(outcome, Again):
                     return outcome
-                self._first += head.status == GOING_AWAY
+                if head.status == GOING_AWAY:
+                    self._turn_from(asked_of)
                 again = outcome
             if again.pause:
                 await asyncio.sleep(again.pause)
                 if self._closed:
                     raise Closed(CLOSED)
 
+    def _turn_from(self, server: int) -> None:
+        """To the next server, unless another task has turned from this one already."""
+        if self._first == server:
+            self._first += 1
+
     async def _exchange(self, request: Request, time_out: float) -> tuple[Head, bytes]:
         base = self._bases[self._first % len(self._bases)]
         connection = self._kept(base) or await self._connected(base)
+        if self._closed:  # meanwhile
+            connection.hang_up()
+            raise Closed(CLOSED)
         self._busy.add(connection)
         try:
             answer = await connection.ask(render(request, base, self._token), time_out)
