@@ -384,8 +384,11 @@ def test_one_commit_of_many_times_what_etcd_takes_at_once() -> None:
         told = two.history(HistoryQuery(limit=1_000))
         assert [event.detail["said"] for event in told] == long[::-1]
         assert [event.seq for event in told] == list(range(300, 0, -1))
+        assert _parts(one)
         for _ in range(20):
             write(two, [Put("m", Ref("x"))])
+        assert numbers(two)[0] > 1  # it was too long to stay in the journal
+        assert len(_parts(one)) == 1  # of the events
         assert {said(record) for _, record in one.scan("n")} == set(long)
 
 

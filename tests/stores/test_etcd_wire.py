@@ -77,6 +77,7 @@ def real() -> str:
         frame(GOAWAY, 0, 0, struct.pack(">II", 0, 0)),
         frame(SETTINGS, 0, 0) + frame(RESET, 0, 1, struct.pack(">I", 7)),
     ],
+    ids=["goes away", "refuses"],
 )
 def test_a_call_that_was_certainly_not_carried_out_goes_to_the_next_member(refusal: bytes) -> None:
     with listening(refusal) as refusing, calling(refusing, real()) as calls:
@@ -93,10 +94,13 @@ def test_a_call_that_was_certainly_not_carried_out_goes_to_the_next_member(refus
         frame(HEADERS, END, 1, NOT_FOUND),
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
     ],
+    ids=["hangs up", "says nothing", "resets", "goes away later", "is no gRPC", "is no HTTP/2"],
 )
 def test_a_change_of_which_nobody_knows_is_not_made_again(end: bytes) -> None:
-    with listening(end) as broken, calling(broken, real()) as calls, pytest.raises(OutcomeUnknown):
-        calls.change(TRANSACTION, PUT)
+    with listening(end) as broken, calling(broken, real()) as calls:
+        with pytest.raises(OutcomeUnknown):
+            calls.change(TRANSACTION, PUT)
+        assert messages.answer(calls.change(TRANSACTION, PUT)).succeeded  # the next one goes elsewhere
 
 
 def test_a_question_is_asked_again() -> None:

@@ -50,6 +50,9 @@ class Calls:
             turn = self._members.turn
             try:
                 reply = self._call(path, message, changes=changes)
+            except OutcomeUnknown:
+                self._members.next(turn)
+                raise
             except Unreachable as error:
                 trouble = error
                 self._members.next(turn)

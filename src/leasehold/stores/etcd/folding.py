@@ -116,9 +116,10 @@ class Piece:
         else:
             if self._size and self._size + min(len(data), ROOM) > SIZE:
                 return False
-            value = self._spilled.value(names.record(key), data)
+            name = names.record(key)
+            value = self._spilled.value(name, data)
             self._size += len(value)
-            self.operations.append(messages.put(names.record(key), value))
+            self.operations.append(messages.put(name, value))
         if base != mark:
             self.operations += [messages.delete(names.due(base, key))] if base > 0 else []
             self.operations += [messages.put(names.due(mark, key), b"")] if mark > 0 else []

@@ -89,13 +89,29 @@ def _frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
     return _frame_head.pack(len(content) >> 8, len(content) & 0xFF, kind, flags, stream) + content
 
 
+_SETTINGS_OF_OURS = ((_TABLE_SIZE, 0), (_PUSH, 0), (_INITIAL_WINDOW, _WIDE))
+_GREETING = (
+    _PREFACE
+    + _frame(_SETTINGS, 0, 0, b"".join(_setting.pack(*each) for each in _SETTINGS_OF_OURS))
+    + _frame(_WINDOW, 0, 0, _word.pack(_WIDE))
+)
+
+
+def _connected(host: str, port: int, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
+    plain = socket.create_connection((host, port), timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+    except OSError:
+        plain.close()
+        raise
+
+
 class Connection:
     """One connection, for one thread at a time."""
 
     def __init__(self, host: str, port: int, timeout: float, tls: ssl.SSLContext | None) -> None:
-        plain = socket.create_connection((host, port), timeout)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+        self._socket = _connected(host, port, timeout, tls)
         self._buffer = b""
         self._stream = -1
         self._read = 0
@@ -105,15 +121,18 @@ class Connection:
         """And so much in this call."""
         self._fields: dict[str, str] = {}
         self._block = b""
+        self._ends_here = False
         self._body: list[bytes] = []
         self._is_complete = False
         self.is_ending = False
         """Whether the other side takes no further calls."""
         self.is_sent = False
         """Whether the call that is under way was sent as a whole."""
-        settings = b"".join(_setting.pack(*each) for each in ((_TABLE_SIZE, 0), (_PUSH, 0), (_INITIAL_WINDOW, _WIDE)))
-        window = _frame(_WINDOW, 0, 0, _word.pack(_WIDE))
-        self._socket.sendall(_PREFACE + _frame(_SETTINGS, 0, 0, settings) + window)
+        try:
+            self._socket.sendall(_GREETING)
+        except OSError:
+            self._socket.close()
+            raise
 
     def call(self, headers: bytes, message: bytes) -> Reply:
         """Ask, and wait for the answer."""

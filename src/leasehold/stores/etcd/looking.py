@@ -65,5 +65,8 @@ def learn(store: EtcdStore, memory: Memory, answer: Answer) -> bool:
 
 def _entry(store: EtcdStore, name: str, value: bytes) -> journal.Entry:
     data = rows.data_of(value)
-    place = id_in(data) if is_reference(data) else ""
-    return journal.Entry(store.names.journal_number(name), journal.decode(whole(store, data)), len(value), place)
+    number = store.names.journal_number(name)
+    if not is_reference(data):
+        return journal.Entry(number, journal.decode(data), len(value))
+    found = whole(store, data)
+    return journal.Entry(number, journal.decode(found), len(found), id_in(data))

@@ -60,8 +60,8 @@ class EtcdTransaction:
         if not self._has_told:
             if self._memory.is_blank:
                 self._look(())
-            self._has_told = True
             self._now = self._store.tell_time()
+            self._has_told = True
 
     # ------------------------------------------------------------------------------------- reading
 
@@ -186,8 +186,11 @@ class EtcdTransaction:
             groups[change.key].append(raw_of(change))
         number = memory.meta.at + 1
         told = list(groups.values())
-        value = spilled.value(self._store.names.journal(number), encode(told))
-        return Entry(number, told, len(value), id_in(value) if is_reference(value) else ""), value
+        data = encode(told)
+        value = spilled.value(self._store.names.journal(number), data)
+        if is_reference(value):
+            return Entry(number, told, len(data), id_in(value)), value
+        return Entry(number, told, len(value)), value
 
     def _piece(self, spilled: Spilled, after: Mapping[str, Record]) -> Piece | None:
         """If the journal is long: what of it goes into the records now."""
