@@ -93,6 +93,7 @@ class Pooler:
         self._made = 0
         self._size = size
         self.transactions = 0
+        self._is_closed = False
         self.prepared = 0
         """How often somebody tried to prepare a statement."""
 
@@ -138,12 +139,16 @@ class Pooler:
 
     def _give_back(self, backend: _Backend) -> None:
         with self._free:
+            if self._is_closed:  # the client had its answer before we had the connection back
+                backend.close()
             self._idle.append(backend)
             self._free.notify()
 
     def close(self) -> None:
-        for backend in self._idle:
-            backend.close()
+        with self._free:
+            self._is_closed = True
+            for backend in self._idle:
+                backend.close()
 
 
 def _startup(client: socket.socket, read: Callable[[int], bytes]) -> bytes:
