@@ -95,6 +95,20 @@ def test_dates_narrow_down_how_far_ahead_the_clock_is() -> None:
     assert ahead * SECOND - EXACT <= clock._low <= ahead * SECOND  # never ahead of theirs
 
 
+def test_one_look_at_each_turn_of_a_second_keeps_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although our own clock goes slow by one part in ten thousand: the estimate is never ahead, nor far behind."""
+    clock, ahead, moment = Clock(), 1_000_000.6, 5.0
+    monkeypatch.setattr("time.monotonic_ns", lambda: int(moment * 1e9))
+    clock.tell(_date(int(moment + ahead)), moment, moment)
+    for turn in range(200):
+        moment += clock.until_a_turn()
+        theirs = moment * 1.0001 + ahead
+        clock.tell(_date(int(theirs + 0.0005)), moment, moment + 0.001)
+        behind = (theirs * SECOND) - clock.now()
+        assert behind >= 0
+        assert behind < 3_000 or turn < 20
+
+
 def test_a_clock_that_was_set_is_noticed_and_nonsense_is_not_a_date() -> None:
     clock = Clock()
     clock.tell(_date(1_000), 1.0, 1.0)

@@ -20,6 +20,7 @@ from leasehold.stores.etcd.gateway import Gateway, text64
 from leasehold.stores.etcd.looking import look
 from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.memory import Memory
+from leasehold.stores.etcd.timekeeping import Timekeeper
 from leasehold.stores.etcd.transaction import EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
 
@@ -37,6 +38,8 @@ EPOCH = 1 << 40
 PAGE = 500
 PRUNE = 200
 MEET_AGAIN = 0.002
+SETTLED = 2.0
+"""So many seconds after it was opened a store is here to stay. A command that only asks something is gone by then."""
 DOUBT = 20
 """So many times records are looked for before they are assumed not to be there, once one was."""
 
@@ -73,6 +76,8 @@ class EtcdStore:
         self._doubts = 0
         self._told: list[Callable[[], None]] = []
         self._watcher: Watcher | None = None
+        self._timekeeper: Timekeeper | None = None
+        self._opened = time.monotonic()
         try:
             self._learn_the_time()
         except BaseException:
@@ -123,6 +128,7 @@ class EtcdStore:
             self.leave()
 
     def _read(self, memory: Memory, wanted: list[str]) -> tuple[int, Mapping[str, Record]]:
+        self._keep_time()
         look(self, memory, wanted)
         records = memory.cache.records
         return max(self.clock.now(), memory.meta.now, self._latest), {key: records[key] for key in wanted}
@@ -202,6 +208,8 @@ class EtcdStore:
             self._watcher.close()
         self.calls.close()
         self.gateway.close()
+        if self._timekeeper is not None:
+            self._timekeeper.close()
 
     # ---------------------------------------------------------------------------- for our transactions
 
@@ -224,10 +232,14 @@ class EtcdStore:
 
     def tell_time(self) -> int:
         """The time of etcd; never earlier than any that was told before by anybody."""
-        if self.clock.wants_a_date:
-            self.gateway.ask_the_time()
+        self._keep_time()
         self._latest = max(self._latest, self.memory.meta.now, self.clock.now())
         return self._latest
+
+    def _keep_time(self) -> None:
+        """Whoever stays for long looks at their clock again and again."""
+        if self._timekeeper is None and time.monotonic() > self._opened + SETTLED:
+            self._timekeeper = Timekeeper(self.clock, self.gateway.ask_the_time)
 
     def may_assume(self) -> bool:
         """Whether records that are not known are so seldom there that they need not be looked for first."""

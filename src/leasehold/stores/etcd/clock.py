@@ -15,10 +15,6 @@ EXACT = 5_000
 """How exactly the clock must be known before anything is decided by it, in microseconds."""
 STEP = 5 * SECOND
 """A date that is this far from what we thought means that their clock was set."""
-NEAR = 20_000
-"""So near to the turn of a second a date tells much, in microseconds."""
-OFTEN, SELDOM = 0.01, 1.0
-"""How many seconds after the last date another is asked for: near the turn of a second, and otherwise."""
 DRIFT = 5_000
 """Two clocks go apart by at most one part in this many."""
 
@@ -37,14 +33,12 @@ class Clock:
         self._low: int | None = None
         self._high = 0
         self._told_at = 0
-        self._asked = 0.0
 
     def tell(self, date: str, asked: float, answered: float) -> None:
         """An answer with this date was asked for and arrived at these moments."""
         seconds = parse(date)
         if seconds is None:
             return
-        self._asked = answered
         low = seconds * SECOND - int(answered * SECOND)
         high = (seconds + 1) * SECOND - int(asked * SECOND)
         if self._low is None or high < self._low - STEP or low > self._high + STEP:
@@ -55,11 +49,13 @@ class Clock:
         if low < high:  # otherwise another member, a little apart: keep to what we have
             self._low, self._high, self._told_at = low, high, int(answered * SECOND)
 
-    @property
-    def wants_a_date(self) -> bool:
-        """Whether to ask for one: now and then, and best when a second is about to turn or just has."""
-        age = time.monotonic() - self._asked
-        return age > SELDOM or (age > OFTEN and not NEAR < self.now() % SECOND < SECOND - NEAR)
+    def until_a_turn(self) -> float:
+        """In how many seconds a date tells most: when by our best guess a second turns.
+
+        If it has turned by then, their clock is ahead of the guess, and otherwise behind: what is not known is halved.
+        """
+        guess = ((self._low or 0) + self._high) // 2 + time.monotonic_ns() // 1_000
+        return (SECOND - guess % SECOND) / SECOND
 
     @property
     def is_exact(self) -> bool:

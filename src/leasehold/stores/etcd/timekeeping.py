@@ -1,0 +1,38 @@
+"""A thread that looks at etcd's clock at each turn of a second, so that servers agree on the time within milliseconds."""
+
+from __future__ import annotations
+
+import threading
+
+from leasehold.errors import LeaseholdError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.stores.etcd.clock import Clock
+
+PATIENCE = 5.0
+
+
+class Timekeeper:
+    """Asks, until it is closed."""
+
+    def __init__(self, clock: Clock, ask: Callable[[], None]) -> None:
+        self._clock = clock
+        self._ask = ask
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="etcd time", daemon=True)
+        self._thread.start()
+
+    def _keep(self) -> None:
+        while not self._is_closed.wait(self._clock.until_a_turn()):
+            try:
+                self._ask()
+            except LeaseholdError:  # whoever wants something of etcd is told; we know the time well enough for long
+                self._is_closed.wait(1)
+
+    def close(self) -> None:
+        """Stop, once the question that is under way was answered or broken off."""
+        self._is_closed.set()
+        self._thread.join(PATIENCE)
