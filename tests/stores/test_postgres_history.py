@@ -16,6 +16,7 @@ from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.queries import Queries, migrations
 from leasehold.stores.postgres.texts import encode
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+from leasehold.testing.conformance.asking import Asking, until
 from tests.stores.postgres import schema, server
 
 if TYPE_CHECKING:
@@ -159,6 +160,30 @@ def test_a_database_of_the_first_version_is_brought_up_to_date(old: str) -> None
         assert store.prune() == 4, "they are very old"
     finally:
         store.close()
+
+
+def test_what_a_server_of_the_first_version_is_about_to_write_is_waited_for(old: str) -> None:
+    address = parse(old)
+    with psycopg.connect(server().url) as theirs:
+        theirs.execute("SELECT count(pg_advisory_xact_lock_shared(%s))", (address.salt,))
+        asking = Asking(lambda: PostgresStore(old))
+        until(_somebody_waits, "the migration waits")
+        theirs.execute(
+            f"INSERT INTO {address.schema}.event (at, kind, space, fence, holder, resources) "
+            "VALUES (50, 'renewed', 'default', 1, 'ada', '[]')"
+        )
+        theirs.commit()
+        store = asking.answer()
+    try:
+        assert store.history(HistoryQuery(limit=1))[0].kind == "renewed"
+    finally:
+        store.close()
+
+
+def _somebody_waits() -> bool:
+    with psycopg.connect(server().url) as connection:
+        row = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone()
+        return row != (0,)
 
 
 def test_a_server_of_the_first_version_says_that_it_has_to_be_updated(old: str) -> None:

@@ -13,7 +13,7 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (pg.DeadlockDetected, Conflict, "two transactions waited for each other; nothing was changed"),
     (pg.SerializationFailure, Conflict, "another transaction was quicker; nothing was changed"),
-    (pg.LockNotAvailable, StoreError, "another server has had these records for too long; try again"),
+    (pg.LockNotAvailable, StoreError, "another server has had its turn for too long; try again"),
     (pg.DiskFull, StoreError, "the database's disk is full; nothing was changed. Free some space and try again"),
     (pg.OutOfMemory, StoreError, "the database has no room left for locks or memory; nothing was changed. Try again"),
     (pg.TooManyConnections, Unreachable, "too many connections; raise max_connections, or use a pooler"),

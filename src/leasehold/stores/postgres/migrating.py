@@ -58,6 +58,8 @@ def _migrate(connections: Connections, connection: Connection) -> None:
     with connection.transaction():
         # Whoever comes second finds everything done.
         ask(connection, "SELECT pg_advisory_xact_lock(hashtextextended('migrate', %(salt)s))", {"salt": address.salt})
+        # Whoever is in a transaction, of whichever version, ends it first, and finds the new version in the next.
+        ask(connection, queries["turn"], {"salt": address.salt})
         before = _version(connections, connection)
         if before == 0 and not ask(connection, queries["has_schema"])[-1][0][0]:
             ask(connection, f"CREATE SCHEMA {address.schema}")

@@ -21,7 +21,6 @@ SELECT seq, at, 1, kind, json_build_array(
     json_build_array(kind, at, space, resources, holder, session, lease, fence, coalesce(detail, '{}'), 0)
 )::text
 FROM {schema}.event;
-ALTER TABLE {schema}.event ALTER COLUMN seq DROP DEFAULT;
 
 -- Fences without blocks: `last_value` is the next that nobody has.
 ALTER SEQUENCE {schema}.fence INCREMENT BY 1;
