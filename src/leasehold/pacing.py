@@ -25,8 +25,10 @@ SLOW = 0.006
 """If turns wait longer than this, in seconds, on average, a thread takes over."""
 FAST = 0.003
 """If they wait less than this, several times in a row, the loop takes over again."""
+TIMED_EVERY = 4
+"""Of so many turns the waiting of one is measured: to ask how long a thread has worked invites others to take over."""
 SMOOTHING = 8
-"""How many turns an average is made of, roughly."""
+"""How many of those an average is made of, roughly."""
 TRY_EVERY = 1.0
 """While a thread does it, the loop tries one by itself so often, to see how it would be."""
 TRIES = 3
@@ -38,13 +40,13 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waited = 0.0
-        self._is_slow = False
+        self.is_slow = False
         self._try_at = 0.0
         self._good = 0
 
     def wants_thread(self) -> bool:
         """Whether the next turn is for a thread."""
-        if not self._is_slow:
+        if not self.is_slow:
             return False
         now = self._clock()
         if now < self._try_at:
@@ -54,14 +56,14 @@ class Pace:
 
     def saw(self, waited: float) -> None:
         """A turn of the loop's own waited so long."""
-        if self._is_slow:
+        if self.is_slow:
             self._good = self._good + 1 if waited < FAST else 0
             if self._good >= TRIES:
-                self._is_slow, self._waited = False, waited
+                self.is_slow, self._waited = False, waited
             return
         self._waited += (waited - self._waited) / SMOOTHING
         if self._waited > SLOW:
-            self._is_slow, self._good, self._try_at = True, 0, self._clock() + TRY_EVERY
+            self.is_slow, self._good, self._try_at = True, 0, self._clock() + TRY_EVERY
 
 
 class PacedDriver(LoopThreadDriver):
@@ -69,6 +71,7 @@ class PacedDriver(LoopThreadDriver):
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
+        self._turns = 0
         super().__init__(engine, loop)
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
@@ -93,10 +96,13 @@ class PacedDriver(LoopThreadDriver):
 
     def _turn_here(self) -> None:
         self._scheduled = self._again = False
-        self._begun, worked = time.perf_counter(), time.thread_time()
+        self._turns += 1
+        is_timed = self._pace.is_slow or self._turns % TIMED_EVERY == 0
+        self._begun, worked = time.perf_counter(), time.thread_time() if is_timed else 0.0
         commands = self._engine.turn()
         if commands:
-            self._pace.saw(time.perf_counter() - self._begun - (time.thread_time() - worked))
+            if is_timed:
+                self._pace.saw(time.perf_counter() - self._begun - (time.thread_time() - worked))
             self._took(commands)
         if self._engine.has_work:
             self._wake()
