@@ -100,7 +100,8 @@ def test_a_change_of_which_nobody_knows_is_not_made_again(end: bytes) -> None:
     with listening(end) as broken, calling(broken, real()) as calls:
         with pytest.raises(OutcomeUnknown):
             calls.change(TRANSACTION, PUT)
-        assert messages.answer(calls.change(TRANSACTION, PUT)).succeeded  # the next one goes elsewhere
+        assert calls._members.turn == 1  # the next one goes elsewhere
+        assert messages.answer(calls.change(TRANSACTION, PUT)).succeeded
 
 
 def test_a_question_is_asked_again() -> None:

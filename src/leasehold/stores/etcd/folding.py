@@ -10,6 +10,7 @@ from __future__ import annotations
 from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.journal import NOTHING, mark_of
 from leasehold.stores.etcd.parts import ROOM, removal
+from leasehold.stores.etcd.reminding import Reminders
 from leasehold.stores.quick_json import encode
 
 TYPE_CHECKING = False
@@ -39,6 +40,7 @@ class Piece:
         self._after = after
         """What the commit itself makes of records."""
         self._size = 0
+        self._reminders = Reminders()
         self.unknown: list[str] = []
         """Records that have to be read before they can be replaced, some of which were in the way."""
         self.operations: list[bytes] = []
@@ -62,10 +64,11 @@ class Piece:
                 break
             self.folded, self.part = number, 0
             removals += [removal(self._store, parts)] if parts else []
-            if len(self.operations) + len(removals) >= OPERATIONS:
+            if len(self.operations) + len(self._reminders) + len(removals) >= OPERATIONS:
                 break
         if self.unknown:
             self._look_ahead(until)
+        self.operations += self._reminders.operations(names)
         if self.folded > first:
             self.operations += [messages.delete(names.journal(0), names.journal(self.folded + 1)), *removals]
 
@@ -83,7 +86,7 @@ class Piece:
         if line.base is None or data is None:
             self.unknown.append(key)
             return False
-        return self._write(key, line.base, mark, data)
+        return self._write(key, mark, data)
 
     def _data(self, key: str, line: Line) -> bytes | None:
         """The record as it is to be kept, if that can be told."""
@@ -107,22 +110,20 @@ class Piece:
                     found[key] = None
         self.unknown = list(found)[:LOOKS_AHEAD]
 
-    def _write(self, key: str, base: int, mark: int, data: bytes) -> bool:
-        names = self._store.names
-        if len(self.operations) > OPERATIONS - 3:
+    def _write(self, key: str, mark: int, data: bytes) -> bool:
+        name = self._store.names.record(key)
+        if len(self.operations) + len(self._reminders) > OPERATIONS - 2:
             return False
         if mark == NOTHING:
-            self.operations.append(messages.delete(names.record(key)))
+            self.operations.append(messages.delete(name))
         else:
             if self._size and self._size + min(len(data), ROOM) > SIZE:
                 return False
-            name = names.record(key)
             value = self._spilled.value(name, data)
             self._size += len(value)
             self.operations.append(messages.put(name, value))
-        if base != mark:
-            self.operations += [messages.delete(names.due(base, key))] if base > 0 else []
-            self.operations += [messages.put(names.due(mark, key), b"")] if mark > 0 else []
+        if mark > 0:
+            self._reminders.add(mark, key)
         self.bases[key] = mark
         return True
 

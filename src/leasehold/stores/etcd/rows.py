@@ -108,12 +108,12 @@ class Names:
         """The key of the record of this name."""
         return name[len(self._records) :]
 
-    def due(self, at: int, key: str) -> str:
-        """A reminder of a record at a time."""
-        return f"{self._dues}{at:0{_WIDE}x}/{key}"
+    def due(self, at: int, id_: str) -> str:
+        """A reminder of some records at a time."""
+        return f"{self._dues}{at:0{_WIDE}x}/{id_}"
 
-    def due_key(self, name: str) -> str:
-        """The record that a reminder is of."""
+    def due_id(self, name: str) -> str:
+        """Which of the reminders of its time it is."""
         return name[len(self._dues) + _WIDE + 1 :]
 
     def dues(self, until: int) -> tuple[str, str]:

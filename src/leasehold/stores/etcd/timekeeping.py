@@ -1,4 +1,4 @@
-"""A thread that looks at etcd's clock at each turn of a second, so that servers agree on the time within milliseconds."""
+"""A thread that looks at etcd's clock at each turn of a second, so that servers agree on the time. It sets nothing."""
 
 from __future__ import annotations
 

@@ -14,16 +14,20 @@ from leasehold.stores.etcd import looking, messages, rows
 from leasehold.stores.etcd.folding import Piece
 from leasehold.stores.etcd.journal import MOST, Entry, encode, mark_of, raw_of
 from leasehold.stores.etcd.parts import Spilled, id_in, is_reference
+from leasehold.stores.etcd.reminding import reminders_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from leasehold.model import Drop, Event, Record
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.messages import Answer
+    from leasehold.stores.etcd.reminding import Reminder
 
+REMINDERS = 100
+"""So many reminders are looked at together."""
 ASSUMED = 120
 """At most so many records are assumed not to be there, and compared with that by the commit."""
 
@@ -107,14 +111,36 @@ class EtcdTransaction:
 
     def due(self, limit: int) -> Sequence[str]:
         """Keys of records that a sweep should look at, the most urgent first."""
-        first, end = self._store.names.dues(self.now)
-        # Some of these may have changed since: what is laid over them says when they are due.
-        lines = self._memory.overlay.lines
-        asked = messages.get(first, end, limit=limit + len(lines), keys_only=True)
-        names = [name for name, _ in self._checked([asked], []).responses[0].pairs]
-        found = [(self._store.names.due_time(name), self._store.names.due_key(name)) for name in names]
-        found = [each for each in found if each[1] not in lines] + self._memory.overlay.due(self.now)
+        now = self.now
+        found = set(self._memory.overlay.due(now))
+        needless = []
+        for reminder in self._reminders(now):
+            marks = self._marks(reminder.keys)
+            found.update((mark, key) for key, mark in marks.items() if 0 < mark <= now)
+            if not reminder.is_needed(marks):
+                needless.append(reminder.name)
+            if len(found) >= limit:
+                break
+        for start in range(0, len(needless), REMINDERS):
+            self._checked([messages.delete(name) for name in needless[start : start + REMINDERS]], [])
         return [key for _, key in sorted(found)[:limit]]
+
+    def _reminders(self, until: int) -> Iterator[Reminder]:
+        first, end = self._store.names.dues(until)
+        while True:
+            found = self._checked([messages.get(first, end, limit=REMINDERS)], []).responses[0]
+            yield from reminders_in(found, self._store.names)
+            if not found.more:
+                return
+            first = found.pairs[-1][0] + "\0"
+
+    def _marks(self, keys: Sequence[str]) -> dict[str, int]:
+        """When each of these records is due."""
+        memory = self._memory
+        missing = memory.missing(keys)
+        for start in range(0, len(missing), looking.AT_ONCE):
+            self._read(missing[start : start + looking.AT_ONCE])
+        return {key: mark_of(memory.cache.records[key]) for key in keys}
 
     # ------------------------------------------------------------------------------------- writing
 
