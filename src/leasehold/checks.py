@@ -59,6 +59,7 @@ class Asking(Noun):
     on_expiry: object = "free"
     request_id: object = None
     intent: object = False
+    first: object = False
 
 
 class Terms(Noun):
@@ -80,6 +81,7 @@ class Terms(Noun):
     priority: int
     reentrant: bool
     intent: bool
+    first: bool
 
 
 def terms(
@@ -99,6 +101,7 @@ def terms(
     grace: object = 0,
     on_expiry: object = "free",
     intent: object = False,
+    first: object = False,
 ) -> Terms:
     """Check all of this. Whoever asks often may remember what was answered: it depends on nothing else."""
     where = _name(space, "space", names.check_space)
@@ -118,6 +121,7 @@ def terms(
         number(priority, "priority", -PRIORITY_MOST, PRIORITY_MOST),
         flag(reentrant, "reentrant"),
         flag(intent, "intent"),
+        flag(first, "first"),
     )
 
 
@@ -151,7 +155,8 @@ def command(wanted: Wanted, known: Terms, hierarchical: frozenset[str], token: s
     options = _options(space, resources, mode, any_of, hierarchical)
     tokens = (keys.secret_hash(token),)
     ask = Ask(space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request)
-    return c.Acquire(actor, ask, engine, known.wait, known.priority, known.reentrant, known.intent, secret)
+    wait, priority, reentrant, intent, first = known[11:]
+    return c.Acquire(actor, ask, engine, wait, priority, reentrant, intent, secret, first)
 
 
 def _mode(mode: object, slots: object) -> tuple[str, int]:

@@ -37,6 +37,8 @@ class Acquire(Noun):
     """Whether a refused try counts as waiting for a while (the surfaces for agents that poll)."""
     secret: str | None = None
     """Hash of the session's secret, when the lease is taken in a session's name."""
+    first: bool = False
+    """Whether its request_id was never sent before: what it is granted need not be noted under it (docs/adr/0029)."""
 
 
 class Renew(Noun):

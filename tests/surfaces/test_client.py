@@ -191,6 +191,31 @@ def test_pauses_grow_and_are_jittered() -> None:
         assert len(set(pauses)) > 25
 
 
+def test_only_the_first_copy_says_that_it_is_the_first() -> None:
+    one = errand()
+    first = one.next.body
+    assert first is not None
+    assert first["first"] is True
+    for again in (one.failed(ConnectionResetError(), 0.0), one.answered(503, {"code": "closed"}, None, 0.0)):
+        assert isinstance(again, Again)
+        assert again.request == one.next
+        assert again.request.body == {key: value for key, value in first.items() if key != "first"}
+    own = Errand(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "request_id": "chosen"}), 0.0)
+    assert own.next.body is not None
+    assert "first" not in own.next.body, "whoever chose it may have sent it before"
+
+
+def test_nor_does_a_wait_that_goes_on() -> None:
+    one = Errand(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 600}), 0.0)
+    assert one.next.body is not None
+    assert one.next.body["first"] is True
+    again = one.answered(202, {"ticket": "t1"}, None, 1.0)
+    assert isinstance(again, Again)
+    assert again.request.body is not None
+    assert "first" not in again.request.body
+    assert again.request.body["request_id"] == "t1"
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_honoured_and_jittered(status: int) -> None:
     told = {"code": "rate_limited"}

@@ -20,6 +20,7 @@ export interface Acquire {
   on_expiry?: string;
   request_id?: string | null;
   intent?: boolean;
+  first?: boolean;
 }
 
 /** Somebody in the wait-for graph. */

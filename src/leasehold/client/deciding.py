@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.client import decoding
-from leasehold.client.encoding import Request, request
+from leasehold.client.encoding import Request, again, request
 from leasehold.errors import InvalidInput, LeaseholdError, OutcomeUnknown, Unreachable
 from leasehold.model import Refused, Released
 
@@ -77,10 +77,8 @@ class Errand:
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
         """The outcome, or what to send next."""
         if status == 202:
-            if self._asked.body is not None:
-                self._asked = self._asked._replace(body={**self._asked.body, "request_id": body["ticket"]})
-            self._slice(now)
-            return Again(self.next, 0.0)
+            self._asked = self._asked._replace(body={**(self._asked.body or {}), "request_id": body["ticket"]})
+            return self._once_more(now, 0.0)
         if status < 400:
             return self._mended(decoding.answer(self._verb, body))
         if status in _BUSY and self._tries < TRIES and not self._is_spent(body.get("code")):
@@ -113,5 +111,9 @@ class Errand:
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._tries)
         jitter = random.uniform(longest / 2, longest)  # noqa: S311 (so that not everybody comes back at once)
         pause = jitter if retry_after is None else min(retry_after, RETRY_AFTER_MOST) + jitter
+        return self._once_more(now, pause)
+
+    def _once_more(self, now: float, pause: float) -> Again:
+        self._asked = again(self._asked)
         self._slice(now)
         return Again(self.next, pause)

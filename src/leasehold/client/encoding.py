@@ -79,7 +79,10 @@ class Request(NamedTuple):
 
 
 def request(call: Call) -> Request:
-    """The request behind a call; an acquire always has a request_id, so that it can be sent again safely."""
+    """The request behind a call; an acquire always has a request_id, so that it can be sent again safely.
+
+    One that is drawn here was never sent before, and says so (see ``again``).
+    """
     verb = call.verb
     body = _plain_body(call)
     if body is None:
@@ -89,8 +92,15 @@ def request(call: Call) -> Request:
             return Request("GET", f"{_GETS[verb]}?{urlencode(given, doseq=True)}", None)
         body = _body(call)
     if verb == "acquire" and body.get("request_id") is None:
-        body["request_id"] = calls.draw()
+        body["request_id"], body["first"] = calls.draw(), True
     return Request("POST", _POSTS[verb], body)
+
+
+def again(request: Request) -> Request:
+    """The request as it is sent from the second time on."""
+    if request.body is None or "first" not in request.body:
+        return request
+    return request._replace(body={key: value for key, value in request.body.items() if key != "first"})
 
 
 def _plain_body(call: Call) -> dict[str, Any] | None:

@@ -110,7 +110,7 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
     """The answer to a request_id that was used before; None if it is new."""
     known = draft.record(request).notes.get(REQUEST)
     if not isinstance(known, Request):
-        return None
+        return None if command.first else _granted_unnoted(draft, command, request)
     if known.became is None:
         return Refused("cancelled", "request_id", "this request was cancelled; ask again with a new request_id")
     if known.options != command.ask.options:
@@ -129,6 +129,19 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
     else:
         gone = "it timed out"
     return _spent(gone)
+
+
+def _granted_unnoted(draft: Draft, command: Acquire, request: str) -> Granted | None:
+    """The lease that came of the first copy of this request. From now on it is noted, for there may be more copies."""
+    for option in command.ask.options:
+        for hold in draft.record(option.claims[0].node).holds.values():
+            ask = hold.ask
+            if ask is None or ask.request != request or hold.closed or hold.expires_at <= draft.now:
+                continue
+            if ask.options == (option,):
+                remember_request(draft, ask, hold.id, command.ask.options)
+                return _again(draft, hold, command.ask, extend=False)
+    return None
 
 
 def _spent(gone: str) -> Refused:
@@ -221,7 +234,7 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
     for option in ask.options:
         if not in_the_way(draft, option, ask.slots, order):
             told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
-            hold = grant(draft, actor, ask, option, told=told)
+            hold = grant(draft, actor, ask, option, told=told, noted=not command.first)
             return Granted(lease_of(hold, hold.ask or ask, draft.now), "", fresh=True)
     from leasehold.rules.telling import held  # noqa: PLC0415 (only who is refused pays for it)
 

@@ -56,10 +56,13 @@ def grant(
     option: Option,
     ticket: str | None = None,
     told: dict[str, object] | None = None,
+    *,
+    noted: bool = True,
 ) -> Hold:
     """Give the actor this option of what it asked for; the hold in the lease's home is handed back.
 
-    `told` is what else history should know of this grant: what it was that let it go before others.
+    `told` is what else history should know of this grant: what it was that let it go before others. Not `noted`: only
+    the lease itself knows which request it came of.
     """
     fence = draft.number()
     asked = ask.options
@@ -79,7 +82,8 @@ def grant(
         grip = home._replace(mode=claim.mode, slots=_slots_at(claim, ask), ask=None, ticket=None)
         draft.put(claim.node, grip)
     _note_grant(draft, home, ask, told)
-    remember_request(draft, ask, home.id, asked)
+    if noted:
+        remember_request(draft, ask, home.id, asked)
     return home
 
 

@@ -149,8 +149,9 @@ def give_up(draft: Draft, command: GiveUp) -> Outcome:
     else:
         leave(draft, entry, entry.ask)
         draft.tell("cancelled", entry.ask, waiter=entry.id, reason="whoever asked is gone")
-    if entry.ask.request is not None:
-        draft.drop(entry.ask.request, REQUEST)  # it was not withdrawn: whoever comes back with it asks anew
+    request = entry.ask.request
+    if request is not None and REQUEST in draft.record(request).notes:
+        draft.drop(request, REQUEST)  # it was not withdrawn: whoever comes back with it asks anew
     settle(draft)
     return Done()
 

@@ -38,6 +38,7 @@ class Acquire(Body):
     on_expiry: str = "free"
     request_id: str | None = None
     intent: bool = False
+    first: bool = False
 
 
 class Renew(Body):
