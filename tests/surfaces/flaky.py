@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 
     from tests.surfaces.serving import Running
 
+PATIENCE = 60.0
 PASS = "pass"
 LOSE_REQUEST = "lose request"
 LOSE_ANSWER = "lose answer"
 BUSY = "busy"
 GOING_AWAY = "going away"
+HOLD = "hold"
+"""Keep the answer until `let_go` is set."""
 _TOLD = {
     BUSY: (b"429 Too Many Requests", b'{"code": "rate_limited", "detail": "slow down"}', b"0"),
     GOING_AWAY: (b"503 Service Unavailable", b'{"code": "closed", "detail": "going away"}', b"0"),
@@ -33,6 +36,7 @@ class Line:
         """Every request that came, also those that were lost."""
         self.connections = 0
         self.port = 0
+        self.let_go = threading.Event()
 
     @property
     def url(self) -> str:
@@ -59,6 +63,8 @@ class Line:
                 answer = _message(server)
                 if fault == LOSE_ANSWER:
                     return
+                if fault == HOLD:
+                    self.let_go.wait(PATIENCE)
                 client.sendall(answer)
 
 

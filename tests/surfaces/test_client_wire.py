@@ -35,8 +35,11 @@ class Script:
 
     def __init__(self) -> None:
         self.answers: list[tuple[bytes, ...]] = []
+        self.by_path: dict[str, bytes] = {}
+        """What is answered to requests for these paths."""
         self.asked: list[int] = []
         """On which connection each request came."""
+        self.requests: list[bytes] = []
         self.connections = 0
         self.url = ""
 
@@ -45,9 +48,11 @@ class Script:
         number = self.connections
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with client, suppress(OSError):
-            while client.recv(65_536):
+            while request := client.recv(65_536):
                 self.asked.append(number)
-                for piece in self.answers.pop(0) if self.answers else (NOBODY,):
+                self.requests.append(request)
+                usual = self.by_path.get(request.split()[1].decode(), NOBODY)
+                for piece in self.answers.pop(0) if self.answers else (usual,):
                     client.sendall(piece)
 
 

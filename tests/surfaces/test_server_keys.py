@@ -78,6 +78,7 @@ def test_each_role_has_its_verbs(scene: Scene) -> None:
 
 NO_RUN = "wf-00000000000000000000000000"
 BODIES = {
+    "batch": {"calls": []},
     "create_run": {"name": "matrix", "work_unit": "matrix"},
     "update_run": {"id": NO_RUN, "context": {}},
     "beat_run": {"id": NO_RUN},

@@ -23,12 +23,41 @@ export interface Acquire {
   first?: boolean;
 }
 
+/** Take a lease, or not: it cannot wait. */
+export interface AcquireCall {
+  verb: "acquire";
+  resources: string[] | string;
+  ttl_seconds?: number;
+  wait_seconds?: number;
+  mode?: string;
+  slots?: number;
+  any_of?: boolean;
+  holder?: string | null;
+  session?: string | null;
+  space?: string | null;
+  name?: string | null;
+  context?: unknown;
+  reason?: string | null;
+  priority?: number;
+  reentrant?: boolean;
+  grace_seconds?: number;
+  on_expiry?: string;
+  request_id?: string | null;
+  intent?: boolean;
+  first?: boolean;
+}
+
 /** Somebody in the wait-for graph. */
 export interface Agent {
   id: string;
   space: string;
   holder: string;
   session: string | null;
+}
+
+/** The answers to several calls, in their order. */
+export interface Answers {
+  answers: Told[];
 }
 
 /** Set the clock of a run back to a full TTL. */
@@ -52,6 +81,11 @@ export interface Blocker {
   fence: number;
   lease: string;
   as_of: string;
+}
+
+/** Several calls at once: each is answered as if it had come alone. */
+export interface Calls {
+  calls: (AcquireCall | RenewCall | ReleaseCall)[];
 }
 
 /** Withdraw an acquire by its request_id. */
@@ -422,6 +456,17 @@ export interface Release {
   space?: string | null;
 }
 
+/** Give a lease back. */
+export interface ReleaseCall {
+  verb: "release";
+  lease: string;
+  token?: string | null;
+  status?: string;
+  error?: string | null;
+  session?: string | null;
+  space?: string | null;
+}
+
 /** End a run, with its outcome. */
 export interface ReleaseRun {
   id: string;
@@ -446,6 +491,16 @@ export interface ReleasedWorkflow {
 
 /** Set a lease's clock back to a full TTL. */
 export interface Renew {
+  lease: string;
+  token?: string | null;
+  ttl_seconds?: number | null;
+  session?: string | null;
+  space?: string | null;
+}
+
+/** Set a lease's clock back to a full TTL. */
+export interface RenewCall {
+  verb: "renew";
   lease: string;
   token?: string | null;
   ttl_seconds?: number | null;
@@ -530,6 +585,12 @@ export interface Ticket {
   retry_after_seconds: number;
 }
 
+/** The answer to one of several calls: status and body as if it had come alone. */
+export interface Told {
+  status: number;
+  body: Record<string, unknown>;
+}
+
 /** Replace the context of a lease, or merge into it. */
 export interface Update {
   lease: string;
@@ -608,6 +669,8 @@ export interface Routes {
   "POST /v1/renew": { body: Renew; answer: Renewed; };
   /** Give a lease back. */
   "POST /v1/release": { body: Release; answer: Released; };
+  /** Several calls at once: each is answered as if it had come alone. */
+  "POST /v1/batch": { body: Calls; answer: Answers; };
   /** Replace the context of a lease, or merge into it. */
   "POST /v1/update": { body: Update; answer: Renewed; };
   /** Withdraw an acquire by its request_id. */

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from leasehold.calls import Call
 from leasehold.client.deciding import GOING_AWAY, Again, Errand, NotSent
+from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
-from leasehold.errors import Closed, Unreachable
+from leasehold.errors import Closed, LeaseholdError, Unreachable
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from leasehold.calls import Call
     from leasehold.client.encoding import Request
 
     Answer: TypeAlias = asyncio.Future[tuple[Head, bytes]]
@@ -143,6 +145,11 @@ class AsyncHttpAnswers:
         self._busy: set[Connection] = set()
         self._closed = False
         self._first = 0
+        self._under_way = 0
+        self._gathering = Gathering(self._exchange, self._undo)
+        self._undoing: set[asyncio.Task[None]] = set()
+        self._is_key = token is None or token.startswith("lh_")
+        """Not a session: the server would have to be told where it lives."""
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
         """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""
@@ -152,18 +159,25 @@ class AsyncHttpAnswers:
         refused = errand.refused()
         if refused is not None:
             return refused
+        self._under_way += 1
+        try:
+            return await self._pursue(errand)
+        finally:
+            self._under_way -= 1
+
+    async def _pursue(self, errand: Errand) -> Any:  # noqa: ANN401 (see `ask`)
         while True:
             asked_of = self._first
             try:
-                head, data = await self._exchange(errand.next, errand.time_out)
+                status, body, retry_after = await self._reply(errand.next, errand.time_out)
             except (OSError, Unreachable) as error:
                 self._turn_from(asked_of)
                 again = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
             else:
-                outcome = errand.answered(head.status, body_of(data), head.retry_after, time.monotonic())
+                outcome = errand.answered(status, body, retry_after, time.monotonic())
                 if not isinstance(outcome, Again):
                     return outcome
-                if head.status == GOING_AWAY:
+                if status == GOING_AWAY:
                     self._turn_from(asked_of)
                 again = outcome
             if again.pause:
@@ -175,6 +189,28 @@ class AsyncHttpAnswers:
         """To the next server, unless another task has turned from this one already."""
         if self._first == server:
             self._first += 1
+
+    async def _reply(self, request: Request, time_out: float) -> Reply:
+        if self._under_way > 1 and self._is_key and self._gathering.takes(request):
+            return await self._gathering.ask(request)
+        head, data = await self._exchange(request, time_out)
+        return Reply(head.status, body_of(data), head.retry_after)
+
+    def _undo(self, request: Request, granted: dict[str, Any]) -> None:
+        """Whoever asked was cancelled, and could not hang up, as others travelled with it."""
+        task = asyncio.get_running_loop().create_task(self._give_back(request.body or {}, granted))
+        self._undoing.add(task)
+        task.add_done_callback(self._undoing.discard)
+
+    async def _give_back(self, asked: dict[str, Any], granted: dict[str, Any]) -> None:
+        if granted["fresh"]:
+            shown = {"lease": granted["lease"]["id"], "token": granted["token"], "status": "cancelled"}
+            call = Call("release", {**shown, "error": "whoever asked is gone", "session": asked.get("session")})
+        else:  # it had this lease before, or asked twice: the server knows which
+            told = {field: asked.get(field) for field in ("request_id", "holder", "session", "space")}
+            call = Call("cancel", told)
+        with suppress(LeaseholdError):  # nobody is there to be told; it runs out by itself
+            await self.ask(call)
 
     async def _exchange(self, request: Request, time_out: float) -> tuple[Head, bytes]:
         base = self._bases[self._first % len(self._bases)]
@@ -219,6 +255,8 @@ class AsyncHttpAnswers:
 
     async def close(self) -> None:
         """Hang up; whoever still waits is told so, and leaves the queue."""
+        if self._undoing:
+            await asyncio.wait(self._undoing, timeout=CONNECT_WITHIN)
         self._closed = True
         for connection in (*self._idle, *self._busy):
             connection.hang_up()

@@ -85,6 +85,19 @@ class Renewed(Answer):
     lease: Lease
 
 
+class Told(Answer):
+    """The answer to one of several calls: status and body as if it had come alone."""
+
+    status: int
+    body: dict[str, Any]
+
+
+class Answers(Answer):
+    """The answers to several calls, in their order."""
+
+    answers: list[Told]
+
+
 class Released(Answer):
     """`released` is true once."""
 

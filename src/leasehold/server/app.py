@@ -15,7 +15,7 @@ from starlette.routing import Route as Path
 from leasehold import wire
 from leasehold.compat.steps import aask, verbs_of
 from leasehold.errors import LeaseholdError
-from leasehold.server import agents, decoding, events, health, hooks, openapi, permissions, problems
+from leasehold.server import agents, batches, decoding, events, health, hooks, openapi, permissions, problems
 from leasehold.server.auth import Door, check_place
 from leasehold.server.dashboard import routes as dashboard
 from leasehold.server.dashboard import signing
@@ -65,11 +65,15 @@ class App:
         self.streams.close()
         self.agents.close()
 
-    def tell(self, error: BaseException) -> Response:
-        """Whatever ended a request, as problem+json."""
+    def noted(self, error: BaseException) -> Problem:
+        """Whatever ended a call, as a problem; it is counted."""
         problem = problem_of(error)
         self.metrics.refused(problem.code)
-        return problems.respond(problem)
+        return problem
+
+    def tell(self, error: BaseException) -> Response:
+        """Whatever ended a request, as problem+json."""
+        return problems.respond(self.noted(error))
 
     async def admit(self, request: Request, space: str | None) -> Principal:
         """Who asks; counted against its rate."""
@@ -88,12 +92,8 @@ class App:
             await self.admit(request, None)  # whoever is not let in is told that, and nothing about the body
             raise
         who = await self.admit(request, getattr(asked, "space", None))
-        permissions.allow(who, route.verb)
         arguments = {route.rename.get(name, name): value for name, value in decoding.arguments(asked).items()}
-        arguments = permissions.bound(who, route.verb, arguments)
-        if route.verb in permissions.PROVEN:
-            del arguments["space"]  # it only told where a session lives: a lease's id is enough
-        return who, arguments
+        return who, permissions.bounded(who, route.verb, arguments)
 
 
 async def _decode(request: Request, route: Route) -> Body | Query:
@@ -115,8 +115,11 @@ def endpoint(app: App, route: Route) -> Endpoint:
         if route.steps is not None:
             told = await aask(verbs_of(app.served.locks), route.steps(who, asked))
             return problems.ok(shaped(told, route.gives))
+        given = request.scope["extensions"][GIVEN]["tell"]
+        if route.verb == "batch":
+            batch = batches.Batch(app, who, asked["calls"])
+            return await batches.answer(batch, request.receive, given) or Response(status_code=499)
         if route.verb == "acquire":
-            given = request.scope["extensions"][GIVEN]["tell"]
             return await app.waits.acquire(asked, request.receive, given) or Response(status_code=499)
         outcome = await getattr(app.served.locks, route.verb)(**asked)
         if wire.is_refusal(outcome):

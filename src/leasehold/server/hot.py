@@ -14,6 +14,7 @@ from leasehold.errors import InvalidInput
 from leasehold.model import Granted, Refused
 from leasehold.server import decoding, permissions, problems
 from leasehold.server.auth import OPEN, check_place
+from leasehold.server.batches import Batch
 from leasehold.server.problems import Problem
 from leasehold.server.routes import ROUTES
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from leasehold.server.waiting import Wait
 
 log = logging.getLogger("leasehold.server")
-HOT = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release")}
+HOT = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release", "batch")}
 HEADS = 4_096
 """How many heads are kept in mind."""
 HEAD_BYTES = 1_024
@@ -94,6 +95,32 @@ class Cycle:
             self._hot.abandon(self.given)
 
 
+class Several(Cycle):
+    """A hot request of several calls, likewise."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, hot: Hot, line: Protocol, batch: Batch, *, keep_alive: bool) -> None:
+        super().__init__(hot, line, keep_alive=keep_alive)
+        self._batch = batch
+
+    def ended(self) -> None:
+        """The engine has committed. Nothing that happens here may break it."""
+        try:
+            if self.disconnected or self._line.transport.is_closing():
+                self._batch.take_back()
+            else:
+                content = problems.encode(self._batch.told)
+                self._line.end_hot(self, _OK % (len(content), content))
+        except Exception:
+            log.exception("the answers could not be given")
+            self._line.transport.close()
+
+    def take_back(self) -> None:
+        """What they were given was not heard."""
+        self._batch.take_back()
+
+
 class Head(NamedTuple):
     """What the first lines of a request said, for the next time that they are the same."""
 
@@ -147,6 +174,8 @@ class Hot:
     def _begin(self, line: Protocol, head: Head, body: bytes, *, keep_alive: bool) -> bool:
         if not self._app.door.is_fresh:
             return False
+        if head.verb == "batch":
+            return self._begin_several(line, head, body, keep_alive=keep_alive)
         try:
             asked = self._asked(head, body)
         except (Problem, InvalidInput, *decoding.MISSPELLED):
@@ -164,15 +193,25 @@ class Hot:
         line.begin_hot(cycle)
         return True
 
+    def _begin_several(self, line: Protocol, head: Head, body: bytes, *, keep_alive: bool) -> bool:
+        try:
+            who = self._who(head.token)
+            if who is None:
+                return False
+            permissions.allow(who, head.verb)
+            batch = Batch(self._app, who, decoding.arguments(head.decode(body))["calls"])
+        except (Problem, *decoding.MISSPELLED):
+            return False
+        several = Several(self, line, batch, keep_alive=keep_alive)
+        line.begin_hot(several)
+        batch.begin(several.ended)
+        return True
+
     def _asked(self, head: Head, body: bytes) -> dict[str, Any] | None:
         who = self._who(head.token)
         if who is None:
             return None
-        asked = decoding.arguments(head.decode(body))
-        permissions.allow(who, head.verb)
-        asked = permissions.bound(who, head.verb, asked)
-        if head.verb in permissions.PROVEN:
-            del asked["space"]
+        asked = permissions.bounded(who, head.verb, decoding.arguments(head.decode(body)))
         self._app.rates.take(who.id)
         return asked
 

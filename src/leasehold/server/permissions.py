@@ -18,7 +18,7 @@ LOOKING = frozenset({"inspect", "list", "graph", "history", "sessions", "events"
     "list_runs",
 }
 RUNNING = frozenset({"create_run", "update_run", "beat_run", "release_run"})
-OWN = frozenset({"acquire", "renew", "release", "update", "cancel", "renew_session", "end_session"}) | RUNNING
+OWN = frozenset({"acquire", "renew", "release", "batch", "update", "cancel", "renew_session", "end_session"}) | RUNNING
 RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "revoke_key"})
 ROLES = {
     "viewer": LOOKING,
@@ -59,6 +59,15 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
         _of_session(who, asked)
     elif verb == "start_session":
         _start(who, asked)
+    return asked
+
+
+def bounded(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """The call as this principal may make it, if it may make it at all."""
+    allow(who, verb)
+    asked = bound(who, verb, asked)
+    if verb in PROVEN:
+        del asked["space"]  # it only told where a session lives: a lease's id is enough
     return asked
 
 

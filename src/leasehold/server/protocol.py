@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from leasehold.server.app import App
+    from leasehold.server.batches import Batch
     from leasehold.server.hot import Cycle
     from leasehold.server.waiting import Wait
 
@@ -52,7 +53,7 @@ class Protocol(HttpToolsProtocol):
         """What is being parsed, if it began between two requests."""
         self._was_used = False
         """Whether anything was asked since the keep-alive timer was set."""
-        self._unheard: Cycle | Wait | None = None
+        self._unheard: Cycle | Wait | Batch | None = None
         """The last answer; nobody knows whether it was heard until something else is asked."""
         self._answered_at = 0.0
 
@@ -113,9 +114,9 @@ class Protocol(HttpToolsProtocol):
         cycle.scope["extensions"] = {HANG_UP: {"now": self._hang_up}, GIVEN: {"tell": self._given}}
         super()._start_asgi_task(cycle, app)
 
-    def _given(self, wait: Wait) -> None:
+    def _given(self, answer: Wait | Batch) -> None:
         """A request of the ordinary way is about to be told of its grant."""
-        self._unheard, self._answered_at = wait, self.loop.time()
+        self._unheard, self._answered_at = answer, self.loop.time()
 
     def _hang_up(self) -> None:
         """At once, with nothing left behind: not even what the other side has not read and may never read."""

@@ -62,6 +62,24 @@ class Release(Body):
     space: str | None = None
 
 
+class AcquireCall(Acquire, tag="acquire", tag_field="verb"):
+    """Take a lease, or not: it cannot wait."""
+
+
+class RenewCall(Renew, tag="renew", tag_field="verb"):
+    """Set a lease's clock back to a full TTL."""
+
+
+class ReleaseCall(Release, tag="release", tag_field="verb"):
+    """Give a lease back."""
+
+
+class Calls(Body):
+    """Several calls at once: each is answered as if it had come alone."""
+
+    calls: list[AcquireCall | RenewCall | ReleaseCall]
+
+
 class Update(Body):
     """Replace the context of a lease, or merge into it."""
 

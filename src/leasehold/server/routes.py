@@ -64,6 +64,7 @@ ROUTES = (
     Route("POST", "/v1/acquire", "acquire", r.Acquire, a.Granted, TAKING),
     Route("POST", "/v1/renew", "renew", r.Renew, a.Renewed, ("lost",)),
     Route("POST", "/v1/release", "release", r.Release, a.Released),
+    Route("POST", "/v1/batch", "batch", r.Calls, a.Answers),
     Route("POST", "/v1/update", "update", r.Update, a.Renewed, ("lost",)),
     Route("POST", "/v1/cancel", "cancel", r.Cancel, a.Cancelled),
     Route("POST", "/v1/sessions", "start_session", r.StartSession, a.SessionStarted, ("conflict",)),

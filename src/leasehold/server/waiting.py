@@ -137,17 +137,17 @@ class Waits:
         wait = self.begin(asked, lambda answer: _hand_over(told, answer))
         if isinstance(wait, Problem):
             raise wait
-        gone = loop.create_task(_gone(receive))
+        left = loop.create_task(gone(receive))
         try:
-            await asyncio.wait((told, gone), return_when=asyncio.FIRST_COMPLETED)
-            if gone.done():
+            await asyncio.wait((told, left), return_when=asyncio.FIRST_COMPLETED)
+            if left.done():
                 wait.leave()
                 return None
         except BaseException:
             wait.leave()
             raise
         finally:
-            gone.cancel()
+            left.cancel()
         answer = told.result()
         if isinstance(answer, BaseException):
             raise answer
@@ -244,7 +244,7 @@ def _hand_over(told: asyncio.Future[Response | BaseException], answer: Response 
         told.set_result(answer)
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
     """Returns when the client is gone; its body has been read before."""
     while (await receive())["type"] != "http.disconnect":
         pass

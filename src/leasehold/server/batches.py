@@ -1,0 +1,127 @@
+"""Several calls in one request: each is judged as if it had come alone, and their answers go out together.
+
+It decides nothing about leases. A call that waits has to come alone, as the others would wait with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from leasehold import wire
+from leasehold.errors import InvalidInput
+from leasehold.model import Granted, Refused
+from leasehold.server import decoding, permissions, problems
+from leasehold.server.problems import Problem
+from leasehold.server.requests import AcquireCall, ReleaseCall, RenewCall
+from leasehold.server.waiting import gone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.responses import Response
+
+    from leasehold.pending import Pending
+    from leasehold.server.app import App
+    from leasehold.server.auth import Principal
+    from leasehold.server.requests import Body
+    from leasehold.server.waiting import Receive
+
+CALLS_MOST = 64
+VERBS: dict[type[Body], str] = {AcquireCall: "acquire", RenewCall: "renew", ReleaseCall: "release"}
+
+
+class Batch:
+    """The calls of one request, until all of them are answered."""
+
+    __slots__ = ("_answers", "_app", "_calls", "_ended", "_given", "_left", "_who")
+
+    def __init__(self, app: App, who: Principal, calls: Sequence[Body]) -> None:
+        if len(calls) > CALLS_MOST:
+            raise Problem("invalid", f"calls: at most {CALLS_MOST} in one request, not {len(calls)}", field="calls")
+        self._app = app
+        self._who = who
+        self._calls = calls
+        self._left = len(calls)
+        self._answers: list[dict[str, Any] | None] = [None] * len(calls)
+        self._given: list[Pending] = []
+        """The grants among the answers."""
+        self._ended: Callable[[], None] | None = None
+
+    def begin(self, ended: Callable[[], None]) -> None:
+        """Ask; `ended` is called once everything is answered, and must never raise."""
+        self._ended = ended
+        for place, call in enumerate(self._calls):
+            try:
+                verb, asked = self._understood(call)
+                refused = self._app.served.submit(verb, asked, partial(self._answered, place))
+                if isinstance(refused, Refused):
+                    self._refuse(place, problems.of_refusal(refused))
+            except (Problem, InvalidInput) as error:
+                self._refuse(place, error)
+        if not self._calls:
+            ended()
+
+    def _understood(self, call: Body) -> tuple[str, dict[str, Any]]:
+        verb = VERBS[type(call)]
+        asked = permissions.bounded(self._who, verb, decoding.arguments(call))
+        if asked.get("wait"):
+            raise Problem(
+                "invalid", "wait_seconds: must be 0 among several calls; a wait comes alone", field="wait_seconds"
+            )
+        self._app.rates.take(self._who.id)
+        return verb, asked
+
+    def _answered(self, place: int, pending: Pending) -> None:
+        if pending.error is not None:
+            self._refuse(place, pending.error)
+            return
+        outcome = pending.outcome
+        if wire.is_refusal(outcome):
+            self._refuse(place, problems.of_refusal(outcome))
+            return
+        if isinstance(outcome, Granted):
+            self._given.append(pending)
+        self._tell(place, 200, wire.answer(outcome))
+
+    def _refuse(self, place: int, error: BaseException) -> None:
+        body = problems.body(self._app.noted(error))
+        self._tell(place, body["status"], body)
+
+    def _tell(self, place: int, status: int, body: dict[str, Any]) -> None:
+        self._answers[place] = {"status": status, "body": body}
+        self._left -= 1
+        if not self._left and self._ended is not None:
+            self._ended()
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """All answers, in the order of the calls."""
+        return {"answers": self._answers}
+
+    def take_back(self) -> None:
+        """The answers were not heard: what was granted is given back."""
+        for pending in self._given:
+            self._app.served.abandon(pending)
+
+
+async def answer(batch: Batch, receive: Receive, given: Callable[[Batch], None]) -> Response | None:
+    """The ordinary way; None if nobody is there any more to hear it. `given` is told before the answers go out."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    left = loop.create_task(gone(receive))
+    batch.begin(lambda: over.set_result(None))
+    try:
+        await asyncio.shield(over)
+        has_left = left.done()
+    except BaseException:
+        over.add_done_callback(lambda _: batch.take_back())
+        raise
+    finally:
+        left.cancel()
+    if has_left:
+        batch.take_back()
+        return None
+    given(batch)
+    return problems.ok(batch.told)
