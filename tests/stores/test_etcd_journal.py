@@ -345,6 +345,15 @@ def test_what_was_foreseen_and_a_receipt_are_both_remembered() -> None:
         assert one.memory.overlay.lines["na"].mark == HOUR
 
 
+def test_a_commit_of_somebody_who_asked_for_nothing_tells_the_time_all_the_same() -> None:
+    with opened(etcd.empty()) as (store,):
+        write(store, [Put("na", Ref("x"))])
+        before = store.memory.meta.now
+        turn = store.begin()
+        turn.commit([Put("na", Ref("y"))], [], store.memory.meta.fence)
+        assert store.memory.meta.now >= before > HOUR
+
+
 # ------------------------------------------------------------------------------- whoever dies on the way
 
 

@@ -119,6 +119,8 @@ class Connection:
         """So much may be sent on the whole connection."""
         self._stream_window = self._initial_window = _SMALL_WINDOW
         """And so much in this call."""
+        self._owed = b""
+        """Answers to what the other side said in between: they go with the next call."""
         self._fields: dict[str, str] = {}
         self._block = b""
         self._ends_here = False
@@ -147,14 +149,15 @@ class Connection:
         return self._reply()
 
     def _send(self, headers: bytes, body: bytes) -> None:
-        out = _frame(_HEADERS, _END_HEADERS, self._stream, headers)
+        out = self._owed + _frame(_HEADERS, _END_HEADERS, self._stream, headers)
+        self._owed = b""
         at = 0
         while at < len(body) and not self._is_complete:
             room = min(self._window, self._stream_window, _FRAME)
             if room <= 0:
                 self._socket.sendall(out)
-                out = b""
                 self._take_in()
+                out, self._owed = self._owed, b""
                 continue
             piece = body[at : at + room]
             at += len(piece)
@@ -167,7 +170,7 @@ class Connection:
 
     def _take_in(self) -> None:
         """Wait for something, and look at every frame that is there as a whole."""
-        data = self._socket.recv(1 << 18)
+        data = self._socket.recv(1 << 16)
         if not data:
             raise Broken("the connection was closed")
         data = self._buffer + data
@@ -199,7 +202,7 @@ class Connection:
         elif kind == _SETTINGS and not flags & _ACK:
             self._settle(content)
         elif kind == _PING and not flags & _ACK:
-            self._socket.sendall(_frame(_PING, _ACK, 0, content))
+            self._owed += _frame(_PING, _ACK, 0, content)
         elif kind == _GOAWAY:
             self.is_ending = True
             if _word.unpack_from(content)[0] & 0x7FFFFFFF < self._stream:
@@ -208,7 +211,7 @@ class Connection:
     def _take_body(self, flags: int, content: bytes) -> None:
         self._read += len(content)
         if self._read > _WIDE // 2:
-            self._socket.sendall(_frame(_WINDOW, 0, 0, _word.pack(self._read)))
+            self._socket.sendall(_frame(_WINDOW, 0, 0, _word.pack(self._read)))  # they may wait for it
             self._read = 0
         self._body.append(_unpadded(flags, content))
         self._is_complete = bool(flags & _END_STREAM)
@@ -236,7 +239,7 @@ class Connection:
             if name == _INITIAL_WINDOW:
                 self._stream_window += value - self._initial_window
                 self._initial_window = value
-        self._socket.sendall(_frame(_SETTINGS, _ACK, 0))
+        self._owed += _frame(_SETTINGS, _ACK, 0)
 
     def _reply(self) -> Reply:
         told = self._fields.get("grpc-status", "")

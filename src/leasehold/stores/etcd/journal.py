@@ -37,6 +37,8 @@ MOST = 4
 
 def mark_of(record: Record) -> int:
     """What must be known of a record to replace it: `NOTHING`, or the time that it is due, 0 if it never is."""
+    if record is EMPTY:
+        return NOTHING
     holds, waiters, notes = record
     if not waiters and len(holds) + len(notes) <= 1:  # almost always; and this is asked of each record of each commit
         for entry in (*holds.values(), *notes.values()):

@@ -169,7 +169,11 @@ class EtcdTransaction:
 
     def _write(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         store, memory = self._store, self._memory
-        self.load([change.key for change in changes])
+        self._tell()
+        known = memory.cache.records
+        unknown = [change.key for change in changes if change.key not in known]
+        if unknown:
+            self.load(unknown)
         after = self._after(changes)
         while memory.overlay.is_long(MOST):
             self._fold()
