@@ -241,6 +241,7 @@ def test_a_server_that_dies_takes_no_lease_with_it_and_leaves_every_queue(server
             kept = take(theirs, "kept")
             held = take(locks, "wanted")
             lost: Asking[object] = Asking(lambda: theirs.acquire("wanted", ttl=600, wait=600, holder="orphan"))
+            until(lambda: _queue(locks, "wanted") == ["orphan"], "it waits")
             behind = wait_for(locks, "wanted", holder="behind")
             until(lambda: _queue(locks, "wanted") == ["orphan", "behind"], "both wait")
             doomed.processes[0].kill()

@@ -37,7 +37,8 @@ EPOCH = 1 << 40
 """After a restore, fences go on above everything that can have been given out since the backup."""
 PAGE = 500
 PRUNE = 200
-MEET_AGAIN = 0.002
+MANY, MEET_AGAIN = 10, 0.002
+"""Whoever loses knows what is new and tries again at once; after so many losses in a row, at another moment."""
 SETTLED = 2.0
 """So many seconds after it was opened a store is here to stay. A command that only asks something is gone by then."""
 DOUBT = 20
@@ -98,8 +99,8 @@ class EtcdStore:
             raise StoreError("a transaction of this store is already under way in this thread")
         self._mutex.acquire()
         self._owner = get_ident()
-        if self._losses:
-            time.sleep(MEET_AGAIN * (1 + id(self) % 7) * min(self._losses, 8) / 4)
+        if self._losses >= MANY:
+            time.sleep(MEET_AGAIN * os.urandom(1)[0] / 255)
         return EtcdTransaction(self)
 
     def hint(self) -> bool:
