@@ -288,7 +288,10 @@ class Oracle:
             return Answer("Granted", True, waiter.lease)
         if is_news and waiter.state == "timeout":
             return Answer("TimedOut")
-        return Answer("Queued", waiter=waiter) if waiter.state == "waiting" else Answer("Done")
+        if waiter.state == "waiting":
+            return Answer("Queued", waiter=waiter)
+        is_over = waiter.who.session is not None and waiter.who.session not in self.sessions
+        return Answer("Refused", "cancelled") if is_over else Answer("Done")
 
     def _other_slots(self, want: Want) -> bool:
         """Whether something of it is held with another number of slots."""

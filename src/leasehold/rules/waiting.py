@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from leasehold import keys
-from leasehold.model import SECOND, Cancelled, Done, End, Granted, Hold, Presence, Receipt, Request, TimedOut, Wish
+from leasehold.model import (
+    SECOND,
+    Cancelled,
+    Done,
+    End,
+    Granted,
+    Hold,
+    Presence,
+    Receipt,
+    Refused,
+    Request,
+    TimedOut,
+    Wish,
+)
 from leasehold.records import place_of
 from leasehold.rules.acquiring import freshen, queued, rewrite
 from leasehold.rules.conflicts import PRESENCE
@@ -14,6 +27,7 @@ from leasehold.rules.granting import (
     forget_request,
     lease_of,
     leave,
+    session_of,
     settle,
     turn_away,
     waiting_for,
@@ -51,8 +65,16 @@ def check(draft: Draft, command: Check) -> Outcome:
         return Granted(lease_of(hold, ask, draft.now), "", fresh=True)
     waiter = _find(draft, command.waiter)
     if waiter is None or waiter.ask is None or waiter.engine != draft.engine:
-        return Done((command.waiter,))  # dropped, or its caller asked again elsewhere
+        return _gone(draft, command)
     return _serve_or_stay(draft, command)
+
+
+def _gone(draft: Draft, command: Check) -> Outcome:
+    """It left the queue with its session; or it was dropped, or its caller asked again elsewhere."""
+    ask = command.ask
+    if ask.session is not None and session_of(draft, keys.actor(ask.space, ask.holder, ask.session)) is None:
+        return Refused("cancelled", "request_id", "its session is over")
+    return Done((command.waiter,))
 
 
 def _serve_or_stay(draft: Draft, command: Check) -> Outcome:
