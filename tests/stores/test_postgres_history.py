@@ -14,8 +14,8 @@ from leasehold.stores import HistoryQuery
 from leasehold.stores.postgres import HISTORY_AT_ONCE, PostgresStore
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.queries import Queries, migrations
-from leasehold.stores.postgres.texts import encode
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+from leasehold.stores.quick_json import encode
 from leasehold.testing.conformance.asking import Asking, until
 from tests.stores.postgres import schema, server
 

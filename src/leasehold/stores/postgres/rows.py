@@ -9,12 +9,11 @@ from leasehold.stores.codec import pack, unpack
 from leasehold.stores.postgres.texts import (
     BETWEEN,
     BETWEEN_ROWS,
-    decode,
-    encode,
     listed,
     listed_bytes,
     spellings,
 )
+from leasehold.stores.quick_json import decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
