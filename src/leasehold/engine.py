@@ -141,6 +141,11 @@ class Engine:
         return bool(self._inbox)
 
     @property
+    def backlog(self) -> int:
+        """How much was asked that was not looked at yet."""
+        return len(self._inbox)
+
+    @property
     def waiting(self) -> int:
         """How many callers are in a queue."""
         return len(self._attendance) if self._attendance is not None else 0

@@ -32,6 +32,8 @@ SMOOTHING = 8
 TRY_EVERY = 1.0
 """While a thread does it, the loop tries one by itself so often, to see how it would be."""
 TRIES = 3
+LOOKS = 3
+"""So often the loop looks around for more to do in one turn, at most."""
 
 
 class Pace:
@@ -72,6 +74,9 @@ class PacedDriver(LoopThreadDriver):
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
         self._turns = 0
+        self._seen = 0
+        """How many had asked when the loop last looked."""
+        self._looks = 0
         super().__init__(engine, loop)
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
@@ -89,10 +94,23 @@ class PacedDriver(LoopThreadDriver):
             self._told.append(lambda: told(what))
 
     def _turn(self) -> None:
-        if self._turning is None and not self._closed and not self._pace.wants_thread():
-            self._turn_here()
-        else:
+        if self._turning is not None or self._closed:
             super()._turn()
+        elif self._are_more_likely():
+            self._loop.call_soon(self._turn)  # after the loop has looked who else has something to say
+        elif self._pace.wants_thread():
+            super()._turn()
+        else:
+            self._turn_here()
+
+    def _are_more_likely(self) -> bool:
+        """Whether several have asked since the last look: then others are about to, and one turn for all costs less."""
+        asked = self._engine.backlog
+        if asked > self._seen + 1 and self._looks < LOOKS:
+            self._seen, self._looks = asked, self._looks + 1
+            return True
+        self._seen = self._looks = 0
+        return False
 
     def _turn_here(self) -> None:
         self._scheduled = self._again = False

@@ -136,6 +136,33 @@ class TestPacedDriver:
 
         asyncio.run(play())
 
+    def test_several_at_once_are_waited_for_and_one_alone_is_not(self) -> None:
+        async def play() -> None:
+            disk, loop = Disk(), asyncio.get_running_loop()
+            engine = Engine(MemoryStore(disk.memory))
+            driver, told = PacedDriver(engine, loop), list[object]()
+
+            def ask(*names: str) -> None:
+                for name in names:
+                    driver.submit(acquire(engine, name), "token", told.append)
+
+            async def answered(count: int) -> int:
+                for _ in range(FOR_EVER):
+                    if len(told) == count:
+                        return len(disk.threads)
+                    await asyncio.sleep(0)
+                raise AssertionError("nobody was told")
+
+            loop.call_soon(ask, "a", "b")
+            loop.call_soon(loop.call_soon, ask, "c", "d")
+            assert await answered(4) == 1, "two at once, and two more right after them, are one commit"
+            loop.call_soon(ask, "e")
+            loop.call_soon(loop.call_soon, loop.call_soon, ask, "f")
+            assert await answered(6) == 3, "nobody is made to wait for who may come"
+            driver.close()
+
+        asyncio.run(play())
+
     def test_how_long_turns_take_is_told_either_way(self) -> None:
         async def play() -> None:
             disk, told = Disk(), list[tuple[int, bool]]()
