@@ -199,6 +199,9 @@ class LoopDriver:
         """Have the events of each committed batch told, by the loop."""
         self._engine.observe = told
 
+    def enough(self) -> None:
+        """Whoever has just asked brought much at once: nobody else is waited for."""
+
     def _wake(self) -> None:
         if not self._scheduled:
             self._scheduled = True

@@ -103,6 +103,10 @@ class PacedDriver(LoopThreadDriver):
         else:
             self._turn_here()
 
+    def enough(self) -> None:
+        """Whoever has just asked brought much at once, and has nothing to do meanwhile: nobody else is waited for."""
+        self._looks = LOOKS
+
     def _are_more_likely(self) -> bool:
         """Whether several have asked since the last look: then others are about to, and one turn for all costs less."""
         asked = self._engine.backlog

@@ -152,6 +152,10 @@ class Served:
         order = self._answers.order(calls.Call(verb, asked))
         return order if isinstance(order, Refused) else self._driver.submit(order.command, order.secret, done)
 
+    def enough(self) -> None:
+        """Several calls of one request were submitted: nobody else is waited for."""
+        self._driver.enough()
+
     def abandon(self, pending: Pending) -> None:
         """Whoever asked is gone: what it was granted is given back."""
         self._engine.abandon(pending)

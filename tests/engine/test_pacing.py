@@ -159,6 +159,10 @@ class TestPacedDriver:
             loop.call_soon(ask, "e")
             loop.call_soon(loop.call_soon, loop.call_soon, ask, "f")
             assert await answered(6) == 3, "nobody is made to wait for who may come"
+            loop.call_soon(ask, "g", "h")
+            loop.call_soon(driver.enough)
+            loop.call_soon(loop.call_soon, ask, "i", "j")
+            assert await answered(10) == 5, "who brings all that it has is not made to wait"
             driver.close()
 
         asyncio.run(play())

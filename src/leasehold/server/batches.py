@@ -60,6 +60,7 @@ class Batch:
                     self._refuse(place, problems.of_refusal(refused))
             except (Problem, InvalidInput) as error:
                 self._refuse(place, error)
+        self._app.served.enough()
         if not self._calls:
             ended()
 
