@@ -128,6 +128,7 @@ def test_keys_are_created_and_revoked(browser: Browser, office: tuple[Running, s
         assert (told["by"], told["why"], told["role"]) == ("ops", "for the wall", "viewer")
         line = page.locator("tr").filter(has_text="wall screen")
         expect(line).to_contain_text("viewer")
+        expect(page.locator("#secret")).to_have_count(0)  # the browser closes the dialog in its own time
         assert made not in page.content()
         line.get_by_role("button", name="Revoke …").click()
         agree(page, "Revoke", "the wall is gone")
