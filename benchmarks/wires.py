@@ -15,6 +15,8 @@ import socket
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasehold.stores.etcd.messages import read_varint, varint
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -272,44 +274,26 @@ def _text(value: bytes) -> bytes:
     return bytes((len(value),)) + value
 
 
-def _varint(value: int) -> bytes:
-    told = bytearray()
-    while value > 0x7F:
-        told.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*told, value))
-
-
 def lease_request(lease: int) -> bytes:
     """A LeaseGrantRequest for a lease of this id, which outlives the measurement."""
-    return b"\x08" + _varint(TTL * 10) + b"\x10" + _varint(lease)
+    return b"\x08" + varint(TTL * 10) + b"\x10" + varint(lease)
 
 
 def lock_request(name: bytes, lease: int) -> bytes:
-    return b"\x0a" + _varint(len(name)) + name + b"\x10" + _varint(lease)
+    return b"\x0a" + varint(len(name)) + name + b"\x10" + varint(lease)
 
 
 def unlock_request(key: bytes) -> bytes:
-    return b"\x0a" + _varint(len(key)) + key
+    return b"\x0a" + varint(len(key)) + key
 
 
 def locked_key(message: bytes) -> bytes:
     """The key in a LockResponse: a header, then the key, both with their lengths."""
-    length, at = _read_varint(message, 1)
+    length, at = read_varint(message, 1)
     at += length
     assert message[at] == 0x12, message
-    length, at = _read_varint(message, at + 1)
+    length, at = read_varint(message, at + 1)
     return message[at : at + length]
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
 
 
 WIRES: dict[str, type[Wire]] = {"leasehold": LeaseholdWire, "redis": RedisWire, "etcd": EtcdWire}

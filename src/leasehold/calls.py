@@ -9,7 +9,7 @@ import os
 
 from leasehold import checks, keys, names
 from leasehold import commands as c
-from leasehold.checks import Asking, Settings, Wanted
+from leasehold.checks import Asking, Settings
 from leasehold.errors import InvalidInput
 from leasehold.model import EXCLUSIVE, Refused
 from leasehold.noun import Noun
@@ -67,18 +67,11 @@ def order(call: Call, settings: Settings, engine: str, terms: Callable[..., Term
     verb, arguments = call
     try:
         if verb == "acquire":
-            return _acquire(settings, engine, terms, arguments)
+            token = draw()
+            return Order(checks.command(arguments, settings, token, engine, terms), token)
         return _ORDERS[verb](settings, engine, **arguments)
     except InvalidInput as error:
         return Refused("invalid", error.field, error.message)
-
-
-def _acquire(settings: Settings, engine: str, terms: Callable[..., Terms], asked: Mapping[str, Any]) -> Order:
-    others = dict(asked)
-    take = others.pop
-    wanted = Wanted(take("resources"), take("session", None), take("context", None), take("request_id", None))
-    token = draw()
-    return Order(checks.command(wanted, terms(settings, **others), settings.hierarchical, token, engine), token)
 
 
 def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown: object) -> Order:

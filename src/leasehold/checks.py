@@ -14,7 +14,7 @@ from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 TTL_LEAST = 10_000
 DAYS = 10_000 * 86_400
@@ -125,25 +125,19 @@ def terms(
     )
 
 
-class Wanted(Noun):
-    """What is each acquire's own, as it came."""
-
-    resources: object
-    session: object = None
-    context: object = None
-    request_id: object = None
-
-
 def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acquire:
     """The command behind an acquire."""
-    others = asked._asdict()
-    wanted = Wanted(*(others.pop(field) for field in Wanted._fields))
-    return command(wanted, terms(settings, **others), settings.hierarchical, token, engine)
+    return command(asked._asdict(), settings, token, engine)
 
 
-def command(wanted: Wanted, known: Terms, hierarchical: frozenset[str], token: str, engine: str) -> c.Acquire:
-    """The command that asks for this on those terms. `token` is hashed here and goes no further."""
-    resources, shown, context, request_id = wanted
+def command(
+    asked: Mapping[str, object], settings: Settings, token: str, engine: str, terms: Callable[..., Terms] = terms
+) -> c.Acquire:
+    """The same, of arguments by their names. `token` is hashed here and goes no further; `terms` may remember."""
+    others = dict(asked)
+    resources, shown = others.pop("resources"), others.pop("session", None)
+    context, request_id = others.pop("context", None), others.pop("request_id", None)
+    known = terms(settings, **others)
     space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine = known[:11]
     session = secret = request = None
     if shown is not None:
@@ -152,7 +146,7 @@ def command(wanted: Wanted, known: Terms, hierarchical: frozenset[str], token: s
     if request_id is not None:
         request = keys.request(actor, text(request_id, "request_id", 128))
     told = None if context is None else context_text(context)
-    options = _options(space, resources, mode, any_of, hierarchical)
+    options = _options(space, resources, mode, any_of, settings.hierarchical)
     tokens = (keys.secret_hash(token),)
     ask = Ask(space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request)
     wait, priority, reentrant, intent, first = known[11:]

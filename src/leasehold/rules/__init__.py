@@ -8,8 +8,10 @@ records that it has to see first. It is then run again from the start with those
 from __future__ import annotations
 
 from leasehold import commands as c
+from leasehold.keys import home
 from leasehold.noun import Noun
 from leasehold.rules.acquiring import acquire
+from leasehold.rules.conflicts import nodes_of
 from leasehold.rules.draft import Draft, Missing
 from leasehold.rules.leases import release, renew, update
 
@@ -99,16 +101,14 @@ def keys_of(command: c.Command) -> list[str]:
 
 
 def _of_acquire(command: c.Acquire) -> list[str]:
-    ask = command.ask
-    keys = [claim.node for option in ask.options for claim in option.claims]
-    keys.append(command.actor)
-    if ask.request is not None:
-        keys.append(ask.request)
+    keys = [*nodes_of(command.ask), command.actor]
+    if command.ask.request is not None:
+        keys.append(command.ask.request)
     return keys
 
 
 def _of_lease(command: c.Release | c.Renew | c.Update) -> list[str]:
-    return ["n" + command.lease.rpartition("-")[2]]
+    return [home(command.lease)]
 
 
 _KEYS: dict[type, Callable[[Any], list[str]]] = {
@@ -117,9 +117,9 @@ _KEYS: dict[type, Callable[[Any], list[str]]] = {
     c.Renew: _of_lease,
     c.Update: _of_lease,
     c.Steal: lambda command: _of_acquire(command.acquire),
-    c.GiveUp: lambda command: ["n" + command.id.rpartition("-")[2]],
+    c.GiveUp: lambda command: [home(command.id)],
     c.Sweep: lambda command: list(command.keys),
-    c.Check: lambda command: [claim.node for option in command.ask.options for claim in option.claims],
+    c.Check: lambda command: nodes_of(command.ask),
     c.Beat: lambda command: [command.engine],
     c.StartSession: lambda command: [command.actor],
     c.RenewSession: lambda command: [command.actor],

@@ -75,7 +75,8 @@ def head(path: str, authority: str, authorization: str = "", *, tls: bool = Fals
 
 
 def _string(text: str) -> bytes:
-    data, rest = text.encode(), len(text) - 0x7F
+    data = text.encode()
+    rest = len(data) - 0x7F
     if rest < 0:
         return bytes((len(data),)) + data
     size = b"\x7f"

@@ -49,9 +49,10 @@ class Answer(Noun):
 # ---------------------------------------------------------------------------------------------------- to etcd
 
 
-def _number(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number as protocol buffers tell it."""
     if value < 0x80:
-        return bytes((value,)) if value >= 0 else _number(value + _SIGNED)
+        return bytes((value,)) if value >= 0 else varint(value + _SIGNED)
     told = bytearray()
     while value > 0x7F:
         told.append(value & 0x7F | 0x80)
@@ -64,11 +65,11 @@ def _text(field: int, data: bytes) -> bytes:
     size = len(data)
     if size < 0x80:
         return b"%c%c%b" % (field << 3 | _BYTES, size, data)
-    return b"%c%b%b" % (field << 3 | _BYTES, _number(size), data)
+    return b"%c%b%b" % (field << 3 | _BYTES, varint(size), data)
 
 
 def _int(field: int, value: int) -> bytes:
-    return b"%c%b" % (field << 3, _number(value)) if value else b""
+    return b"%c%b" % (field << 3, varint(value)) if value else b""
 
 
 def range_request(
@@ -107,7 +108,7 @@ def _compare(name: str, target: int, known: bytes, result: int = _EQUAL) -> byte
 
 def unchanged(name: str, revision: int) -> bytes:
     """That a key was last changed at this revision."""
-    return _compare(name, _MOD, b"\x30" + _number(revision))
+    return _compare(name, _MOD, b"\x30" + varint(revision))
 
 
 def absent(name: str) -> bytes:
@@ -138,7 +139,8 @@ def transaction(compares: Iterable[bytes], then: Iterable[bytes], otherwise: Ite
 # -------------------------------------------------------------------------------------------------- from etcd
 
 
-def _read_number(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that is told here, and where it ends."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -153,13 +155,13 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     at, end = 0, len(data)
     try:
         while at < end:
-            tag, at = _read_number(data, at)
+            tag, at = read_varint(data, at)
             kind = tag & 7
             if kind == _VARINT:
-                value, at = _read_number(data, at)
+                value, at = read_varint(data, at)
                 yield tag >> 3, value, b""
                 continue
-            size, at = _read_number(data, at) if kind == _BYTES else ({_FIXED64: 8, _FIXED32: 4}[kind], at)
+            size, at = read_varint(data, at) if kind == _BYTES else ({_FIXED64: 8, _FIXED32: 4}[kind], at)
             if at + size > end:
                 raise Malformed("a field is longer than its message")
             yield tag >> 3, 0, data[at : at + size]
