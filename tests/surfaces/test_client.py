@@ -12,7 +12,7 @@ import pytest
 import leasehold
 from leasehold.calls import Call
 from leasehold.client import deciding
-from leasehold.client.deciding import RETRY_AFTER_MOST, TRIES, Again, Errand, NotSent
+from leasehold.client.deciding import FIRST_SLICE, RETRY_AFTER_MOST, SLACK, SLICE, TRIES, Again, Errand, NotSent
 from leasehold.errors import Closed, OutcomeUnknown, Unreachable
 from tests.surfaces.flaky import BUSY, GOING_AWAY, LOSE_ANSWER, LOSE_REQUEST, PASS, Line, flaky
 from tests.surfaces.serving import Running, serving, until
@@ -214,6 +214,25 @@ def test_nor_does_a_wait_that_goes_on() -> None:
     assert again.request.body is not None
     assert "first" not in again.request.body
     assert again.request.body["request_id"] == "t1"
+
+
+def test_a_wait_begins_with_a_short_part_whenever_it_is_not_known_that_anybody_is_there() -> None:
+    """So a silent server is noticed within seconds, and a live one is not asked more often than it must."""
+    one = Errand(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 3_600}), 0.0)
+
+    def part() -> float:
+        assert one.next.body is not None
+        assert one.time_out == one.next.body["wait_seconds"] + SLACK
+        return float(one.next.body["wait_seconds"])
+
+    assert part() == FIRST_SLICE
+    for now in range(5, 3_000, 45):
+        one.answered(202, {"ticket": "t1"}, None, float(now))
+        assert part() == SLICE
+        one.failed(TimeoutError(), float(now))
+        assert part() == FIRST_SLICE
+    with pytest.raises(Unreachable):
+        one.failed(TimeoutError(), 3_001.0)
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NOTHING: tuple[bytes, ...] = ()
 """No answer at all, while the connection stays open."""
+HANG_UP = b""
 
 
 def answer(body: bytes, head: bytes = b"HTTP/1.1 200 OK") -> bytes:
@@ -53,6 +54,8 @@ class Script:
                 self.requests.append(request)
                 usual = self.by_path.get(request.split()[1].decode(), NOBODY)
                 for piece in self.answers.pop(0) if self.answers else (usual,):
+                    if piece == HANG_UP:
+                        return
                     client.sendall(piece)
 
 
@@ -145,6 +148,39 @@ def test_no_answer_in_time_is_asked_for_again(
     monkeypatch.setattr(deciding, "SLACK", 0.05)
     assert locks.list() == ()
     assert script.asked == [1, 1, 2]
+
+
+@pytest.mark.parametrize("wait", [0, 3_600])
+def test_a_server_that_says_nothing_is_soon_given_up_and_named(
+    script: Script,
+    locks: Any,  # noqa: ANN401
+    wait: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also by whoever would wait for an hour: nobody is there to keep its place."""
+    monkeypatch.setattr(deciding, "SLACK", 0.05)
+    monkeypatch.setattr(deciding, "FIRST_SLICE", 0.05)
+    script.answers = [NOTHING] * 20
+    with pytest.raises(leasehold.Unreachable, match=f"no answer from .*: {script.url[7:]}: nothing came in time"):
+        locks.acquire("x", ttl=60, wait=wait)
+    assert len(script.asked) == deciding.SILENCES
+
+
+def test_a_server_that_hung_up_is_named(script: Script, locks: Any) -> None:  # noqa: ANN401
+    script.answers = [(HANG_UP,)] * 20
+    with pytest.raises(leasehold.Unreachable, match=f"{script.url[7:]}: the server closed the connection"):
+        locks.list()
+
+
+@pytest.mark.parametrize("connect", [leasehold.connect, Awaited], ids=["plain", "async"])
+def test_silent_servers_are_passed_by(connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "SLACK", 0.05)
+    with scripted() as one, scripted() as two, scripted() as three:
+        one.answers = two.answers = [NOTHING] * 20
+        locks = connect(f"{one.url},{two.url},{three.url}", holder="ann")
+        assert locks.list() == ()
+        locks.close()
+        assert [len(each.asked) for each in (one, two, three)] == [1, 1, 1]
 
 
 # ------------------------------------------------------------------------------------ the timer, alone

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TRIES = 3
 PAUSE = 0.2
-ANSWER_WITHIN = 30.0
+ANSWER_WITHIN = 10.0
 _BUSY = (429, 503)
 _ANY_TTL = checks.Settings(ttl_most=durations.LONGEST)
 """What is allowed there the server says."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.calls import Call
-from leasehold.client.deciding import GOING_AWAY, Again, Errand, NotSent
+from leasehold.client.deciding import GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
 from leasehold.errors import Closed, LeaseholdError, Unreachable
@@ -155,7 +155,7 @@ class AsyncHttpAnswers:
         """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""
         if self._closed:
             raise Closed(CLOSED)
-        errand = Errand(call, time.monotonic())
+        errand = Errand(call, time.monotonic(), len(self._bases))
         refused = errand.refused()
         if refused is not None:
             return refused
@@ -223,9 +223,11 @@ class AsyncHttpAnswers:
             answer = await connection.ask(render(request, base, self._token), time_out)
         except BaseException as error:
             connection.hang_up()
-            if self._closed and isinstance(error, OSError):
+            if not isinstance(error, OSError):
+                raise
+            if self._closed:
                 raise Closed(CLOSED) from None
-            raise
+            raise NoAnswer(told(base.name, error)) from error
         finally:
             self._busy.discard(connection)
         if connection.is_open and len(self._idle) < IDLE_MOST and not self._closed:
@@ -250,7 +252,7 @@ class AsyncHttpAnswers:
                     lambda: Connection(base, loop), base.host, base.port, ssl=True if base.tls else None
                 )
         except OSError as error:
-            raise NotSent(f"{base.name}: {str(error) or type(error).__name__}") from error
+            raise NotSent(told(base.name, error)) from error
         return connection
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from leasehold.client.deciding import told
 from leasehold.client.encoding import Request
 from leasehold.client.messages import bases, render
 from leasehold.client.plain import Connection
@@ -22,7 +23,7 @@ def ask(
     try:
         head, content = connection.exchange(render(Request(method, path, body), connection.base, key), within)
     except OSError as error:
-        raise Unreachable(f"no answer from the server: {str(error) or type(error).__name__}") from error
+        raise Unreachable(f"no answer from the server: {told(connection.base.name, error)}") from error
     finally:
         connection.hang_up()
     try:
@@ -32,10 +33,10 @@ def ask(
 
 
 def _connected(servers: tuple[Base, ...]) -> Connection:
-    trouble: OSError | None = None
+    troubles = []
     for base in servers:
         try:
             return Connection(base)
         except OSError as error:
-            trouble = error
-    raise Unreachable(f"no server can be reached: {str(trouble) or type(trouble).__name__}") from trouble
+            troubles.append(told(base.name, error))
+    raise Unreachable(f"no server can be reached: {'; '.join(troubles)}")

@@ -19,8 +19,12 @@ LONGEST_PAUSE = 2.0
 RETRY_AFTER_MOST = 30.0
 SLICE = 45.0
 """How long one request waits at most; the server then hands back a ticket."""
-SLACK = 15.0
+FIRST_SLICE = 5.0
+"""The same while it is not known that anybody is there: a silent server must not be waited for as for a queue."""
+SLACK = 10.0
 """How much longer than it should take an answer is waited for."""
+SILENCES = 2
+"""How often in a row that may happen; with more servers, once for each of them."""
 GOING_AWAY = 503
 """Another server may do better."""
 _BUSY = (429, GOING_AWAY)
@@ -30,6 +34,10 @@ _ONCE = ("create_key", "steal")
 
 class NotSent(OSError):
     """Nobody was there to take the request: nothing has happened."""
+
+
+class NoAnswer(OSError):
+    """Whoever took the request said nothing, or hung up."""
 
 
 class Again(NamedTuple):
@@ -42,11 +50,25 @@ class Again(NamedTuple):
 class Errand:
     """One call, until it has its answer. It sends nothing itself: it is told what came, and says what to do next."""
 
-    __slots__ = ("_asked", "_refused", "_tries", "_verb", "_wait_until", "next", "time_out")
+    __slots__ = (
+        "_asked",
+        "_is_there",
+        "_refused",
+        "_silences",
+        "_silences_most",
+        "_tries",
+        "_verb",
+        "_wait_until",
+        "next",
+        "time_out",
+    )
 
-    def __init__(self, call: Call, now: float) -> None:
+    def __init__(self, call: Call, now: float, servers: int = 1) -> None:
         self._verb = call.verb
-        self._tries = 0
+        self._tries = self._silences = 0
+        self._silences_most = max(SILENCES, servers)
+        self._is_there = False
+        """The last request of this errand was answered."""
         self._refused: Refused | None = None
         try:
             asked = request(call)
@@ -70,13 +92,15 @@ class Errand:
         if self._wait_until is None:
             self.next = self._asked
             return
-        left = max(0.0, min(SLICE, self._wait_until - now))
+        left = max(0.0, min(SLICE if self._is_there else FIRST_SLICE, self._wait_until - now))
         self.next = self._asked._replace(body={**(self._asked.body or {}), "wait_seconds": left})
         self.time_out = left + SLACK
 
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
         """The outcome, or what to send next."""
+        self._is_there, self._silences = True, 0
         if status == 202:
+            self._tries = 0  # it got on: what went wrong before it does not count any more
             self._asked = self._asked._replace(body={**(self._asked.body or {}), "request_id": body["ticket"]})
             return self._once_more(now, 0.0)
         if status < 400:
@@ -100,7 +124,9 @@ class Errand:
             raise OutcomeUnknown(
                 f"the answer to {self._verb} was lost ({str(error) or type(error).__name__}): look whether it happened"
             ) from error
-        if self._tries >= TRIES:
+        self._is_there = False
+        self._silences += _is_silence(error)
+        if self._tries >= TRIES or self._silences >= self._silences_most:
             if isinstance(error, LeaseholdError):
                 raise error
             raise Unreachable(f"no answer from the server: {str(error) or type(error).__name__}") from error
@@ -117,3 +143,15 @@ class Errand:
         self._asked = again(self._asked)
         self._slice(now)
         return Again(self.next, pause)
+
+
+def told(server: str, error: OSError) -> str:
+    """What went wrong with this server, in words."""
+    if isinstance(error, TimeoutError):
+        return f"{server}: nothing came in time; is it overloaded, or something else than a Leasehold server?"
+    return f"{server}: {error.strerror or str(error) or type(error).__name__}"
+
+
+def _is_silence(error: Exception) -> bool:
+    """Nothing came, for as long as we waited; anything else is noticed at once."""
+    return isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
-from leasehold.client.deciding import GOING_AWAY, Again, Errand, NotSent
+from leasehold.client.deciding import GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
 from leasehold.errors import Closed, Unreachable
 
@@ -84,7 +84,7 @@ class HttpAnswers:
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
-        errand = Errand(call, time.monotonic())
+        errand = Errand(call, time.monotonic(), len(self._bases))
         refused = errand.refused()
         if refused is not None:
             return refused
@@ -108,10 +108,12 @@ class HttpAnswers:
         connection = self._take(base)
         try:
             answer = connection.exchange(render(request, base, self._token), time_out)
-        except BaseException:  # also an interrupt: the server sees the connection close, and we leave the queue
+        except BaseException as error:  # also an interrupt: the server sees it close, and we leave the queue
             self._give_back(connection, keep=False)
             if self._closed:
                 raise Closed(CLOSED) from None
+            if isinstance(error, OSError):
+                raise NoAnswer(told(base.name, error)) from error
             raise
         self._give_back(connection, keep=connection.keeps)
         return answer
@@ -129,7 +131,7 @@ class HttpAnswers:
         try:
             made = Connection(base)
         except OSError as error:
-            raise NotSent(f"{base.name}: {str(error) or type(error).__name__}") from error
+            raise NotSent(told(base.name, error)) from error
         with self._changing:
             self._busy.add(made)
         return made
