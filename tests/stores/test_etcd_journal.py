@@ -323,6 +323,27 @@ def test_a_record_that_was_assumed_not_to_be_there_is_found() -> None:
         assert one.read(["na"])[1]["na"] == EMPTY
 
 
+@pytest.mark.usefixtures("short")
+def test_what_the_journal_has_changed_is_not_assumed_not_to_be_there() -> None:
+    """The older half of the journal was moved when there was no such record; then there was one again."""
+    with opened(etcd.empty(), 2) as (one, two):
+        two.read(())
+        for turn in range(10 * journal.ENTRIES):
+            is_there = turn % 2 == 0
+            write(one, [Put("na", Ref("x")) if is_there else Drop("na", "x")])
+            two.read(())
+            two.memory.cache.clear()  # as if many others had been asked for since
+            look = two.begin()
+            told = look.load(["na"])["na"]
+            try:
+                look.confirm()
+            except Conflict:
+                continue
+            finally:
+                look.close()
+            assert set(told.notes) == ({"x"} if is_there else set())
+
+
 def test_an_assumption_that_nobody_confirmed_is_forgotten() -> None:
     with opened(etcd.empty()) as (store,):
         write(store, [Put("nb", Ref("x"))])

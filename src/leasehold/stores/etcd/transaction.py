@@ -81,7 +81,7 @@ class EtcdTransaction:
     def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> None:
         """Most of what is asked for and not known is not there: then there is no need to ask etcd before the commit."""
         store = self._store
-        if not self._memory.is_blank and len(self._assumed) + len(missing) <= ASSUMED and store.may_assume():
+        if self._may_assume(missing) and store.may_assume():
             self._assumed.update(dict.fromkeys(missing))
             self._memory.assume(missing)
             return
@@ -91,6 +91,13 @@ class EtcdTransaction:
         else:
             self._look(wanted)
         store.note_presence(self._memory.cache.records, missing)
+
+    def _may_assume(self, missing: Sequence[str]) -> bool:
+        """Not of what the journal has changed: the compare of the commit sees only what is kept below it."""
+        memory = self._memory
+        if memory.is_blank or len(self._assumed) + len(missing) > ASSUMED:
+            return False
+        return memory.overlay.lines.keys().isdisjoint(missing)
 
     def _look(self, wanted: Sequence[str]) -> None:
         looking.look(self._store, self._memory, wanted)
