@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from leasehold.commands import Command
     from leasehold.model import Drop, Event, Lease, Outcome, Record
+    from leasehold.rules import Step
     from leasehold.stores import Store, Transaction
 
     Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], Sequence[Command]]
@@ -36,48 +37,23 @@ RECEIPT_LIFE = 3600 * SECOND
 class View:
     """Records as the batch sees them: what it has changed itself, on top of what the store has loaded."""
 
-    __slots__ = ("_transaction", "changed", "loaded", "near")
+    __slots__ = ("_transaction", "changed", "loaded")
 
     def __init__(self, transaction: Transaction, keys: Sequence[str]) -> None:
         self._transaction = transaction
         self.loaded: Mapping[str, Record] = transaction.load(keys)
         self.changed: dict[str, Record] = {}
-        self.near: dict[str, Record] | View = _near(self.loaded, keys)
-        """What is enough for most commands, in a plain dict, which is several times as fast as this."""
 
     def get(self, key: str, /) -> Record | None:
         """The record, if it is here."""
         found = self.changed.get(key)
         return found if found is not None else self.loaded.get(key)
 
-    def __contains__(self, key: object, /) -> bool:
-        return key in self.changed or key in self.loaded
-
-    def change(self, changed: Mapping[str, Record]) -> None:
-        """A command has led to these."""
-        self.changed.update(changed)
-        if isinstance(self.near, dict):
-            self.near.update(changed)
-
     def fetch(self, keys: Sequence[str]) -> None:
-        """Load these as well. From now on all that the store knows counts: who needs more may need much more."""
-        self.near = self
+        """Load these as well."""
         more = self._transaction.load(keys)
         if more is not self.loaded:
             self.loaded = {**self.loaded, **more}
-
-
-def _near(loaded: Mapping[str, Record], keys: Sequence[str]) -> dict[str, Record]:
-    """These records, and those of the actors who hold or are next: whoever gives back or is served is noted there."""
-    near = {key: loaded[key] for key in keys}
-    for record in [record for record in near.values() if record.holds or record.waiters]:
-        actors = [hold.actor for hold in record.holds.values()]
-        actors += [waiter.actor for waiter in record.waiters[:1]]
-        for actor in actors:
-            found = loaded.get(actor)
-            if found is not None:
-                near[actor] = found
-    return near
 
 
 class Unresolved(OutcomeUnknown):
@@ -190,7 +166,7 @@ class _Deciding:
 
     def _decide(self, command: Command) -> None:
         while True:
-            result = step(self.view.near, command, self.transaction.now, self.fence, self.engine, self.opens_at)
+            result = self._step(command)
             if not isinstance(result, Need):
                 break
             wanted = (*result.keys, *self._wanted_later())
@@ -199,13 +175,17 @@ class _Deciding:
             self.view.fetch(wanted)
             # A number from before this record was ours may be smaller than one that it has seen meanwhile.
             self.fence = max(self.fence, self.transaction.fence)
-        self.outcomes.append(result.outcome)
-        self.fence = result.fence
-        self.events.extend(result.events)
-        self.view.change(result.changed)
-        if result.picked_up:
-            self.picked_up.update(result.picked_up)
-        self.changes.update(result.changes)
+        outcome, changes, events, self.fence, changed, picked_up = result
+        self.outcomes.append(outcome)
+        self.events += events
+        self.view.changed.update(changed)
+        self.changes.update(changes)
+        if picked_up:
+            self.picked_up.update(picked_up)
+
+    def _step(self, command: Command) -> Step | Need:
+        view = self.view
+        return step(view.loaded, command, self.transaction.now, self.fence, self.engine, self.opens_at, view.changed)
 
     def _wanted_later(self) -> list[str]:
         """Where each load is a trip over a network: what the commands that are still to come need now."""
@@ -218,7 +198,7 @@ class _Deciding:
 
     def _needs(self, command: Command) -> tuple[str, ...]:
         try:
-            result = step(self.view.near, command, self.transaction.now, self.fence, self.engine, self.opens_at)
+            result = self._step(command)
         except Exception:  # noqa: BLE001 (it breaks again when it is its turn, and is told then)
             return ()
         return result.keys if isinstance(result, Need) else ()

@@ -27,11 +27,8 @@ KEEPING = (
     Mutant(
         "expiry by the caller's clock",
         "batch.py",
-        "            result = step(self.view.near, command, self.transaction.now, "
-        "self.fence, self.engine, self.opens_at)\n            if not",
-        '            now = __import__("time").time_ns() // 1000\n'
-        "            result = step(self.view.near, command, now, "
-        "self.fence, self.engine, self.opens_at)\n            if not",
+        "        return step(view.loaded, command, self.transaction.now, ",
+        '        now = __import__("time").time_ns() // 1000\n        return step(view.loaded, command, now, ',
         simulated(1),
     ),
     Mutant(

@@ -12,7 +12,7 @@ from leasehold.keys import home
 from leasehold.noun import Noun
 from leasehold.rules.acquiring import acquire
 from leasehold.rules.conflicts import nodes_of
-from leasehold.rules.draft import Draft, Missing
+from leasehold.rules.draft import NOTHING, Draft, Missing
 from leasehold.rules.leases import release, renew, update
 
 TYPE_CHECKING = False
@@ -46,10 +46,19 @@ class Need(Noun):
 
 
 def step(
-    records: Records, command: c.Command, now: int, fence: int, engine: str = "", opens_at: int = 0
+    records: Records,
+    command: c.Command,
+    now: int,
+    fence: int,
+    engine: str = "",
+    opens_at: int = 0,
+    newer: Mapping[str, Record] = NOTHING,
 ) -> Step | Need:
-    """Decide one command for the engine of this presence key. Nothing new is granted before `opens_at`."""
-    draft = Draft(records, now, fence, engine, opens_at)
+    """Decide one command for the engine of this presence key. Nothing new is granted before `opens_at`.
+
+    `newer`: records as steps before this one have changed them; they count in place of those in `records`.
+    """
+    draft = Draft(records, now, fence, engine, opens_at, newer)
     try:
         outcome = _rule_for(type(command))(draft, command)
     except Missing as missing:

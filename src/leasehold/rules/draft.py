@@ -7,6 +7,7 @@ from leasehold.model import Drop, Event, Put
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Protocol
 
     from leasehold.model import Ask, Entry, Hold, Lease, Record
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
         def __contains__(self, key: object, /) -> bool: ...
 
 
+NOTHING: Mapping[str, Record] = {}
+
+
 class Missing(Exception):
     """The step needs records that were not loaded."""
 
@@ -31,10 +35,32 @@ class Missing(Exception):
 class Draft:
     """Records as this step has changed them, with the changes and events that lead there."""
 
-    __slots__ = ("_loaded", "changed", "changes", "dirty", "engine", "events", "fence", "now", "opens_at", "picked_up")
+    __slots__ = (
+        "_loaded",
+        "_newer",
+        "changed",
+        "changes",
+        "dirty",
+        "engine",
+        "events",
+        "fence",
+        "now",
+        "opens_at",
+        "picked_up",
+    )
 
-    def __init__(self, loaded: Records, now: int, fence: int, engine: str, opens_at: int = 0) -> None:
+    def __init__(
+        self,
+        loaded: Records,
+        now: int,
+        fence: int,
+        engine: str,
+        opens_at: int = 0,
+        newer: Mapping[str, Record] = NOTHING,
+    ) -> None:
         self._loaded = loaded
+        self._newer = newer
+        """What steps before this one have made of some of them."""
         self.now = now
         self.fence = fence
         self.engine = engine
@@ -51,16 +77,15 @@ class Draft:
 
     def record(self, key: str) -> Record:
         """The record as it is now; ends the step with `Missing` if it was not loaded."""
-        found = self.changed.get(key)
+        found = self.changed.get(key) or self._newer.get(key) or self._loaded.get(key)
         if found is None:
-            found = self._loaded.get(key)
-            if found is None:
-                raise Missing((key,))
+            raise Missing((key,))
         return found
 
     def require(self, keys: list[str]) -> None:
         """Ask for all of these at once, rather than one by one."""
-        missing = [key for key in keys if key not in self.changed and key not in self._loaded]
+        known = (self.changed, self._newer, self._loaded)
+        missing = [key for key in keys if not any(key in each for each in known)]
         if missing:
             raise Missing(tuple(missing))
 

@@ -26,6 +26,8 @@ from leasehold.testing.simulation.watch import Broken, Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leasehold.model import Hold
     from leasehold.rules import Need, Step
     from leasehold.rules.draft import Records
@@ -257,9 +259,9 @@ class RuleBroke(BaseException):
     """A rule raised something. Whoever asked would be told; here it ends the run, even if nobody asked (a sweep)."""
 
 
-def _watched(records: Records, command: c.Command, now: int, fence: int, engine: str, opens_at: int) -> Step | Need:
+def _watched(records: Records, command: c.Command, *state: Any) -> Step | Need:
     try:
-        return step(records, command, now, fence, engine, opens_at)
+        return step(records, command, *state)
     except Exception as error:
         raise RuleBroke(f"{error!r} at {command}") from error
 
