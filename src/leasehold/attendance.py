@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from leasehold import commands as c
 from leasehold import keys
-from leasehold.model import SECOND, Done, Granted, Queue, Queued, Refused, TimedOut
+from leasehold.model import SECOND, Deadlock, Done, Granted, Queue, Queued, Refused, TimedOut
 from leasehold.pending import Errand
 from leasehold.rules.timing import next_change
 from leasehold.waits import Wait, Waits
@@ -30,6 +30,8 @@ LIFE = BEATS * SECOND // 2
 LOOK_AGAIN = 0.001
 MOST_OF_THE_TIME = 4
 """A look at all queues is followed by a pause of so many times its length."""
+AT_ONCE = 100
+"""How many waits are looked at in one turn after a silence."""
 
 
 class Attendance:
@@ -48,6 +50,12 @@ class Attendance:
         """Whether this turn looks at every node that somebody here waits for."""
         self._missing: list[Wait] = []
         """Whose place in the queue was not there at the last look."""
+        self._was_waiting = False
+        """Whether somebody waited here before this turn."""
+        self._alive_until = 0
+        """So long others count on those who wait here, by the store's clock."""
+        self._to_reconsider: list[Wait] = []
+        """Who did not count for a while, and may have become part of a cycle meanwhile."""
         self.has_presence = False
         """Whether the store was ever told that waiters of this engine are alive."""
 
@@ -60,7 +68,7 @@ class Attendance:
             return []
         own = self._waits.next_time()
         times = [self._beat_at, self._poll_at] if own is None else [self._beat_at, self._poll_at, own]
-        return [0.0, *times] if self._missing else times
+        return [0.0, *times] if self._missing or self._to_reconsider else times
 
     # ------------------------------------------------------------------------------ before a batch
 
@@ -76,6 +84,7 @@ class Attendance:
         due.extend(c.Check(wait.id, wait.ask) for wait in self._missing if wait.id in self._waits)
         self._missing.clear()
         due.extend(c.Check(wait.id, wait.ask) for wait in self._waits.overdue(now))
+        due.extend(self._reconsidered())
         nodes = dict.fromkeys(self._waits.changing(now))
         self._sees_all = is_beat
         if is_beat:
@@ -83,6 +92,10 @@ class Attendance:
         if nodes:
             due.append(c.Sweep(tuple(nodes)))
         return due
+
+    def _reconsidered(self) -> list[c.Command]:
+        some, self._to_reconsider = self._to_reconsider[:AT_ONCE], self._to_reconsider[AT_ONCE:]
+        return [c.Reconsider(tuple(wait.id for wait in some))] if some else []
 
     def hinted(self) -> None:
         """The store has a hint for us: there is no need to sleep until the next look, unless that is to be seldom."""
@@ -120,7 +133,8 @@ class Attendance:
 
     def beat(self, engine: str, outcomes: Sequence[Outcome | Exception], now: float) -> list[c.Command]:
         """At the end of each batch, if it is time: say that the waiters live, those included that have just queued."""
-        self._is_beating = now >= self._beat_at and (bool(self._waits) or Queued in map(type, outcomes))
+        self._was_waiting = bool(self._waits)
+        self._is_beating = now >= self._beat_at and (self._was_waiting or Queued in map(type, outcomes))
         return [c.Beat(engine, BEATS * self._store.capabilities.beat)] if self._is_beating else []
 
     def look_again(self, failed: Sequence[c.Command], now: float) -> None:
@@ -129,6 +143,9 @@ class Attendance:
             wait = self._waits.get(command.waiter) if isinstance(command, c.Check) else None
             if wait is not None:
                 self._waits.look_at_deadline(wait, now)
+            if isinstance(command, c.Reconsider):
+                found = (self._waits.get(id_) for id_ in command.waiters)
+                self._to_reconsider += [each for each in found if each is not None]
 
     # ------------------------------------------------------------------------------- after a batch
 
@@ -155,6 +172,9 @@ class Attendance:
         """What a batch did for those who wait. `extra`: what `due` asked for; its outcomes come last."""
         if self._is_beating:
             self._beat_at, self.has_presence = decided_at + self._store.capabilities.beat / SECOND, True
+            if self._was_waiting and result.now >= self._alive_until:
+                self._to_reconsider = self._waits.all()
+            self._alive_until = result.now + BEATS * self._store.capabilities.beat
         if not self._waits:
             return
         # Before the checks, as a check of the same wait finds its answer given.
@@ -218,12 +238,10 @@ class Attendance:
     def _end_dropped(self, events: Sequence[Event]) -> None:
         """Waits that ended as a side effect: in passing somebody noticed their deadline, or their session ended."""
         for event in events:
-            if event.kind in ("timeout", "cancelled"):
+            if event.kind in ("timeout", "cancelled", "deadlock"):
                 wait = self._waits.get(str(event.detail.get("waiter")))
                 if wait is not None:
-                    why = str(event.detail.get("reason") or "the request was cancelled")
-                    over = _timed_out(wait) if event.kind == "timeout" else Refused("cancelled", "request_id", why)
-                    self._end(wait.id, over)
+                    self._end(wait.id, _how_it_ended(event, wait))
 
     def _look_ahead(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:
         """For each watched node that was looked at: be there the moment something on it runs out."""
@@ -262,6 +280,18 @@ def given_up(id_: str, pending: Pending) -> c.GiveUp:
     return c.GiveUp(id_, command.ask.tokens[0], command.ask.request)
 
 
+def _how_it_ended(event: Event, wait: Wait) -> Outcome:
+    if event.kind == "timeout":
+        return _timed_out(wait)
+    cycle = event.detail.get("cycle")
+    if isinstance(cycle, list):
+        return Deadlock(_wanted(wait), tuple(map(str, cycle)))
+    return Refused("cancelled", "request_id", str(event.detail.get("reason") or "the request was cancelled"))
+
+
 def _timed_out(wait: Wait) -> TimedOut:
-    resources = tuple(name for option in wait.ask.options for name in option.resources)
-    return TimedOut(resources, (), Queue(0, 0), 0)
+    return TimedOut(_wanted(wait), (), Queue(0, 0), 0)
+
+
+def _wanted(wait: Wait) -> tuple[str, ...]:
+    return tuple(name for option in wait.ask.options for name in option.resources)

@@ -172,6 +172,12 @@ class Check(Noun):
     ask: Ask
 
 
+class Reconsider(Noun):
+    """After an engine was not heard of for a while: see which of these waits are in a cycle that was closed since."""
+
+    waiters: tuple[str, ...]
+
+
 class Beat(Noun):
     """An engine says that its waiters are alive until then; None: it has none left."""
 
@@ -202,6 +208,7 @@ if TYPE_CHECKING:
         | AddKey
         | RevokeKey
         | Check
+        | Reconsider
         | Beat
         | Sweep
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from leasehold.attendance import BEAT_EVERY, LIFE
+from leasehold.attendance import AT_ONCE, BEAT_EVERY, LIFE
 from leasehold.commands import Steal
-from leasehold.model import SECOND, Granted, Presence, TimedOut
+from leasehold.errors import Unreachable
+from leasehold.model import SECOND, Deadlock, Granted, Presence, TimedOut
 from leasehold.rules.granting import PICK_UP
-from tests.engine.rig import CountingStore, Rig, acquire, begin_waiting, release, take
+from tests.engine.rig import CountingStore, Rig, acquire, begin_waiting, begun, release, striking, take
 
 ALIVE = LIFE / SECOND
 PICKED_UP = PICK_UP / SECOND
@@ -165,3 +166,131 @@ class TestTheDead:
         there.close()
         notes = rig.memory.records[there.key].notes
         assert not any(isinstance(note, Presence) for note in notes.values())
+
+
+class TestBackAgain:
+    """Whoever waits at an engine that is not heard of counts for nobody; and for everybody, once it is back."""
+
+    def test_a_cycle_that_was_closed_meanwhile_has_its_victim(self) -> None:
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        take(sleepy, "r1", "ann")
+        held = take(here, "r2", "bob")
+        late = begin_waiting(sleepy, "r2", "ann", wait=60, request_id="q")
+        rig.now = ALIVE
+        waiting = begin_waiting(here, "r1", "bob", wait=60)
+        assert rig.until_answered(late, sleepy, here) == ALIVE
+        assert late.outcome == Deadlock(("r2",), ("ann", "r2", "bob", "r1"))
+        assert not waiting.is_done
+        here.submit(release(held, "bob"))
+        here.turn()
+        again = sleepy.submit(acquire(sleepy, "r2", "ann", wait=60, request_id="q"), "ann")
+        sleepy.turn()
+        assert isinstance(again.outcome, Granted), "what was told is not held against whoever tries again"
+
+    def test_of_several_waits_in_one_cycle_one_is_the_victim(self) -> None:
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        take(sleepy, "r1", "ann")
+        take(sleepy, "r2", "cyd")
+        take(here, "r3", "bob")
+        late = [begin_waiting(sleepy, "r2", "ann", wait=60), begin_waiting(sleepy, "r3", "cyd", wait=60)]
+        rig.now = ALIVE
+        waiting = begin_waiting(here, "r1", "bob", wait=60)
+        rig.until_answered(late[0], sleepy, here)
+        for _ in range(5):
+            here.turn()
+            sleepy.turn()
+        assert isinstance(late[0].outcome, Deadlock)
+        assert not late[1].is_done
+        assert not waiting.is_done
+
+    def test_a_place_in_a_queue_closes_a_cycle_as_well(self) -> None:
+        """The one that was silent holds nothing: a reader waits for it only because it stands before it."""
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        take(here, "r1", "bob", mode="shared")
+        take(here, "r2", "cyd")
+        late = begin_waiting(sleepy, "r1", "ann", wait=60)
+        reader = begin_waiting(sleepy, "r1", "cyd", wait=60, mode="shared")
+        rig.now = ALIVE
+        waiting = begin_waiting(here, "r2", "bob", wait=60)
+        rig.until_answered(late, sleepy, here)
+        assert late.outcome == Deadlock(("r1",), ("ann", "r1", "bob", "r2", "cyd", "r1"))
+        assert isinstance(reader.outcome, Granted)
+        assert not waiting.is_done
+
+    def test_who_is_in_no_cycle_keeps_its_place(self) -> None:
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        held = take(here, "r", "bob")
+        take(sleepy, "other", "ann")
+        late = begin_waiting(sleepy, "r", "ann", wait=60)
+        rig.now = ALIVE
+        sleepy.turn()
+        before = begun(sleepy)
+        sleepy.turn()
+        assert begun(sleepy) == before + 1
+        sleepy.turn()
+        assert begun(sleepy) == before + 1, "one look is enough"
+        second = begin_waiting(here, "r", "cyd", wait=60)
+        here.submit(release(held, "bob"))
+        here.turn()
+        rig.until_answered(late, sleepy)
+        assert isinstance(late.outcome, Granted)
+        assert not second.is_done
+
+    def test_nobody_is_looked_at_again_after_a_time_in_which_nobody_waited(self) -> None:
+        rig = Rig()
+        here = rig.engine()
+        held = take(here, "r", "bob")
+        first = begin_waiting(here, "r", "ann", wait=60)
+        here.submit(release(held, "bob"))
+        here.turn()
+        assert isinstance(first.outcome, Granted)
+        rig.now = 10 * ALIVE
+        begin_waiting(here, "r", "cyd", wait=60)
+        before = begun(here)
+        here.turn()
+        assert begun(here) == before
+
+    def test_of_many_waits_each_is_looked_at_a_few_in_a_turn(self) -> None:
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        take(sleepy, "r1", "ann")
+        take(here, "r2", "bob")
+        for number in range(2 * AT_ONCE):
+            begin_waiting(sleepy, f"r{number % 2 + 1}", f"agent {number}", wait=60)
+        late = begin_waiting(sleepy, "r2", "ann", wait=60)
+        rig.now = ALIVE
+        begin_waiting(here, "r1", "bob", wait=60)
+        before = begun(sleepy)
+        rig.until_answered(late, sleepy)
+        assert isinstance(late.outcome, Deadlock)
+        assert begun(sleepy) - before == 1 + 3
+
+    def test_a_look_that_failed_is_made_again(self) -> None:
+        rig = Rig()
+        here, sleepy = rig.engine(), rig.engine()
+        take(sleepy, "r1", "ann")
+        take(here, "r2", "bob")
+        late = begin_waiting(sleepy, "r2", "ann", wait=60)
+        rig.now = ALIVE
+        begin_waiting(here, "r1", "bob", wait=60)
+        sleepy.turn()
+        rig.trouble = striking("begin", Unreachable("gone"), times=3)
+        assert rig.until_answered(late, sleepy) < ALIVE + 10
+        assert isinstance(late.outcome, Deadlock)
+
+    def test_who_goes_on_waiting_at_another_engine_is_looked_at_there(self) -> None:
+        rig = Rig()
+        here, dead = rig.engine(), rig.engine()
+        take(here, "r1", "ann")
+        take(here, "r2", "bob")
+        begin_waiting(dead, "r2", "ann", wait=60, request_id="q")
+        rig.now = ALIVE
+        waiting = begin_waiting(here, "r1", "bob", wait=60)
+        moved = here.submit(acquire(here, "r2", "ann", wait=60, request_id="q"), "ann")
+        here.turn()
+        assert moved.outcome == Deadlock(("r2",), ("ann", "r2", "bob", "r1"))
+        assert not waiting.is_done

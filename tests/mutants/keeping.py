@@ -74,6 +74,20 @@ KEEPING = (
         "    return all(all(_is_met(need, live) for need in choice) for choice in wait)\n",
         suite("deadlocks_of_a_choice"),
     ),
+    Mutant(
+        "waits that count again are in no cycle",
+        "attendance.py",
+        "                self._to_reconsider = self._waits.all()\n",
+        "                pass\n",
+        ("tests/engine/test_engine_apart.py",),
+    ),
+    Mutant(
+        "a wait that goes on elsewhere is in no cycle",
+        "rules/acquiring.py",
+        "    if not is_alive(draft, waiter):",
+        "    if False:",
+        ("tests/engine/test_engine_apart.py",),
+    ),
     # --------------------------------------------------------------------------------------- retries
     Mutant(
         "a retry gets a second lease",

@@ -147,7 +147,7 @@ def test_every_wait_ends() -> None:
     assert story.kinds(finished=True) == {"wait"}
 
 
-@pytest.mark.parametrize("kind", ["timeout", "cancelled"])
+@pytest.mark.parametrize("kind", ["timeout", "cancelled", "deadlock"])
 def test_a_wait_ends_once(kind: str) -> None:
     story = Story()
     ann = story.queue(0, "ann", "a", wait=5)

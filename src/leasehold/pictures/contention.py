@@ -69,7 +69,7 @@ def _waits(events: Sequence[Event], until: int) -> dict[tuple[str, str], list[in
             begun, waited = open_.pop(waiter, event), event.detail.get("waited")
             if isinstance(waited, int) and waited:
                 note(begun, waited)
-        elif event.kind in ("timeout", "cancelled") and waiter in open_:
+        elif event.kind in ("timeout", "cancelled", "deadlock") and waiter in open_:
             begun = open_.pop(waiter)
             note(begun, event.at - begun.at)
     for event in open_.values():

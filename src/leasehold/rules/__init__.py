@@ -82,7 +82,7 @@ def _rule_for(kind: type) -> Callable[[Draft, Any], Outcome]:
 
 def _load_rare_rules() -> None:
     """The rules that a plain acquire or release does not need are imported when one of them is asked for."""
-    from leasehold.rules import admin, keyring, sessions, waiting  # noqa: PLC0415
+    from leasehold.rules import admin, keyring, returning, sessions, waiting  # noqa: PLC0415
 
     _RULES.update(
         {
@@ -95,6 +95,7 @@ def _load_rare_rules() -> None:
             c.AddKey: keyring.add,
             c.RevokeKey: keyring.revoke,
             c.Check: waiting.check,
+            c.Reconsider: returning.reconsider,
             c.Cancel: waiting.cancel,
             c.GiveUp: waiting.give_up,
             c.Beat: waiting.beat,
@@ -129,6 +130,7 @@ _KEYS: dict[type, Callable[[Any], list[str]]] = {
     c.GiveUp: lambda command: [home(command.id)],
     c.Sweep: lambda command: list(command.keys),
     c.Check: lambda command: nodes_of(command.ask),
+    c.Reconsider: lambda command: [home(waiter) for waiter in command.waiters],
     c.Beat: lambda command: [command.engine],
     c.StartSession: lambda command: [command.actor],
     c.RenewSession: lambda command: [command.actor],

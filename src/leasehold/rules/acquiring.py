@@ -17,7 +17,7 @@ from leasehold.model import (
     Wish,
 )
 from leasehold.records import place_of
-from leasehold.rules.conflicts import in_the_way, modes_of, nodes_of, queue_at, slots_clash
+from leasehold.rules.conflicts import in_the_way, is_alive, modes_of, nodes_of, queue_at, slots_clash
 from leasehold.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.rules.granting import (
     REQUEST_MEMORY,
@@ -168,6 +168,12 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
     for node in nodes_of(ask)[1:]:
         draft.put(node, moved._replace(mode=modes[node], ask=None))
     draft.put(keys.home(waiter_id), moved)
+    if not is_alive(draft, waiter):  # nobody waited at its engine any more, and so it counted for nobody
+        from leasehold.rules.returning import give_way  # noqa: PLC0415 (rare)
+
+        deadlock = give_way(draft, moved, ask)
+        if deadlock is not None:
+            return deadlock
     return _tell_queued(draft, moved, ask, again=True)
 
 

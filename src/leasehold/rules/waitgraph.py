@@ -27,10 +27,15 @@ def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) 
     if not _is_entangled(draft, actor) and not _overtakes(draft, ask, order):
         return None
     graph = _Considered(draft, actor, ask, order)
-    cycle = find_cycle(actor, graph.waits_of, graph.wanted())
-    if cycle is None:
-        return None
-    return tuple(graph.names[each] if place % 2 == 0 else each for place, each in enumerate(cycle))
+    return graph.named(find_cycle(actor, graph.waits_of, graph.wanted()))
+
+
+def cycle_of(draft: Draft, waiter: Waiter, ask: Ask) -> tuple[str, ...] | None:
+    """The same of somebody who is in the queue already."""
+    graph = WaitGraph(draft)
+    graph.names[waiter.actor] = ask.holder
+    wait = graph.choices(waiter.actor, ask.options, ask.slots, waiter.order)
+    return graph.named(find_cycle(waiter.actor, graph.waits_of, wait))
 
 
 def _is_entangled(draft: Draft, actor: str) -> bool:
@@ -61,6 +66,12 @@ class WaitGraph:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.names: dict[str, str] = {}
+
+    def named(self, cycle: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """The same cycle with the actors' names."""
+        if cycle is None:
+            return None
+        return tuple(self.names[each] if place % 2 == 0 else each for place, each in enumerate(cycle))
 
     def waits_of(self, actor: str) -> list[Wait]:
         """What this actor waits for and does not get; nothing, if its session is over."""

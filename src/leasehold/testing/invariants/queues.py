@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leasehold.testing.invariants.holds import Holds
     from leasehold.testing.invariants.wants import Report
 
-ENDS = frozenset({"granted", "timeout", "cancelled"})
+ENDS = frozenset({"granted", "timeout", "cancelled", "deadlock"})
 
 
 @dataclass(slots=True, eq=False)
