@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.model import Renewed
-from leasehold.stores.etcd import EtcdStore
+from leasehold.errors import Conflict, OutcomeUnknown
+from leasehold.model import Put, Ref, Renewed
+from leasehold.stores.etcd import EtcdStore, calls
 from leasehold.testing.conformance.asking import take, until
 from leasehold.testing.etcd import QUICK, Etcd
 from tests.acceptance.servers import servers_on, wandering
@@ -38,6 +41,83 @@ def _cut_off(member: Member, load: Load) -> None:
     finally:
         member.go_on()
     until(member.is_healthy, "it is back")
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who does not answer is given an hour, unless it is found out otherwise that it is not there."""
+    monkeypatch.setattr(calls, "TIMEOUT", 3_600.0)
+
+
+def _url(cluster: Etcd, first: Member) -> str:
+    """Where this member is asked first."""
+    members = sorted(cluster.members, key=lambda member: member is not first)
+    return "etcd://" + ",".join(f"127.0.0.1:{member.port}" for member in members)
+
+
+def _leads(member: Member) -> bool:
+    asked = urllib.request.Request(f"http://127.0.0.1:{member.port}/v3/maintenance/status", b"{}")
+    with urllib.request.urlopen(asked, timeout=5) as reply:
+        told = json.load(reply)
+    return bool(told["leader"] == told["header"]["member_id"])
+
+
+def _put(store: EtcdStore, id_: str) -> list[OutcomeUnknown]:
+    """As an engine does it, which finds out what became of a commit of which nobody knows. Why nobody did."""
+    try:
+        turn = store.begin()
+        try:
+            turn.load(["na"])
+            turn.commit([Put("na", Ref(id_))], [], turn.fence + 1)
+        finally:
+            turn.close()
+    except Conflict:
+        return _put(store, id_)
+    except OutcomeUnknown as unknown:
+        is_there = id_ in store.read(["na"])[1]["na"].notes
+        return [unknown, *([] if is_there else _put(store, id_))]
+    return []
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.timeout(120)
+def test_whoever_says_nothing_at_all_is_not_given_its_time() -> None:
+    with Etcd(*QUICK, members=3) as cluster:
+        silent = next(member for member in cluster.members if not _leads(member))
+        one, two = EtcdStore(_url(cluster, silent)), EtcdStore(cluster.url)
+        try:
+            _put(one, "a")
+            until(lambda: not one.hint(), "it listens")
+            silent.pause()
+            _put(one, "b")
+            assert one._members.present != ("127.0.0.1", silent.port)
+            until(lambda: not one.hint(), "it listens to another one")
+            _put(two, "c")
+            until(one.hint, "it hears of others again")
+            assert set(one.read(["na"])[1]["na"].notes) == {"a", "b", "c"}
+        finally:
+            silent.go_on()
+            one.close()
+            two.close()
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("fault", ["pause", "kill"])
+def test_what_was_lost_with_a_leader_is_not_waited_for(fault: str) -> None:
+    """The member that was asked is well, but has handed it on to one that is not there any more."""
+    with Etcd(*QUICK, members=3) as cluster:
+        leader = next(member for member in cluster.members if _leads(member))
+        asked = next(member for member in cluster.members if member is not leader)
+        store = EtcdStore(_url(cluster, asked))
+        try:
+            _put(store, "a")
+            getattr(leader, fault)()
+            doubts = _put(store, "b")
+            assert not any("etcd did not say" in str(each) for each in doubts)  # it says so itself after 7 s
+            assert set(store.read(["na"])[1]["na"].notes) == {"a", "b"}
+        finally:
+            store.close()
 
 
 @pytest.mark.parametrize("fault", [_kill, _cut_off])

@@ -11,7 +11,7 @@ import pytest
 
 import leasehold
 from leasehold.errors import Conflict, InvalidInput, OutcomeUnknown, StoreError, Unreachable
-from leasehold.model import Put, Ref
+from leasehold.model import EMPTY, Put, Ref
 from leasehold.stores.etcd import EPOCH, EtcdStore, messages, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.clock import EXACT, SECOND, Clock
@@ -214,6 +214,46 @@ def test_an_answer_that_never_came_is_looked_up(monkeypatch: pytest.MonkeyPatch)
         leases = locks.list()
         assert not isinstance(leases, leasehold.Refused)
         assert [lease.id for lease in leases] == [granted.lease.id]
+
+
+def test_a_commit_that_arrives_after_it_was_looked_for_is_not_carried_out(
+    store: EtcdStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was on its way all the time, with a member that was cut off: nobody may learn of it any more."""
+    late: list[tuple[str, bytes]] = []
+
+    def keep_back(path: str, message: bytes) -> bytes:
+        late.append((path, message))
+        raise OutcomeUnknown("the answer never came")
+
+    for number in range(3):  # also the very first one
+        with monkeypatch.context() as patched:
+            patched.setattr(store.calls, "change", keep_back)
+            with pytest.raises(OutcomeUnknown):
+                put(store, "na", f"x{number}")
+        if number == 1:
+            assert store.read(["na"])[1]["na"] == EMPTY
+        else:
+            store.begin().close()
+        assert not messages.answer(store.calls.change(*late.pop())).succeeded
+    assert store.read(["na"])[1]["na"] == EMPTY
+    put(store, "na", "y")
+    assert set(store.read(["na"])[1]["na"].notes) == {"y"}
+
+
+def test_a_commit_that_arrived_before_it_was_looked_for_stays(
+    store: EtcdStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = store.calls.change
+
+    def hear_nothing(path: str, message: bytes) -> bytes:
+        change(path, message)
+        raise OutcomeUnknown("the answer never came")
+
+    monkeypatch.setattr(store.calls, "change", hear_nothing)
+    with pytest.raises(OutcomeUnknown):
+        put(store, "na", "x")
+    assert set(store.read(["na"])[1]["na"].notes) == {"x"}
 
 
 def test_after_a_restore_fences_go_on_far_above(store: EtcdStore) -> None:

@@ -6,17 +6,17 @@ import os
 import socket
 import struct
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from leasehold.errors import OutcomeUnknown, StoreError, Unreachable
-from leasehold.stores.etcd import http2, messages
+from leasehold.stores.etcd import doubting, http2, messages
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE, TRANSACTION, Calls
 from leasehold.stores.etcd.members import Members
-from tests.stores import etcd
+from tests.stores import etcd, wires
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,6 +107,78 @@ def test_a_change_of_which_nobody_knows_is_not_made_again(end: bytes) -> None:
 def test_a_question_is_asked_again() -> None:
     with listening(b"") as broken, calling(broken, real()) as calls:
         assert messages.range_answer(calls.ask(RANGE, messages.range_request("nothing"))).pairs == []
+
+
+# ----------------------------------------------------------------------------------- who is waited for
+
+
+class Slow:
+    """Stands before a real etcd, and keeps the answers to the first that comes back until others were answered."""
+
+    def __init__(self, others: int) -> None:
+        self._others = others
+        self._lock = threading.Condition()
+        self._first: socket.socket | None = None
+        self.answered = 0
+
+    def answer(self, client: socket.socket) -> None:
+        with self._lock:
+            is_first = self._first is None
+            self._first = self._first or client
+        host, _, port = real().partition(":")
+        with socket.create_connection((host, int(port))) as server:
+            back = threading.Thread(target=self._hand_back, args=(server, client, is_first))
+            back.start()
+            with suppress(OSError):  # given up
+                while data := client.recv(65_536):
+                    server.sendall(data)
+            server.shutdown(socket.SHUT_RDWR)
+            back.join()
+        with self._lock:
+            self.answered += not is_first
+            self._lock.notify_all()
+
+    def _hand_back(self, server: socket.socket, client: socket.socket, is_first: bool) -> None:
+        if is_first:
+            with self._lock:
+                self._lock.wait_for(lambda: self.answered >= self._others)
+        with suppress(OSError):
+            while data := server.recv(65_536):
+                client.sendall(data)
+
+
+def test_a_member_that_is_slow_is_waited_for() -> None:
+    """As long as it says that it is well: what is slow is the disk, and nobody else would be quicker."""
+    slow = Slow(others=3)
+    with wires.listening(slow.answer) as port, calling(f"127.0.0.1:{port}", real()) as calls:
+        assert messages.answer(calls.change(TRANSACTION, PUT)).succeeded
+        assert calls._members.turn == 0
+        assert slow.answered >= 3
+
+
+@pytest.mark.parametrize(
+    ("leader", "term", "is_worth_it"),
+    [(1, 5, True), (0, 5, False), (1, 6, False)],
+    ids=["as before", "without a leader", "another leader"],
+)
+def test_a_member_is_waited_for_only_while_its_leader_stays(
+    leader: int, term: int, is_worth_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise what was asked may have gone to a leader that is no more."""
+    monkeypatch.setattr(messages, "status", lambda _: (leader, term))
+    before = b"\x0a\x04\x18\x07\x20\x05" + b"\x28\x01"  # revision 7, term 5
+    host, _, port = real().partition(":")
+    assert doubting.is_worth_waiting((host, int(port)), None, "", before) is is_worth_it
+    assert doubting.is_worth_waiting((host, int(port)), None, "", b"") is bool(leader)
+
+
+def test_what_a_member_says_of_itself() -> None:
+    with calling(real()) as calls:
+        told = calls.ask(doubting.STATUS, b"")
+        leader, term = messages.status(told)
+        assert leader
+        assert term == messages.term(told[: doubting.HEADER]) > 0
+        assert messages.term(calls.ask(RANGE, messages.range_request("x"))[: doubting.HEADER]) == term
 
 
 def test_what_is_no_etcd_is_told() -> None:

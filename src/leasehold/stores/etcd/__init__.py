@@ -64,7 +64,7 @@ class EtcdStore:
         self.address = parse(rest)
         self.names = rows.Names(self.address.prefix)
         self.clock = clock_of(self.address.members)
-        members = Members(self.address)
+        self._members = members = Members(self.address)
         self.gateway = Gateway(members, self.clock.tell)
         self.calls = Calls(members, self.gateway.authenticate)
         self.memory = Memory()
@@ -75,6 +75,8 @@ class EtcdStore:
         self._owner = 0
         self._losses = 0
         self._doubts = 0
+        self._in_doubt: tuple[bytes, bytes] | None = None
+        """What a commit compared of which nobody knows, and what then keeps it from being carried out late."""
         self._told: list[Callable[[], None]] = []
         self._watcher: Watcher | None = None
         self._timekeeper: Timekeeper | None = None
@@ -99,6 +101,11 @@ class EtcdStore:
             raise StoreError("a transaction of this store is already under way in this thread")
         self._mutex.acquire()
         self._owner = get_ident()
+        try:
+            self.settle()
+        except BaseException:
+            self.leave()
+            raise
         if self._losses >= MANY:
             time.sleep(MEET_AGAIN * os.urandom(1)[0] / 255)
         return EtcdTransaction(self)
@@ -107,6 +114,7 @@ class EtcdStore:
         """Whether somebody else has committed since the last call, or may have."""
         if self._watcher is None:
             self._watcher = Watcher(self.gateway, text64(self.names.meta), self.id, self._tell)
+            self._members.moved = self._watcher.move
         return self._watcher.take()
 
     def tell_hints(self, told: Callable[[], None]) -> None:
@@ -120,6 +128,7 @@ class EtcdStore:
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records, as of one moment."""
         wanted = list(dict.fromkeys(keys))
+        self.settle()
         if not self._mutex.acquire(blocking=False):  # what is remembered is in use: as if nothing were
             return self._read(Memory(), wanted)
         self._owner = get_ident()
@@ -223,6 +232,24 @@ class EtcdStore:
         answer = messages.answer(told, is_wanted=not changes)
         self.cluster = answer.cluster
         return answer
+
+    def note_doubt(self) -> None:
+        """A commit from what is remembered was sent, and nobody knows whether it was carried out."""
+        memory = self.memory
+        later = memory.meta._replace(now=memory.meta.now + 1)
+        self._in_doubt = memory.unchanged(self.names), messages.put(self.names.meta, rows.meta_data(later))
+
+    def settle(self) -> None:
+        """If a commit is in doubt: from here on it has been carried out, or never will be.
+
+        It may still be on its way, with a member that is cut off for now. So what it compares is changed; and if that
+        has changed already, it has got there or comes too late.
+        """
+        doubt = self._in_doubt
+        if doubt is not None:
+            self.txn([doubt[0]], [doubt[1]], [])
+            if self._in_doubt is doubt:  # several may settle it at once
+                self._in_doubt = None
 
     def raise_fence(self, memory: Memory, revision: int) -> None:
         """Above etcd's own revision, should our number be lost; and far above, if this was restored from a backup."""

@@ -6,9 +6,11 @@ An answer that never came may have been carried out: whoever changes something s
 from __future__ import annotations
 
 import threading
+import time
 
 from leasehold.errors import Closed, OutcomeUnknown, StoreError, Unreachable
 from leasehold.stores.etcd import http2
+from leasehold.stores.etcd.doubting import HEADER, SILENCE, is_worth_waiting
 from leasehold.stores.etcd.members import TIMEOUT
 
 TYPE_CHECKING = False
@@ -34,6 +36,8 @@ class Calls:
         self._tls = members.tls("h2")
         self._local = threading.local()
         self._all: set[http2.Connection] = set()
+        self._latest = b""
+        """How the last answer began."""
         self._is_closed = False
 
     def ask(self, path: str, message: bytes) -> bytes:
@@ -78,9 +82,10 @@ class Calls:
         if self._members.address.user and not self._token:
             self._token = self._authenticate()
         connection = self._connection()
-        authority = "{}:{}".format(*self._members.present)
+        authority = "{}:{}".format(*self._local.place)
+        headers = http2.head(path, authority, self._token, tls=self._tls is not None)
         try:
-            reply = connection.call(http2.head(path, authority, self._token, tls=self._tls is not None), message)
+            reply = connection.call(headers, message, self._patience(self._local.place))
         except http2.Refused as error:
             self._drop()
             raise Unreachable(f"etcd at {authority}: {error}") from error
@@ -92,7 +97,19 @@ class Calls:
             raise Unreachable(f"etcd at {authority}: {error}") from error
         if connection.is_ending:
             self._drop()
+        self._latest = reply.message[:HEADER] or self._latest
         return reply
+
+    def _patience(self, place: tuple[str, int]) -> Callable[[], bool]:
+        """Whether to wait on for a member that is asked now."""
+        end, before = time.monotonic() + TIMEOUT, self._latest
+
+        def goes_on() -> bool:
+            if time.monotonic() > end:
+                return False
+            return len(self._members) == 1 or is_worth_waiting(place, self._tls, self._token, before)
+
+        return goes_on
 
     def _connection(self) -> http2.Connection:
         if self._is_closed:
@@ -102,9 +119,9 @@ class Calls:
             return known
         self._drop()
         self._local.turn = self._members.turn
-        host, port = self._members.present
+        self._local.place = host, port = self._members.present
         try:
-            made = http2.Connection(host, port, TIMEOUT, self._tls)
+            made = http2.Connection(host, port, self._members.patience, self._tls, SILENCE)
         except OSError as error:
             raise Unreachable(f"etcd at {host}:{port}: {error}") from error
         self._all.add(made)

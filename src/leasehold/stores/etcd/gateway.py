@@ -86,15 +86,20 @@ class Gateway:
         self._local.connection = connection = self.connect()
         return connection
 
-    def connect(self, timeout: float | None = TIMEOUT) -> http.client.HTTPConnection:
+    @property
+    def turn(self) -> int:
+        """Whose turn it is to be asked."""
+        return self._members.turn
+
+    def connect(self) -> http.client.HTTPConnection:
         """A connection of one's own to the member that is asked at present."""
         host, port = self._members.present
         if self._tls is not None:
             made: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port, timeout=timeout, context=self._tls
+                host, port, timeout=TIMEOUT, context=self._tls
             )
         else:
-            made = http.client.HTTPConnection(host, port, timeout=timeout)
+            made = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
         self._all.add(made)
         return made
 
@@ -125,9 +130,13 @@ class Gateway:
             raise StoreError(f"etcd does not let {address.user} in: {answer.get('message', 'no token')}")
         return str(answer["token"])
 
-    def stream(self, path: str, body: Json, connection: http.client.HTTPConnection) -> Iterator[Json]:
-        """Answer after answer, for as long as the connection lasts."""
+    def stream(self, path: str, body: Json, connection: http.client.HTTPConnection, turn: int) -> Iterator[Json]:
+        """Answer after answer, for as long as the connection lasts; from nobody, if it is another's turn already."""
         headers = {"Authorization": self.authenticate()} if self._members.address.user else {}
+        connection.connect()
+        connection.sock.settimeout(None)
+        if self._members.turn != turn:  # whoever says so may have come before there was anything to hang up
+            return
         connection.request("POST", path, json.dumps(body).encode(), headers)
         reply = connection.getresponse()
         while line := reply.readline():

@@ -17,6 +17,7 @@ from leasehold.noun import Noun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
@@ -108,11 +109,19 @@ def _connected(host: str, port: int, timeout: float, tls: ssl.SSLContext | None)
         raise
 
 
+def _never() -> bool:
+    """Whoever takes longer than the time-out is given up."""
+    return False
+
+
 class Connection:
     """One connection, for one thread at a time."""
 
-    def __init__(self, host: str, port: int, timeout: float, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, host: str, port: int, timeout: float, tls: ssl.SSLContext | None, silence: float | None = None
+    ) -> None:
         self._socket = _connected(host, port, timeout, tls)
+        self._socket.settimeout(silence or timeout)
         self._buffer = b""
         self._stream = -1
         self._read = 0
@@ -131,14 +140,16 @@ class Connection:
         """Whether the other side takes no further calls."""
         self.is_sent = False
         """Whether the call that is under way was sent as a whole."""
+        self._goes_on: Callable[[], bool] = _never
         try:
-            self._socket.sendall(_GREETING)
+            self._send_all(_GREETING)
         except OSError:
             self._socket.close()
             raise
 
-    def call(self, headers: bytes, message: bytes) -> Reply:
-        """Ask, and wait for the answer."""
+    def call(self, headers: bytes, message: bytes, goes_on: Callable[[], bool] = _never) -> Reply:
+        """Ask, and wait for the answer; `goes_on` is asked after each time-out whether to wait on."""
+        self._goes_on = goes_on
         self._stream += 2
         self._stream_window = self._initial_window
         self._fields, self._block, self._body, self._is_complete = {}, b"", [], False
@@ -156,7 +167,7 @@ class Connection:
         while at < len(body) and not self._is_complete:
             room = min(self._window, self._stream_window, _FRAME)
             if room <= 0:
-                self._socket.sendall(out)
+                self._send_all(out)
                 self._take_in()
                 out, self._owed = self._owed, b""
                 continue
@@ -165,13 +176,27 @@ class Connection:
             self._window -= len(piece)
             self._stream_window -= len(piece)
             out += _frame(_DATA, _END_STREAM if at >= len(body) else 0, self._stream, piece)
-        self._socket.sendall(out)
+        self._send_all(out)
+
+    def _send_all(self, data: bytes) -> None:
+        sent = 0
+        while sent < len(data):
+            try:
+                sent += self._socket.send(data[sent:] if sent else data)
+            except TimeoutError:
+                if not self._goes_on():
+                    raise
 
     # -------------------------------------------------------------------------------- what comes back
 
     def _take_in(self) -> None:
         """Wait for something, and look at every frame that is there as a whole."""
-        data = self._socket.recv(1 << 16)
+        try:
+            data = self._socket.recv(1 << 16)
+        except TimeoutError:
+            if self._goes_on():
+                return
+            raise
         if not data:
             raise Broken("the connection was closed")
         data = self._buffer + data
@@ -212,7 +237,7 @@ class Connection:
     def _take_body(self, flags: int, content: bytes) -> None:
         self._read += len(content)
         if self._read > _WIDE // 2:
-            self._socket.sendall(_frame(_WINDOW, 0, 0, _word.pack(self._read)))  # they may wait for it
+            self._send_all(_frame(_WINDOW, 0, 0, _word.pack(self._read)))  # they may wait for it
             self._read = 0
         self._body.append(_unpadded(flags, content))
         self._is_complete = bool(flags & _END_STREAM)

@@ -8,10 +8,14 @@ from leasehold.errors import StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasehold.stores.etcd.address import Address
 
 TIMEOUT = 5.0
-"""So long may a member take; then the next one is asked."""
+"""So long may a member take that is there; then the next one is asked."""
+CONNECT = 1.0
+"""So long it may take to be let in where there are others to ask."""
 
 
 class Members:
@@ -21,6 +25,8 @@ class Members:
         self.address = address
         self.turn = 0
         """Goes up with each that did not answer: whoever is connected since another turn connects again."""
+        self.moved: Callable[[], None] = _nobody
+        """Called when another one is to be asked, by whoever found out."""
 
     def __len__(self) -> int:
         return len(self.address.members)
@@ -34,6 +40,12 @@ class Members:
         """The one of this turn does not answer. Several threads may find out: only the first goes on."""
         if self.turn == after:
             self.turn += 1
+            self.moved()
+
+    @property
+    def patience(self) -> float:
+        """So many seconds it may take to be let in."""
+        return CONNECT if len(self) > 1 else TIMEOUT
 
     def tls(self, *protocols: str) -> ssl.SSLContext | None:
         """On what terms to connect; None: in the clear."""
@@ -47,3 +59,7 @@ class Members:
             raise StoreError(f"the certificates for etcd cannot be used: {error}") from None
         context.set_alpn_protocols(protocols)
         return context
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""

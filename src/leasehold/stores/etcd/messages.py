@@ -180,6 +180,20 @@ def _header(data: bytes) -> tuple[int, int]:
     return cluster, revision
 
 
+def term(start: bytes) -> int:
+    """From the first bytes of an answer: how often the members had elected a leader by then; 0: it does not say."""
+    if not start:
+        return 0
+    size, at = read_varint(start, 1)
+    return sum(number for field, number, _ in _fields(start[at : at + size]) if field == 4)
+
+
+def status(data: bytes) -> tuple[int, int]:
+    """How a member is: its leader, 0 if it knows of none, and how often it knows one to have been elected."""
+    known = {field: number for field, number, _ in _fields(data)}
+    return known.get(4, 0), known.get(6, 0)
+
+
 def _pair(data: bytes) -> tuple[str, bytes]:
     key = value = b""
     for field, _, content in _fields(data):

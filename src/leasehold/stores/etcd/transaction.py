@@ -263,7 +263,8 @@ class EtcdTransaction:
         except Conflict:
             raise
         except StoreError:
-            self._memory.forget()  # it may have been written
+            self._store.note_doubt()  # it may have been written
+            self._memory.forget()
             raise
 
     def _checked(self, operations: list[bytes], compares: list[bytes], *, changes: bool = False) -> Answer:

@@ -51,10 +51,11 @@ class Watcher:
             self._is_closed.wait(PAUSE)
 
     def _hear(self) -> None:
-        self._connection = self._gateway.connect(timeout=None)
+        turn = self._gateway.turn
+        self._connection = self._gateway.connect()
         try:
             asked = {"create_request": {"key": self._key, "progress_notify": True}}
-            for told in self._gateway.stream("/v3/watch", asked, self._connection):
+            for told in self._gateway.stream("/v3/watch", asked, self._connection, turn):
                 result = told.get("result", {})
                 self._is_deaf = "error" in told or bool(result.get("canceled"))
                 if any(self._own not in b64decode(event["kv"].get("value", "")) for event in result.get("events", ())):
@@ -64,10 +65,14 @@ class Watcher:
             self._is_deaf = True
             self._gateway.drop(self._connection)
 
-    def close(self) -> None:
-        """Stop listening."""
-        self._is_closed.set()
+    def move(self) -> None:
+        """The member that we listen to does not answer any more: listen to another one."""
         connection = self._connection
         if connection is not None:
             hang_up(connection)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._is_closed.set()
+        self.move()
         self._thread.join(PATIENCE)
