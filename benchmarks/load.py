@@ -7,7 +7,7 @@ import gc
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasehold.calls import Call, Order, order
+from leasehold.calls import Order, order
 from leasehold.checks import Settings
 from leasehold.drivers import LoopDriver
 from leasehold.engine import Engine
@@ -67,7 +67,7 @@ class Load(NamedTuple):
 
 
 def ordered(verb: str, engine: Engine, **arguments: object) -> Order:
-    made = order(Call(verb, arguments), SETTINGS, engine.key)
+    made = order(verb, arguments, SETTINGS, engine.key)
     assert isinstance(made, Order), made
     return made
 

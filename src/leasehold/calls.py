@@ -62,9 +62,14 @@ class Order(Noun):
     secret: str = ""
 
 
-def order(call: Call, settings: Settings, engine: str, terms: Callable[..., Terms] = checks.terms) -> Order | Refused:
+def order(
+    verb: str,
+    arguments: Mapping[str, Any],
+    settings: Settings,
+    engine: str,
+    terms: Callable[..., Terms] = checks.terms,
+) -> Order | Refused:
     """The command behind a call; a refusal that names the field if there is none. `terms` may be one that remembers."""
-    verb, arguments = call
     try:
         if verb == "acquire":
             token = draw()
@@ -79,8 +84,17 @@ def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown
     return Order(c.Renew(checks.lease_id(lease), checks.proof(**shown), new_ttl))
 
 
-def _release(_settings: Settings, _engine: str, lease: object, status: object, error: object, **shown: object) -> Order:
-    proof = checks.proof(**shown)
+def _release(
+    _settings: Settings,
+    _engine: str,
+    lease: object,
+    status: object,
+    error: object,
+    token: object = None,
+    session: object = None,
+    admin: object = None,
+) -> Order:
+    proof = checks.proof(token, session, admin)
     return Order(c.Release(checks.lease_id(lease), proof, checks.status(status), checks.error_text(error)))
 
 

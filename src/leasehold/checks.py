@@ -6,6 +6,8 @@ rules only ever see commands that make sense.
 
 from __future__ import annotations
 
+from _operator import itemgetter  # see `records`
+
 from leasehold import commands as c
 from leasehold import durations, keys, names
 from leasehold.errors import InvalidInput
@@ -84,24 +86,23 @@ class Terms(Noun):
     first: bool
 
 
-def terms(
+def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them sooner)
     settings: Settings,
-    *,
     ttl: object,
     holder: object,
-    space: object = "default",
-    wait: object = 0,
-    mode: object = "exclusive",
-    slots: object = 1,
-    any_of: object = False,
-    name: object = None,
-    reason: object = None,
-    priority: object = 0,
-    reentrant: object = False,
-    grace: object = 0,
-    on_expiry: object = "free",
-    intent: object = False,
-    first: object = False,
+    space: object,
+    wait: object,
+    mode: object,
+    slots: object,
+    any_of: object,
+    name: object,
+    reason: object,
+    priority: object,
+    reentrant: object,
+    grace: object,
+    on_expiry: object,
+    intent: object,
+    first: object,
 ) -> Terms:
     """Check all of this. Whoever asks often may remember what was answered: it depends on nothing else."""
     where = _name(space, "space", names.check_space)
@@ -125,6 +126,14 @@ def terms(
     )
 
 
+_of_terms = itemgetter(
+    *("ttl", "holder", "space", "wait", "mode", "slots", "any_of", "name", "reason", "priority", "reentrant", "grace"),
+    *("on_expiry", "intent", "first"),
+)
+"""What `terms` is told, in its order."""
+_of_the_rest = itemgetter("resources", "session", "context", "request_id")
+
+
 def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acquire:
     """The command behind an acquire."""
     return command(asked._asdict(), settings, token, engine)
@@ -134,10 +143,10 @@ def command(
     asked: Mapping[str, object], settings: Settings, token: str, engine: str, terms: Callable[..., Terms] = terms
 ) -> c.Acquire:
     """The same, of arguments by their names. `token` is hashed here and goes no further; `terms` may remember."""
-    others = dict(asked)
-    resources, shown = others.pop("resources"), others.pop("session", None)
-    context, request_id = others.pop("context", None), others.pop("request_id", None)
-    known = terms(settings, **others)
+    if len(asked) != len(Asking._fields):
+        asked = Asking(**asked)._asdict()
+    resources, shown, context, request_id = _of_the_rest(asked)
+    known = terms(settings, *_of_terms(asked))
     space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine = known[:11]
     session = secret = request = None
     if shown is not None:

@@ -66,7 +66,7 @@ class EngineAnswers:
             return look(self.engine, self._settings, call)
         if call.verb == "gc":
             return self._driver.ask(Sweep(()))
-        order = calls.order(call, self._settings, self.engine.key)
+        order = calls.order(*call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
         return finished(self._driver.ask(order.command, order.secret), order.secret)
@@ -99,7 +99,7 @@ class AsyncEngineAnswers:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
         if call.verb == "gc":
             return await self._ask(Sweep(()), "")
-        order = calls.order(call, self._settings, self.engine.key)
+        order = calls.order(*call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
         return finished(await self._ask(order.command, order.secret), order.secret)

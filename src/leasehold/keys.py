@@ -47,9 +47,14 @@ def key(key_id: str) -> str:
     return "k" + _digest("key", key_id)
 
 
+_secrets = blake2b(b"leasehold secret\0", digest_size=16)
+
+
 def secret_hash(secret: str) -> str:
     """What is stored in place of a token or a session's secret."""
-    return _digest("leasehold secret", secret)
+    hashed = _secrets.copy()
+    hashed.update(secret.encode("utf-8", "surrogatepass"))
+    return hashed.hexdigest()
 
 
 def session_of_secret(secret: str) -> tuple[str, str]:
@@ -91,18 +96,12 @@ def is_waiter_id(value: object) -> bool:
 
 
 def _is_id(value: object, letter: str) -> bool:
-    if not isinstance(value, str):
-        return False
     if type(value) is not str:
+        if not isinstance(value, str):
+            return False
         value = str.__str__(value)  # without whatever a subclass has overridden
-    head, dash, hashed = value.partition("-")
-    return (
-        head[:1] == letter
-        and dash == "-"
-        and _is_number(head[1:])
-        and len(hashed) == _HASH_LENGTH
-        and not hashed.strip(_HEX)
-    )
+    head, _, hashed = value.partition("-")
+    return head[:1] == letter and len(hashed) == _HASH_LENGTH and not hashed.strip(_HEX) and _is_number(head[1:])
 
 
 def _is_number(digits: str) -> bool:

@@ -108,7 +108,7 @@ def _checked(raw: object, what: str, limit: int) -> str:
     if not text:
         raise _bad(what, "empty", text, f"1 to {limit} bytes are needed")
     # No character is less than a byte: a text of megabytes is refused before it is looked through.
-    if len(text) > limit or len(_utf8(text, what)) > limit:
+    if len(text) > limit or (not text.isascii() and len(_utf8(text, what)) > limit):
         raise _bad(what, "too_long", text, f"at most {limit} bytes of UTF-8 are allowed")
     if not text.isprintable() and not _CONTROL.isdisjoint(text):
         raise _bad(what, "control_character", text, "no control characters and no line separators are allowed")

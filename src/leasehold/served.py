@@ -91,9 +91,9 @@ class LoopAnswers:
         self._loop = loop
         self._terms = lru_cache(TERMS, typed=True)(checks.terms)
 
-    def order(self, call: Call) -> calls.Order | Refused:
+    def order(self, verb: str, asked: dict[str, Any]) -> calls.Order | Refused:
         """The command behind a call; what a holder said before is not checked again."""
-        return calls.order(call, self._settings, self.engine.key, self._terms)
+        return calls.order(verb, asked, self._settings, self.engine.key, self._terms)
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
@@ -101,14 +101,14 @@ class LoopAnswers:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
         if call.verb == "gc":
             return await self._driver.ask(Sweep(()))
-        order = calls.order(call, self._settings, self.engine.key)
+        order = calls.order(*call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
         return finished(await self._driver.ask(order.command, order.secret), order.secret)
 
-    def begin(self, call: Call) -> Asking | Refused:
+    def begin(self, verb: str, asked: dict[str, Any]) -> Asking | Refused:
         """Ask without waiting for the answer."""
-        order = self.order(call)
+        order = self.order(verb, asked)
         if isinstance(order, Refused):
             return order
         return Asking(self.engine, self._driver, self._loop, order.command, order.secret)
@@ -145,11 +145,11 @@ class Served:
 
     def begin(self, verb: str, asked: dict[str, Any]) -> Asking | Refused:
         """Ask without waiting for the answer; the verbs of `locks` say what there is to ask."""
-        return self._answers.begin(calls.Call(verb, asked))
+        return self._answers.begin(verb, asked)
 
     def submit(self, verb: str, asked: dict[str, Any], done: Callable[[Pending], None]) -> Pending | Refused:
         """Ask; `done` is called right after the commit, and must never raise."""
-        order = self._answers.order(calls.Call(verb, asked))
+        order = self._answers.order(verb, asked)
         return order if isinstance(order, Refused) else self._driver.submit(order.command, order.secret, done)
 
     def enough(self) -> None:

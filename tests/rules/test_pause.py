@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold import commands as c
-from leasehold.calls import Call, Order, order
+from leasehold.calls import Order, order
 from leasehold.checks import Settings
 from leasehold.model import EMPTY, SECOND, Granted, Queued, Record, Refused, Released, Renewed
 from leasehold.records import apply
@@ -22,7 +22,7 @@ class World:
         self.fence = 1
 
     def ask(self, verb: str, **arguments: object) -> object:
-        made = order(Call(verb, arguments), Settings(), ENGINE)
+        made = order(verb, arguments, Settings(), ENGINE)
         assert isinstance(made, Order), made
         outcome = self.run(made.command)
         return outcome._replace(token=made.secret) if isinstance(outcome, Granted) else outcome

@@ -138,7 +138,7 @@ def _check(call: Call) -> None:
         return
     if call.verb == "gc":
         return
-    order = calls.order(call, _ANYTHING, "")
+    order = calls.order(*call, _ANYTHING, "")
     if isinstance(order, Refused):
         raise InvalidInput(order.field, order.message)
 

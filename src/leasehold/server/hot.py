@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leasehold import wire
 from leasehold.errors import InvalidInput
 from leasehold.model import Granted, Refused
+from leasehold.pending import Pending
 from leasehold.server import decoding, permissions, problems
 from leasehold.server.auth import OPEN, check_place
 from leasehold.server.batches import Batch
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from leasehold.pending import Pending
     from leasehold.server.app import App
     from leasehold.server.auth import Principal
     from leasehold.server.protocol import Protocol
     from leasehold.server.requests import Body
     from leasehold.server.routes import Route
-    from leasehold.server.waiting import Wait
+    from leasehold.server.waiting import Answer, Wait
 
 log = logging.getLogger("leasehold.server")
 HOT = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release", "batch")}
@@ -79,13 +79,14 @@ class Cycle:
             log.exception("an answer could not be given")
             self._line.transport.close()
 
-    def told(self, answer: Response | BaseException) -> None:
+    def told(self, answer: Answer) -> None:
         """The wait is over."""
         if self.disconnected or self._line.transport.is_closing():
             if self.wait is not None:
                 self.wait.leave()
             return
-        self._line.end_hot(self, self._hot.written(answer))
+        hot = self._hot
+        self._line.end_hot(self, hot.answer(answer) if isinstance(answer, Pending) else hot.written(answer))
 
     def take_back(self) -> None:
         """What it was given was not heard."""
@@ -146,17 +147,13 @@ class Hot:
             known = self._understood(line.headers, route, len(body))
         except Problem:
             return False
-        if known is None or not self._begin(line, known, body, keep_alive=line.parser.should_keep_alive()):
+        if known is None or not self.begin(line, known, body, keep_alive=line.parser.should_keep_alive()):
             return False
         if head is not None and len(head) <= HEAD_BYTES:
             if len(self.heads) >= HEADS:
                 self.heads.clear()
             self.heads[head] = known
         return True
-
-    def again(self, line: Protocol, head: Head, body: bytes) -> bool:
-        """A request with a head that is known, likewise."""
-        return self._begin(line, head, body, keep_alive=True)
 
     def _understood(self, headers: Iterable[tuple[bytes, bytes]], route: Route, length: int) -> Head | None:
         given: dict[bytes, bytes] = {}
@@ -171,7 +168,8 @@ class Hot:
         check_place(_text(given.get(b"host")), _text(given.get(b"origin")))
         return Head(route.verb, decoder, length, None)
 
-    def _begin(self, line: Protocol, head: Head, body: bytes, *, keep_alive: bool) -> bool:
+    def begin(self, line: Protocol, head: Head, body: bytes, *, keep_alive: bool = True) -> bool:
+        """A request with a head that is known, likewise."""
         if not self._app.door.is_fresh:
             return False
         if head.verb == "batch":

@@ -71,8 +71,9 @@ class Protocol(HttpToolsProtocol):
             known = self.hot.heads.get(head)
             if known is not None and known.length == len(body) and self._is_free():
                 self._was_used = True
-                if self.hot.again(self, known, body):
-                    self._stop_timer()
+                if self.hot.begin(self, known, body):
+                    if self._timer is not None:
+                        self._stop_timer()
                     return
             self._arrived = data
         self._take_in(data)
@@ -165,7 +166,8 @@ class Protocol(HttpToolsProtocol):
 
     def _is_free(self) -> bool:
         """Whether no other request of this connection comes first, and its client reads what it is sent."""
-        return not (self._is_busy() or self.flow.write_paused)
+        before: RequestResponseCycle | None = self.cycle
+        return (before is None or before.response_complete) and not self.flow.write_paused
 
     def _is_busy(self) -> bool:
         before: RequestResponseCycle | None = self.cycle

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from leasehold import wire
 from leasehold.errors import LeaseholdError
 from leasehold.model import Blocker, Granted, Queue, Refused
+from leasehold.pending import Pending
 from leasehold.server import problems
 from leasehold.server.problems import Problem, ok
 
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from leasehold.model import Inspection, Outcome
-    from leasehold.pending import Pending
     from leasehold.served import Asking, Served
 
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-    Tell = Callable[[Response | BaseException], None]
+    Answer = Pending | Response | BaseException
+    """What came of it, when that was asked; or what a server says to those whom it lets wait no longer."""
+    Tell = Callable[[Answer], None]
 
 log = logging.getLogger("leasehold.server")
 SLICE = 50.0
@@ -82,7 +84,7 @@ class Wait:
         """Called by the engine, which nothing that happens here may break."""
         try:
             if self._end():
-                self._tell(pending.error or answered(pending.result()))
+                self._tell(pending)
         except Exception:
             log.exception("an answer could not be given")
 
@@ -133,7 +135,7 @@ class Waits:
     ) -> Response | None:
         """The answer; None if nobody is there any more to hear it. `given` is told before a grant is handed over."""
         loop = asyncio.get_running_loop()
-        told: asyncio.Future[Response | BaseException] = loop.create_future()
+        told: asyncio.Future[Answer] = loop.create_future()
         wait = self.begin(asked, lambda answer: _hand_over(told, answer))
         if isinstance(wait, Problem):
             raise wait
@@ -149,6 +151,8 @@ class Waits:
         finally:
             left.cancel()
         answer = told.result()
+        if isinstance(answer, Pending):
+            answer = answer.error or answered(answer.result())
         if isinstance(answer, BaseException):
             raise answer
         if given is not None:
@@ -239,7 +243,7 @@ def _name(asked: dict[str, Any]) -> tuple[str, ...]:
     return asked["space"], asked["session"] or "", asked["holder"], asked["request_id"]
 
 
-def _hand_over(told: asyncio.Future[Response | BaseException], answer: Response | BaseException) -> None:
+def _hand_over(told: asyncio.Future[Answer], answer: Answer) -> None:
     if not told.done():
         told.set_result(answer)
 
