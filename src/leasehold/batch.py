@@ -104,7 +104,10 @@ def _attempt(
     transaction = store.begin()
     try:
         deciding = _Deciding(transaction, keys, engine, commands, LOOKS_AHEAD if store.capabilities.remote else 0)
-        for command in commands:
+        stops = _stops(getattr(transaction, "part", 0), len(commands))
+        for number, command in enumerate(commands):
+            if number in stops:
+                deciding.hand_on()
             deciding.decide(command)
         outcomes = list(deciding.outcomes)
         for command in closing(outcomes, transaction):
@@ -118,6 +121,11 @@ def _attempt(
         return result
     finally:
         transaction.close()
+
+
+def _stops(part: int, count: int) -> range:
+    """Before which commands a store that can write ahead is given what was decided; not shortly before the end."""
+    return range(part, count - part // 4, part) if part else range(0)
 
 
 class _Deciding:
@@ -134,8 +142,10 @@ class _Deciding:
         "opens_at",
         "outcomes",
         "picked_up",
+        "told",
         "transaction",
         "view",
+        "wrote_ahead",
     )
 
     def __init__(
@@ -152,6 +162,10 @@ class _Deciding:
         self.changes: dict[tuple[str, str], Put | Drop] = {}
         """By record and entry: each entry is written once."""
         self.events: list[Event] = []
+        self.told = 0
+        """So many of them were handed on already,"""
+        self.wrote_ahead = False
+        """and changes with them, or without any."""
         self.outcomes: list[Outcome | Exception] = []
         self.picked_up: dict[str, Lease] = {}
 
@@ -205,7 +219,7 @@ class _Deciding:
 
     def commit(self, store: Store) -> None:
         """Make it durable; where the outcome can stay unknown, find out by the receipt that was left."""
-        if not self.changes and not self.events:
+        if not self.changes and not self.events and not self.wrote_ahead:
             confirm = getattr(self.transaction, "confirm", None)
             if confirm is not None:  # a store that goes on from what it saw last: an answer must not rest on that alone
                 confirm()
@@ -214,13 +228,14 @@ class _Deciding:
         foresee = getattr(self.transaction, "foresee", None)
         if foresee is not None:  # a store that remembers records need not work out what the rules have worked out
             foresee(self.view.changed)
+        events = self.events[self.told :] if self.told else self.events
         if not store.capabilities.receipts:
-            self.transaction.commit(changes, self.events, self.fence)
+            self.transaction.commit(changes, events, self.fence)
             return
         receipt = self._receipt()
         changes.append(receipt)
         try:
-            self.transaction.commit(changes, self.events, self.fence)
+            self.transaction.commit(changes, events, self.fence)
         except OutcomeUnknown as unknown:
             try:
                 is_there = happened(store, receipt)
@@ -228,6 +243,13 @@ class _Deciding:
                 raise Unresolved(receipt) from unknown
             if not is_there:
                 raise Conflict("the commit did not happen") from None
+
+    def hand_on(self) -> None:
+        """A store that can write while we go on deciding is given what was decided since the last time."""
+        write_ahead = getattr(self.transaction, "write_ahead", None)
+        if write_ahead is not None and (self.changes or len(self.events) > self.told):
+            write_ahead(list(self.changes.values()), self.events[self.told :])
+            self.changes, self.told, self.wrote_ahead = {}, len(self.events), True
 
     def _receipt(self) -> Put:
         return Put(self.engine, Receipt(RECEIPT, os.urandom(16).hex(), self.transaction.now + RECEIPT_LIFE))

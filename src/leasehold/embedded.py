@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold import calls
+from leasehold import calls, checks
 from leasehold.commands import Sweep
 from leasehold.errors import InvalidInput
 from leasehold.model import KeyCreated, Refused, SessionStarted
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from typing import Any
 
-    from leasehold.calls import Call
+    from leasehold.calls import Call, Order
     from leasehold.checks import Settings
     from leasehold.commands import Command
     from leasehold.drivers import Driver
@@ -52,6 +52,10 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
 LOOKS = ("inspect", "list", "graph", "sessions", "history", "keys")
 
 
+TERMS = 1_024
+"""How many ways to ask are remembered by who answers coroutines."""
+
+
 class EngineAnswers:
     """For plain code."""
 
@@ -88,7 +92,10 @@ class AsyncEngineAnswers:
         self._settings = settings
         self._loop = loop
         from collections import deque  # noqa: PLC0415 (not for plain code)
+        from functools import lru_cache  # noqa: PLC0415
 
+        self._terms = lru_cache(TERMS, typed=True)(checks.terms)
+        """So that what a holder said before is not checked again each time."""
         self._told: deque[tuple[asyncio.Future[Outcome], Pending]] = deque()
         """Answers that the loop has not handed over yet."""
         self._is_woken = False
@@ -99,10 +106,16 @@ class AsyncEngineAnswers:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
         if call.verb == "gc":
             return await self._ask(Sweep(()), "")
-        order = calls.order(*call, self._settings, self.engine.key)
+        order = self._order(call)
         if isinstance(order, Refused):
             return order
         return finished(await self._ask(order.command, order.secret), order.secret)
+
+    def _order(self, call: Call) -> Order | Refused:
+        try:
+            return calls.order(*call, self._settings, self.engine.key, self._terms)
+        except TypeError:  # something that cannot be remembered, a list for example: the check says what is wrong
+            return calls.order(*call, self._settings, self.engine.key)
 
     async def _ask(self, command: Command, secret: str) -> Outcome:
         answer: asyncio.Future[Outcome] = self._loop.create_future()

@@ -24,8 +24,23 @@ if TYPE_CHECKING:
     Call: TypeAlias = tuple[bytes, Values]
 
 
+def send(connection: Connection, call: Call) -> None:
+    """Have this statement carried out; the next `exchange` hears what became of it, and nobody waits for it here."""
+    pgconn = connection.pgconn
+    try:
+        pgconn.enter_pipeline_mode()
+        pgconn.send_query_params(*call)
+        pgconn.flush()  # as much as the socket takes
+    except BaseException:  # see below
+        connection.close()
+        raise
+
+
 def exchange(connection: Connection, *calls: Call) -> list[Values]:
-    """The first row that each of these statements answered, as text; after one that failed, none is carried out."""
+    """The first row that each of these statements answered, as text; after one that failed, none is carried out.
+
+    One that failed may also have been sent before.
+    """
     pgconn = connection.pgconn
     try:
         pgconn.enter_pipeline_mode()
@@ -41,7 +56,7 @@ def exchange(connection: Connection, *calls: Call) -> list[Values]:
     for result in results:
         if result.status == ExecStatus.FATAL_ERROR:
             raise error_from_result(result)
-    return [_first_row(result) for result in results]
+    return [_first_row(result) for result in results[-len(calls) :]]
 
 
 def _send(pgconn: PGconn) -> None:

@@ -17,7 +17,7 @@ from leasehold.stores.quick_json import decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from leasehold.model import Drop, Entry, Record
     from leasehold.stores import HistoryQuery
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 class Writing:
     """What `end_turn` is told, found out in one look at the changes."""
 
-    def __init__(self, changes: Sequence[Put | Drop], known: Mapping[str, Record]) -> None:
+    def __init__(
+        self, changes: Sequence[Put | Drop], known: Mapping[str, Record], ahead: Collection[tuple[str, str]] = ()
+    ) -> None:
+        """Of these changes, on top of records that are known, and of entries that were written since then."""
         self.longest = 0
         """The longest TTL among these leases."""
         self.tickets: list[str] = []
@@ -38,9 +41,15 @@ class Writing:
         drop_keys, drop_ids = [key for key, _ in self._drops], [id_ for _, id_ in self._drops]
         fresh, others = Rows(), Rows()
         for (key, id_), entry in self._puts.items():
-            (fresh if _is_new(known.get(key), id_) else others).add(key, id_, entry)
+            is_new = _is_new(known.get(key), id_) and (key, id_) not in ahead
+            (fresh if is_new else others).add(key, id_, entry)
         self.values: Values = [listed(drop_keys), listed(drop_ids), *fresh.values(), *others.values()]
         """Drops, entries that there were not, and others."""
+
+    @property
+    def places(self) -> Collection[tuple[str, str]]:
+        """Record and id of each entry that there is now."""
+        return self._puts
 
     def _sort(self, changes: Sequence[Put | Drop]) -> None:
         puts, drops = self._puts, self._drops

@@ -12,7 +12,7 @@ import psycopg
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitable
 from leasehold.keys import home
 from leasehold.model import EMPTY
-from leasehold.stores.postgres.exchange import exchange
+from leasehold.stores.postgres.exchange import exchange, send
 from leasehold.stores.postgres.rows import Writing, each_row, gathered, told
 from leasehold.stores.postgres.texts import items_of, listed
 
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.connections import Connection
     from leasehold.stores.postgres.exchange import Call, Values
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The number of the newest migration."""
 PATIENCE = "5s"
 """So long is a turn waited for."""
 SILENCE = "2s"
 """So long may a server be silent in its turn: then PostgreSQL ends it, and the others go on."""
 _PATIENCE, _SILENCE = PATIENCE.encode(), SILENCE.encode()
+PART = 40
+"""After so many commands what was decided is handed on, to be written meanwhile: less is not worth a statement."""
 PAYLOAD_MOST = 200
 """Servers named in one notification; it has room for 8,000 bytes."""
 ENGINE = "e"
@@ -41,16 +43,24 @@ ENGINE = "e"
 class PostgresTransaction:
     """One turn."""
 
+    part = PART
+
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._queries = store.connections.queries
         self._connection: Connection | None = None
         self._is_over = False
         self._foreseen: Mapping[str, Record] | None = None
+        self._ahead: list[Put | Drop] = []
+        """What was written already,"""
+        self._places: set[tuple[str, str]] = set()
+        """and where."""
+        self._tickets: list[str] = []
         self._now = 0
         self._fence = 0
         self._number = 0
         self._longest = 0
+        self._longest_here = 0
         self._opens_at = 0
 
     @property
@@ -145,29 +155,49 @@ class PostgresTransaction:
         """What the changed records will be after `commit`, if the caller knows; but for engines' own."""
         self._foreseen = records
 
+    def write_ahead(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
+        """Have PostgreSQL write these while the rest is still being decided. `commit` makes them durable, with it."""
+        self._check_under_way()
+        connection = self._connection
+        if connection is None:
+            raise StoreError("something to write before anything was loaded")
+        values = self._written(changes, events)
+        try:
+            send(connection, (self._queries.called("write_part"), values))
+        except psycopg.Error as error:
+            raise self._lost(connection, error) from error
+
+    def _written(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> Values:
+        """What there is to write, on top of what was written already."""
+        writing = Writing(changes, self._store.cache.records, self._places)
+        self._store.note_engines(changes)
+        self._ahead += changes
+        self._places.update(writing.places)
+        self._tickets += writing.tickets
+        self._longest_here = max(self._longest_here, writing.longest)
+        return [*writing.values, *told(events)]
+
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it."""
         self._check_under_way()
-        if not changes and not events and fence == self.fence:
+        if not changes and not events and fence == self.fence and not self._ahead:
             self.close()
             return
         store = self._store
         number, id_ = self._number + 1, store.new_id()
-        writing = Writing(changes, store.cache.records)
-        store.note_engines(changes)
+        written = self._written(changes, events)
         values: Values = [
             b"%d" % number,
             id_,
-            store.told_to_others(changes),
+            store.told_to_others(self._ahead),
             b"%d" % max(fence, self.fence),
-            b"%d" % (writing.longest if writing.longest > self._longest else 0),
-            *writing.values,
-            *told(events),
+            b"%d" % (self._longest_here if self._longest_here > self._longest else 0),
+            *written,
             store.address.channel.encode(),
-            listed(self._promoted(writing.tickets)) if writing.tickets else b"",
+            listed(self._promoted(self._tickets)) if self._tickets else b"",
         ]
         self._commit(values)
-        self._follow(changes)
+        self._follow(self._ahead)
         store.got_through(number, id_)
 
     def _commit(self, values: Values) -> None:
@@ -229,11 +259,15 @@ class PostgresTransaction:
         try:
             return exchange(connection, *calls)
         except psycopg.Error as error:
-            if connection.closed or connection.broken:
-                self._store.connections.drop_writer()
-                # Nothing was written: once more, on a new connection; if there is none to be had, that will tell.
-                raise Conflict("the connection was lost") from error
-            raise self._explained(error) from error
+            raise self._lost(connection, error) from error
+
+    def _lost(self, connection: Connection, error: psycopg.Error) -> StoreError:
+        """What a failure before the commit means."""
+        if connection.closed or connection.broken:
+            self._store.connections.drop_writer()
+            # Nothing was committed: once more, on a new connection; if there is none to be had, that will tell.
+            return Conflict("the connection was lost")
+        return self._explained(error)
 
     def _explained(self, error: psycopg.Error) -> StoreError:
         if isinstance(error, psycopg.errors.UniqueViolation):

@@ -20,6 +20,9 @@ SELECT {schema}.end_turn(
     $16::bigint, $17::integer, $18, $19, $20, $21
 )
 
+-- name: write_part
+SELECT {schema}.write_part($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::bigint, $12::integer, $13, $14)
+
 -- name: commit
 COMMIT
 

@@ -144,13 +144,8 @@ BEGIN
     END IF;
 END $$;
 
--- End it: everything that it changes.
-CREATE FUNCTION {schema}.end_turn(
-    in_number bigint,
-    in_id text,
-    in_keys text,
-    in_fence bigint,
-    in_longest bigint, -- 0: nothing longer than what is known
+-- Write what a turn has decided: entries, and history. It can be a part of it, while the rest is still being decided.
+CREATE FUNCTION {schema}.write_part(
     drop_keys text,
     drop_ids text,
     new_keys text, -- entries that there were not,
@@ -164,16 +159,9 @@ CREATE FUNCTION {schema}.end_turn(
     in_at bigint,
     in_told integer,
     in_kinds text,
-    in_events text,
-    in_channel text,
-    in_payloads text
+    in_events text
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
-    IF in_number % 100 = 0 THEN
-        DELETE FROM {schema}.turn WHERE number <= in_number - 1000;
-    END IF;
-    PERFORM setval('{schema}.fence', in_fence, false);
     IF drop_keys <> '' THEN
         DELETE FROM {schema}.entry AS entry
         USING unnest(string_to_array(drop_keys, E'\x1f'), string_to_array(drop_ids, E'\x1f')) AS gone (key, id)
@@ -201,6 +189,42 @@ BEGIN
             in_at, in_told, in_kinds, in_events
         FROM {schema}.event_seq;
     END IF;
+END $$;
+
+-- End it: what is left to write, and that it was.
+CREATE FUNCTION {schema}.end_turn(
+    in_number bigint,
+    in_id text,
+    in_keys text,
+    in_fence bigint,
+    in_longest bigint, -- 0: nothing longer than what is known
+    drop_keys text,
+    drop_ids text,
+    new_keys text,
+    new_ids text,
+    new_dues text,
+    new_bodies text,
+    put_keys text,
+    put_ids text,
+    put_dues text,
+    put_bodies text,
+    in_at bigint,
+    in_told integer,
+    in_kinds text,
+    in_events text,
+    in_channel text,
+    in_payloads text
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM {schema}.write_part(
+        drop_keys, drop_ids, new_keys, new_ids, new_dues, new_bodies, put_keys, put_ids, put_dues, put_bodies,
+        in_at, in_told, in_kinds, in_events
+    );
+    INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
+    IF in_number % 100 = 0 THEN
+        DELETE FROM {schema}.turn WHERE number <= in_number - 1000;
+    END IF;
+    PERFORM setval('{schema}.fence', in_fence, false);
     IF in_longest > 0 THEN
         UPDATE {schema}.meta SET longest = greatest(longest, in_longest);
     END IF;
