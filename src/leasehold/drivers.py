@@ -7,7 +7,7 @@ import time
 from _thread import get_ident
 
 from leasehold.errors import StoreError
-from leasehold.pending import Latch
+from leasehold.pending import Latch, Pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from leasehold.commands import Command
     from leasehold.engine import Engine
     from leasehold.model import Event, Outcome
-    from leasehold.pending import Pending
 
     class Driver(Protocol):
         """Asks an engine and waits for the answer."""
@@ -193,11 +192,21 @@ class LoopDriver:
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
         """Ask without waiting; `done` is called with the answer, by the loop."""
-        return self._engine.submit(command, token, done)
+        pending = Pending(command, token, lambda pending: self.deliver(lambda: done(pending)))
+        self.enter(pending)
+        return pending
+
+    def enter(self, pending: Pending) -> None:
+        """The same, of what somebody has ready; it has the loop told of its answer by `deliver`."""
+        self._engine.enter(pending)
+
+    def deliver(self, tell: Callable[[], None]) -> None:
+        """Called by a turn: have this called by the loop."""
+        tell()
 
     def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
         """Have the events of each committed batch told, by the loop."""
-        self._engine.observe = told
+        self._engine.observe = lambda events: self.deliver(lambda: told(events))
 
     def enough(self) -> None:
         """Whoever has just asked brought much at once: nobody else is waited for."""
@@ -260,16 +269,15 @@ class LoopThreadDriver(LoopDriver):
         """Told how many commands each turn took on, and how many seconds it took."""
         super().__init__(engine, loop)
 
-    def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
-        """Ask without waiting; `done` is called with the answer, by the loop."""
-        pending = self._engine.submit(command, token, lambda pending: self._told.append(lambda: done(pending)))
+    def enter(self, pending: Pending) -> None:
+        """Ask without waiting, with what somebody has ready."""
+        self._engine.enter(pending)
         if pending.is_done:  # at once: the engine is closed
             self._loop.call_soon(self._deliver)
-        return pending
 
-    def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
-        """Have the events of each committed batch told, by the loop."""
-        self._engine.observe = lambda events: self._told.append(lambda: told(events))
+    def deliver(self, tell: Callable[[], None]) -> None:
+        """Called by a turn, in the thread: have this called by the loop, when the turn is over."""
+        self._told.append(tell)
 
     def _wake(self) -> None:
         if self._scheduled:

@@ -101,14 +101,18 @@ class Engine:
         Who asks for a `Sweep` is answered once everything that is due was swept and the history is trimmed.
         """
         pending = Pending(command, token, done)
+        self.enter(pending)
+        return pending
+
+    def enter(self, pending: Pending) -> None:
+        """The same, of what somebody has ready."""
         if self._closed:
             pending.fail(_closed())
-            return pending
+            return
         self._inbox.append(pending)
         if self._closed and self._take_back(pending):  # while we came in, the other side was closing
             pending.fail(_closed())
         self.wake()
-        return pending
 
     def _take_back(self, pending: Pending) -> bool:
         """Whether it was still in the inbox: whoever takes it out answers it, and nobody else."""

@@ -14,12 +14,9 @@ from leasehold.drivers import LoopThreadDriver
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from leasehold.commands import Command
     from leasehold.engine import Engine
-    from leasehold.model import Event
-    from leasehold.pending import Pending
 
 SLOW = 0.006
 """If turns wait longer than this, in seconds, on average, a thread takes over."""
@@ -79,19 +76,12 @@ class PacedDriver(LoopThreadDriver):
         self._looks = 0
         super().__init__(engine, loop)
 
-    def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
-        """Ask without waiting; `done` is called with the answer, by the loop."""
-        return self._engine.submit(command, token, lambda pending: self._tell(done, pending))
-
-    def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
-        """Have the events of each committed batch told, by the loop."""
-        self._engine.observe = lambda events: self._tell(told, events)
-
-    def _tell(self, told: Callable[..., None], what: Pending | Sequence[Event]) -> None:
+    def deliver(self, tell: Callable[[], None]) -> None:
+        """Called by a turn: have this called by the loop, now or, if the turn is in the thread, when it is over."""
         if self._turning is None:
-            told(what)
-        else:  # in the thread: the loop tells it, when the turn is over
-            self._told.append(lambda: told(what))
+            tell()
+        else:
+            self._told.append(tell)
 
     def _turn(self) -> None:
         if self._turning is not None or self._closed:

@@ -152,6 +152,18 @@ class Served:
         order = self._answers.order(verb, asked)
         return order if isinstance(order, Refused) else self._driver.submit(order.command, order.secret, done)
 
+    def order(self, verb: str, asked: dict[str, Any]) -> calls.Order | Refused:
+        """What to `enter`, for whoever keeps the answer itself."""
+        return self._answers.order(verb, asked)
+
+    def enter(self, pending: Pending) -> None:
+        """Ask; right after the commit, or if there is none, it is told, which must never raise."""
+        self._driver.enter(pending)
+
+    def deliver(self, tell: Callable[[], None]) -> None:
+        """What was told in the course of a turn is heard by the loop, as soon as it may be."""
+        self._driver.deliver(tell)
+
     def enough(self) -> None:
         """Several calls of one request were submitted: nobody else is waited for."""
         self._driver.enough()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
+    from leasehold.calls import Order
     from leasehold.server.app import App
     from leasehold.server.auth import Principal
     from leasehold.server.protocol import Protocol
@@ -44,17 +45,12 @@ _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\
 class Cycle:
     """A hot request under way. It stands where uvicorn keeps the request of a connection."""
 
-    __slots__ = ("_hot", "_line", "disconnected", "given", "keep_alive", "response_complete", "wait")
-
-    def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
-        self._hot = hot
-        self._line = line
-        self.keep_alive = keep_alive
-        self.disconnected = False
-        self.response_complete = False
-        self.wait: Wait | None = None
-        self.given: Pending | None = None
-        """The grant that it was answered with."""
+    __slots__ = ()
+    _hot: Hot
+    _line: Protocol
+    keep_alive: bool
+    disconnected: bool
+    response_complete: bool
 
     @property
     def message_event(self) -> Cycle:
@@ -62,54 +58,96 @@ class Cycle:
         return self
 
     def set(self) -> None:
-        """Uvicorn wakes the request, for it to see that its client is gone."""
-        if self.disconnected and self.wait is not None:
-            self.wait.leave()
+        """Uvicorn wakes the request, for it to see that its client is gone: when the answer comes is soon enough."""
 
-    def answered(self, pending: Pending) -> None:
+    def take_back(self) -> None:
+        """What it was given was not heard."""
+        raise NotImplementedError
+
+    def _has_left(self) -> bool:
+        return self.disconnected or self._line.transport.is_closing()
+
+
+class Asked(Pending, Cycle):
+    """One call that is answered at once."""
+
+    __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "response_complete")
+
+    def __init__(self, hot: Hot, line: Protocol, order: Order, *, keep_alive: bool) -> None:
+        super().__init__(order.command, order.secret)
+        self._hot = hot
+        self._line = line
+        self.keep_alive = keep_alive
+        self.disconnected = self.response_complete = False
+
+    def _tell(self) -> None:
+        self._hot.served.deliver(self._answered)
+
+    def _answered(self) -> None:
         """The engine has committed. Nothing that happens here may break it."""
         try:
-            if not (self.disconnected or self._line.transport.is_closing()):
-                self._line.end_hot(self, self._hot.answer(pending))
-                if isinstance(pending.outcome, Granted):
-                    self.given = pending
-            elif isinstance(pending.outcome, Granted):
-                self._hot.abandon(pending)
+            if not self._has_left():
+                self._line.end_hot(self, self._hot.answer(self))
+            else:
+                self.take_back()
         except Exception:
             log.exception("an answer could not be given")
             self._line.transport.close()
 
+    def take_back(self) -> None:
+        """What it was given was not heard."""
+        if isinstance(self.outcome, Granted):
+            self._hot.served.abandon(self)
+
+
+class Waiting(Cycle):
+    """An acquire that waits."""
+
+    __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "response_complete", "wait")
+
+    def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
+        self._hot = hot
+        self._line = line
+        self.keep_alive = keep_alive
+        self.disconnected = self.response_complete = False
+        self.wait: Wait | None = None
+
+    def set(self) -> None:
+        """Uvicorn wakes the request, for it to see that its client is gone."""
+        if self.disconnected:
+            self.take_back()
+
     def told(self, answer: Answer) -> None:
         """The wait is over."""
-        if self.disconnected or self._line.transport.is_closing():
-            if self.wait is not None:
-                self.wait.leave()
+        if self._has_left():
+            self.take_back()
             return
         hot = self._hot
         self._line.end_hot(self, hot.answer(answer) if isinstance(answer, Pending) else hot.written(answer))
 
     def take_back(self) -> None:
-        """What it was given was not heard."""
+        """What it was given was not heard, or nobody waits for it any more."""
         if self.wait is not None:
             self.wait.leave()
-        elif self.given is not None:
-            self._hot.abandon(self.given)
 
 
 class Several(Cycle):
-    """A hot request of several calls, likewise."""
+    """Several calls in one request."""
 
-    __slots__ = ("_batch",)
+    __slots__ = ("_batch", "_hot", "_line", "disconnected", "keep_alive", "response_complete")
 
     def __init__(self, hot: Hot, line: Protocol, batch: Batch, *, keep_alive: bool) -> None:
-        super().__init__(hot, line, keep_alive=keep_alive)
+        self._hot = hot
+        self._line = line
+        self.keep_alive = keep_alive
+        self.disconnected = self.response_complete = False
         self._batch = batch
 
     def ended(self) -> None:
         """The engine has committed. Nothing that happens here may break it."""
         try:
-            if self.disconnected or self._line.transport.is_closing():
-                self._batch.take_back()
+            if self._has_left():
+                self.take_back()
             else:
                 content = problems.encode(self._batch.told)
                 self._line.end_hot(self, _OK % (len(content), content))
@@ -137,6 +175,7 @@ class Hot:
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self.served = app.served
         self.heads: dict[bytes, Head] = {}
         """Of requests that were plain and allowed, bytes and all."""
 
@@ -180,14 +219,22 @@ class Hot:
             return False
         if asked is None:
             return False
-        cycle = Cycle(self, line, keep_alive=keep_alive)
         if asked.get("wait"):
-            wait = self._app.waits.begin(asked, cycle.told)
-            if isinstance(wait, Problem):
-                return False
-            cycle.wait = wait
-        elif isinstance(self._app.served.submit(head.verb, asked, cycle.answered), Refused):
+            return self._begin_wait(line, asked, keep_alive=keep_alive)
+        order = self.served.order(head.verb, asked)
+        if isinstance(order, Refused):
             return False
+        cycle = Asked(self, line, order, keep_alive=keep_alive)
+        line.begin_hot(cycle)
+        self.served.enter(cycle)
+        return True
+
+    def _begin_wait(self, line: Protocol, asked: dict[str, Any], *, keep_alive: bool) -> bool:
+        cycle = Waiting(self, line, keep_alive=keep_alive)
+        wait = self._app.waits.begin(asked, cycle.told)
+        if isinstance(wait, Problem):
+            return False
+        cycle.wait = wait
         line.begin_hot(cycle)
         return True
 
@@ -218,10 +265,6 @@ class Hot:
         if token is not None:
             return door.by_key(token)
         return OPEN if door.is_open else None
-
-    def abandon(self, pending: Pending) -> None:
-        """Nobody is left to hear of this grant."""
-        self._app.served.abandon(pending)
 
     def answer(self, pending: Pending) -> bytes:
         """What goes over the wire."""
