@@ -195,7 +195,7 @@ def _figures(it: Figures) -> dict[str, Any]:
         "refused": it.refused,
         "median_wait_seconds": wire.seconds(it.median_wait),
         "worst_wait_seconds": wire.seconds(it.worst_wait),
-        "utilisation": round(it.utilisation, 4),
+        "utilisation": round(it.utilisation, 6),
     }
 
 
