@@ -1,4 +1,4 @@
-"""Whether to go on waiting for a member that does not answer: is it still there, and in touch with the others?
+"""Whether to go on waiting for a member that does not answer: whether it is there, and in touch with the others.
 
 A slow disk makes every call slow, for seconds; then asking elsewhere helps nobody, and leaves a commit of which nobody
 knows. So a member is given up only if it does not say how it is, either, or if a call to it may have been lost on its
