@@ -147,11 +147,6 @@ class Served:
         """Ask without waiting for the answer; the verbs of `locks` say what there is to ask."""
         return self._answers.begin(verb, asked)
 
-    def submit(self, verb: str, asked: dict[str, Any], done: Callable[[Pending], None]) -> Pending | Refused:
-        """Ask; `done` is called right after the commit, and must never raise."""
-        order = self._answers.order(verb, asked)
-        return order if isinstance(order, Refused) else self._driver.submit(order.command, order.secret, done)
-
     def order(self, verb: str, asked: dict[str, Any]) -> calls.Order | Refused:
         """What to `enter`, for whoever keeps the answer itself."""
         return self._answers.order(verb, asked)

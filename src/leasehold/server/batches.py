@@ -6,12 +6,12 @@ It decides nothing about leases. A call that waits has to come alone, as the oth
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leasehold import wire
 from leasehold.errors import InvalidInput
 from leasehold.model import Granted, Refused
+from leasehold.pending import Pending
 from leasehold.server import decoding, permissions, problems
 from leasehold.server.problems import Problem
 from leasehold.server.requests import AcquireCall, ReleaseCall, RenewCall
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from leasehold.pending import Pending
+    from leasehold.calls import Order
     from leasehold.server.app import App
     from leasehold.server.auth import Principal
     from leasehold.server.requests import Body
@@ -32,15 +32,33 @@ CALLS_MOST = 64
 VERBS: dict[type[Body], str] = {AcquireCall: "acquire", RenewCall: "renew", ReleaseCall: "release"}
 
 
+class Part(Pending):
+    """One call of several."""
+
+    __slots__ = ("_batch", "_place")
+
+    def __init__(self, batch: Batch, place: int, order: Order) -> None:
+        super().__init__(order.command, order.secret)
+        self._batch = batch
+        self._place = place
+
+    def _tell(self) -> None:
+        self._batch.served.deliver(self._answered)
+
+    def _answered(self) -> None:
+        self._batch.answered(self._place, self)
+
+
 class Batch:
     """The calls of one request, until all of them are answered."""
 
-    __slots__ = ("_answers", "_app", "_calls", "_ended", "_given", "_left", "_who")
+    __slots__ = ("_answers", "_app", "_calls", "_ended", "_given", "_left", "_who", "served")
 
     def __init__(self, app: App, who: Principal, calls: Sequence[Body]) -> None:
         if len(calls) > CALLS_MOST:
             raise Problem("invalid", f"calls: at most {CALLS_MOST} in one request, not {len(calls)}", field="calls")
         self._app = app
+        self.served = app.served
         self._who = who
         self._calls = calls
         self._left = len(calls)
@@ -54,13 +72,14 @@ class Batch:
         self._ended = ended
         for place, call in enumerate(self._calls):
             try:
-                verb, asked = self._understood(call)
-                refused = self._app.served.submit(verb, asked, partial(self._answered, place))
-                if isinstance(refused, Refused):
-                    self._refuse(place, problems.of_refusal(refused))
+                order = self.served.order(*self._understood(call))
+                if isinstance(order, Refused):
+                    self._refuse(place, problems.of_refusal(order))
+                else:
+                    self.served.enter(Part(self, place, order))
             except (Problem, InvalidInput) as error:
                 self._refuse(place, error)
-        self._app.served.enough()
+        self.served.enough()
         if not self._calls:
             ended()
 
@@ -74,7 +93,8 @@ class Batch:
         self._app.rates.take(self._who.id)
         return verb, asked
 
-    def _answered(self, place: int, pending: Pending) -> None:
+    def answered(self, place: int, pending: Pending) -> None:
+        """The engine has committed."""
         if pending.error is not None:
             self._refuse(place, pending.error)
             return
@@ -104,7 +124,7 @@ class Batch:
     def take_back(self) -> None:
         """The answers were not heard: what was granted is given back."""
         for pending in self._given:
-            self._app.served.abandon(pending)
+            self.served.abandon(pending)
 
 
 async def answer(batch: Batch, receive: Receive, given: Callable[[Batch], None]) -> Response | None:
