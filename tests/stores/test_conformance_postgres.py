@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
+from leasehold.stores import postgres
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.conformance import Conformance, Connections
 from tests.stores.postgres import schema
@@ -19,5 +20,16 @@ if TYPE_CHECKING:
 class TestOnPostgres(Conformance):
     @pytest.fixture
     def connect(self) -> Iterator[Connections]:
+        with schema() as url, Connections(partial(leasehold.connect, url), PostgresStore.capabilities) as connect:
+            yield connect
+
+
+class TestOnPostgresAlone(Conformance):
+    """The same of servers that assume soon, and again and again, that nobody else is there."""
+
+    @pytest.fixture
+    def connect(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connections]:
+        for patience in ("COMPANY", "PRACTICE", "CAUTION"):
+            monkeypatch.setattr(postgres, patience, 1)
         with schema() as url, Connections(partial(leasehold.connect, url), PostgresStore.capabilities) as connect:
             yield connect

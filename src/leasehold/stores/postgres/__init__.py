@@ -7,6 +7,7 @@ between; only the one connection that listens has to be direct, and is only ever
 from __future__ import annotations
 
 import os
+import time
 from _thread import allocate_lock, get_ident
 
 import psycopg
@@ -14,11 +15,12 @@ import psycopg
 from leasehold.errors import StoreError
 from leasehold.model import Put
 from leasehold.stores import Capabilities
-from leasehold.stores.cache import Cache
 from leasehold.stores.postgres import migrating, promotion
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.connections import Connections, ask
+from leasehold.stores.postgres.exchange import is_quiet
 from leasehold.stores.postgres.listening import Listener
+from leasehold.stores.postgres.memory import Memory
 from leasehold.stores.postgres.rows import each_record, events_of, gathered, signs_of
 from leasehold.stores.postgres.texts import listed
 from leasehold.stores.postgres.transaction import ENGINE, PATIENCE, PostgresTransaction
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Event, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.postgres.connections import Connection
+    from leasehold.stores.postgres.memory import Certain
 
 __all__ = ["PostgresStore"]
 
@@ -37,6 +40,14 @@ CHUNK = 250
 """So many turns' old events go at a time."""
 SCAN_AT_ONCE = 2_000
 HISTORY_AT_ONCE = 200
+PRACTICE = 32
+"""After so many turns of ours alone it is worth while to know all records."""
+LONG = 5_000
+"""After so many more there may be fewer of them than there were."""
+FRESH = 1.0
+"""For so many seconds after a turn of ours we assume that nobody else had one."""
+CAUTION = 16
+"""So many of our turns are waited for after we have assumed too much."""
 COMPANY = 256
 """For so many turns of ours after one of another server we say what we have changed."""
 _DAY = 24 * 3_600 * 1_000_000
@@ -62,16 +73,23 @@ class PostgresStore:
         self.address = parse(url)
         self.connections = Connections(self.address)
         self.salt = b"%d" % self.address.salt
-        self.cache = Cache()
+        self.cache = Memory()
         self.known: tuple[int, bytes | None] = (0, None)
         """The turn as of which the records in the cache are true: its number and its id."""
+        self.certain: Certain | None = None
+        """What else was so at the end of it, if it was ours."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
         self._id = os.urandom(16).hex()
         self._turns = 0
         self._company = 0
+        self._alone = 0
+        """Turns of ours since the last of anybody else."""
+        self._ask_for_all = PRACTICE
+        """After so many of them."""
         self._mutex = allocate_lock()
         self._owner = 0
+        self._telling = allocate_lock()
         self._latest = 0
         self._is_doubtful = False
         self._is_checked: Connection | None = None
@@ -117,7 +135,7 @@ class PostgresStore:
             self._settle_doubt()
         rows = self.connections.look("read", {"keys": listed(wanted).decode()})
         records = gathered(wanted, ((key, body) for _, key, body in rows if key is not None))
-        return max(rows[0][0], self._latest), records
+        return self.not_before(rows[0][0]), records
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record whose key starts with this letter, as of one moment."""
@@ -190,12 +208,47 @@ class PostgresStore:
         """This turn was the last, and these records were changed since the one that we know; None: perhaps any."""
         if id_ is not None and not id_.startswith(self._id.encode()):
             self._company = COMPANY
+        self._doubt()
         if changed is None:
             self.cache.clear()
         else:
             for key in changed:
                 self.cache.records.pop(key, None)
         self.known = (number, id_)
+
+    def _doubt(self) -> None:
+        """What was certain is not: somebody else may have had a turn."""
+        self.certain = None
+        self.cache.is_whole = False
+        self._alone, self._ask_for_all = 0, PRACTICE
+
+    def assumed(self) -> Certain | None:
+        """What is taken for true before our turn: if we know all records, and nobody else had a turn for a while."""
+        connection = self._is_checked
+        if (
+            self.certain is None
+            or not self.cache.is_whole
+            or self._company
+            or self._alone < 0
+            or time.monotonic() - self.certain.at > FRESH
+            or connection is None
+            or connection.closed
+            or not is_quiet(connection)
+        ):
+            return None
+        return self.certain
+
+    def refused(self) -> None:
+        """We have assumed what is not so: for a while we wait and see."""
+        self.certain = None
+        self._alone = min(self._alone, 0) - CAUTION
+
+    def wants_all(self) -> bool:
+        """Whether it is time to load all records: others may go on changing them, or there may be too many."""
+        if self.cache.is_whole or self._company or self._alone < self._ask_for_all:
+            return False
+        self._ask_for_all = self._alone + LONG
+        return True
 
     @property
     def has_company(self) -> bool:
@@ -209,9 +262,10 @@ class PostgresStore:
         self._company -= 1
         return listed({change.key for change in changes})
 
-    def got_through(self, number: int, id_: bytes) -> None:
+    def got_through(self, number: int, id_: bytes, certain: Certain) -> None:
         """A transaction was committed."""
-        self.known = (number, id_)
+        self.known, self.certain = (number, id_), certain
+        self._alone += 1
         self._is_doubtful = False  # it came after the lost one had ended
         self.leave()
 
@@ -224,6 +278,7 @@ class PostgresStore:
 
     def forget(self) -> None:
         """Nothing that is remembered can be trusted."""
+        self._doubt()
         self.cache.clear()
         self.known = (0, None)
 
@@ -235,8 +290,9 @@ class PostgresStore:
 
     def not_before(self, now: int) -> int:
         """The time, but never an earlier one than we have told before."""
-        self._latest = max(self._latest, now)
-        return self._latest
+        with self._telling:
+            self._latest = max(self._latest, now)
+            return self._latest
 
     def note_engines(self, changes: Sequence[Put | Drop]) -> None:
         """Whoever leaves a receipt through this store is an engine of ours."""

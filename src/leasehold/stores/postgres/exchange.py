@@ -24,12 +24,20 @@ if TYPE_CHECKING:
     Call: TypeAlias = tuple[bytes, Values]
 
 
-def send(connection: Connection, call: Call) -> None:
-    """Have this statement carried out; the next `exchange` hears what became of it, and nobody waits for it here."""
+def is_quiet(connection: Connection) -> bool:
+    """Whether the server has said nothing since the last answer: not even that it is going away."""
+    readable = select.poll()
+    readable.register(connection.pgconn.socket, select.POLLIN)
+    return not readable.poll(0)
+
+
+def send(connection: Connection, *calls: Call) -> None:
+    """Have these statements carried out; the next `exchange` hears what became of it, and nobody waits for it here."""
     pgconn = connection.pgconn
     try:
         pgconn.enter_pipeline_mode()
-        pgconn.send_query_params(*call)
+        for text, values in calls:
+            pgconn.send_query_params(text, values)
         pgconn.flush()  # as much as the socket takes
     except BaseException:  # see below
         connection.close()

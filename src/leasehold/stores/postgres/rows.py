@@ -120,6 +120,11 @@ def gathered(keys: Iterable[str], rows: Iterable[tuple[str, str]]) -> dict[str, 
     return {key: build(entries[key]) if key in entries else EMPTY for key in keys}
 
 
+def gathered_all(rows: list[tuple[str, str]]) -> dict[str, Record]:
+    """The records of all these rows."""
+    return gathered(dict.fromkeys(key for key, _ in rows), rows)
+
+
 def each_row(found: bytes | None) -> list[tuple[str, str]]:
     """Key and body of each entry, from all of them in one text."""
     if not found:

@@ -3,9 +3,14 @@
 All transactions take the same lock, which ends with them: so they happen one after the other, whichever server they are
 of, and a cycle has one victim. The database's clock and the numbers are read once the lock is held. And while the last
 turn is one that we know, so are the records that we remember; a later one says what it has changed.
+
+Who remembers all records, and has seen nobody else for a while, assumes that this is still so: everything is decided
+before the turn is taken, and written in one trip. PostgreSQL refuses it, if anything was otherwise (docs/adr).
 """
 
 from __future__ import annotations
+
+import time
 
 import psycopg
 
@@ -13,7 +18,8 @@ from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitab
 from leasehold.keys import home
 from leasehold.model import EMPTY
 from leasehold.stores.postgres.exchange import exchange, send
-from leasehold.stores.postgres.rows import Writing, each_row, gathered, told
+from leasehold.stores.postgres.memory import Certain
+from leasehold.stores.postgres.rows import Writing, each_row, gathered, gathered_all, told
 from leasehold.stores.postgres.texts import items_of, listed
 
 TYPE_CHECKING = False
@@ -32,6 +38,10 @@ PATIENCE = "5s"
 SILENCE = "2s"
 """So long may a server be silent in its turn: then PostgreSQL ends it, and the others go on."""
 _PATIENCE, _SILENCE = PATIENCE.encode(), SILENCE.encode()
+ALL_MOST = 5_000
+"""Up to so many entries, all of them are loaded."""
+OUR_CLOCK = 999_000
+"""So many microseconds of the database's pass in a second of ours, at least: clocks are far better than that."""
 PART = 40
 """After so many commands what was decided is handed on, to be written meanwhile: less is not worth a statement."""
 PAYLOAD_MOST = 200
@@ -49,6 +59,9 @@ class PostgresTransaction:
         self._store = store
         self._queries = store.connections.queries
         self._connection: Connection | None = None
+        """Since the turn is ours."""
+        self._assumed: Certain | None = None
+        """What is taken for true until then, if anything."""
         self._is_over = False
         self._foreseen: Mapping[str, Record] | None = None
         self._ahead: list[Put | Drop] = []
@@ -62,26 +75,27 @@ class PostgresTransaction:
         self._longest = 0
         self._longest_here = 0
         self._opens_at = 0
+        self._timeline = b""
 
     @property
     def now(self) -> int:
-        """The database's clock, read after the lock was taken."""
-        if self._connection is None:
-            self._begin([])
+        """The database's clock, read after the lock was taken; or shortly before, if nobody else had it since then."""
+        if self._connection is None and self._assumed is None:
+            self._enter()
         return self._now
 
     @property
     def fence(self) -> int:
         """The next unused number."""
-        if self._connection is None:
-            self._begin([])
+        if self._connection is None and self._assumed is None:
+            self._enter()
         return self._fence
 
     @property
     def opens_at(self) -> int:
         """Nothing new may be granted before this time."""
-        if self._connection is None:
-            self._begin([])
+        if self._connection is None and self._assumed is None:
+            self._enter()
         return self._opens_at
 
     # ----------------------------------------------------------------------------------------- loading
@@ -90,16 +104,27 @@ class PostgresTransaction:
         """The records of these keys, among others that we know to be true."""
         wanted = list(keys)
         cache = self._store.cache
-        if self._connection is None:
-            if self._begin(wanted):
-                return cache.records
-        else:
-            self._check_under_way()
-        missing = cache.missing(wanted)
+        is_all_here = self._enter(wanted)
+        missing = [] if is_all_here else cache.missing(wanted)
         if missing:
             (row,) = self._ask((self._queries.called("load"), [listed(missing)]))
             self._keep(missing, row[0])
         return cache.records
+
+    def _enter(self, wanted: Sequence[str] = ()) -> bool:
+        """Have our turn, or assume that we could. Whether all that is wanted is here."""
+        self._check_under_way()
+        if self._connection is not None:
+            return False
+        store = self._store
+        if self._assumed is None:
+            self._assumed = store.assumed()
+            if self._assumed is None:
+                return self._begin(list(wanted))
+            self._now = store.not_before(_by_now(self._assumed))
+            _, _, self._fence, self._timeline, self._opens_at, self._longest = self._assumed
+            self._number = store.known[0]
+        return not store.cache.missing(wanted)
 
     def _keep(self, keys: list[str], entries: bytes | None) -> None:
         self._store.cache.records.update(gathered(keys, each_row(entries)))
@@ -122,10 +147,19 @@ class PostgresTransaction:
         self._number = _int(last)
         if changed == b"":
             self._keep(missing, entries)
+            if store.wants_all():
+                self._load_all()
+                return False
             return True
         store.learn(self._number, last_id, None if changed is None else items_of(changed.decode()))
         self._keep(store.cache.missing(wanted) if values[-1] is not values[-2] else missing, entries)
         return False
+
+    def _load_all(self) -> None:
+        """Every record, if there are not too many."""
+        (row,) = self._ask((self._queries.called("load_all"), [b"%d" % (ALL_MOST + 1)]))
+        if _int(row[0]) <= ALL_MOST:
+            self._store.cache.know_all(gathered_all(each_row(row[1])))
 
     def _check(self, state: Values) -> None:
         version, timeline, opens_at, longest, here, is_synchronous = state
@@ -142,12 +176,41 @@ class PostgresTransaction:
                 f"{store.address.place}: the URL says synchronous=yes, but synchronous_standby_names or "
                 "synchronous_commit there says otherwise; nothing was changed"
             )
-        self._opens_at, self._longest = _int(opens_at), _int(longest)
+        self._opens_at, self._longest, self._timeline = _int(opens_at), _int(longest), timeline or b""
 
     def due(self, limit: int) -> Sequence[str]:
         """Keys of records that a sweep should look at, the most urgent first."""
+        self._settle()
         (row,) = self._ask((self._queries.called("due"), [b"%d" % self.now, b"%d" % limit]))
         return list(dict.fromkeys(items_of(_text(row[0]))))
+
+    # ------------------------------------------------------------------------------------ assumed turns
+
+    def _settle(self) -> None:
+        """What was assumed must be so: wait for our turn, and see."""
+        assumed, self._assumed = self._assumed, None
+        if assumed is not None and (not self._begin([]) or self._fence != assumed.fence):
+            raise Conflict("what was assumed is not true any more")
+
+    def confirm(self) -> None:
+        """The same, where there is nothing to write."""
+        if self._assumed is not None:
+            self._ask(*self._taking(), (self._queries.called("rollback"), []))
+            self._is_over = True
+            self._store.leave()
+
+    def _taking(self) -> list[Call]:
+        """What takes our turn, if it was only assumed until now."""
+        if self._assumed is None:
+            return []
+        self._assumed = None
+        store = self._store
+        self._connection = store.writer()
+        number, id_ = store.known
+        values: Values = [store.salt, _PATIENCE, _SILENCE, b"%d" % self._now, b"%d" % number, id_]
+        values += [b"%d" % self._fence, b"%d" % SCHEMA_VERSION, self._timeline, b"%d" % self._opens_at]
+        values.append(b"t" if store.address.synchronous else b"f")
+        return [(self._queries.called("begin"), []), (self._queries.called("take_turn"), values)]
 
     # ----------------------------------------------------------------------------------------- writing
 
@@ -158,12 +221,13 @@ class PostgresTransaction:
     def write_ahead(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
         """Have PostgreSQL write these while the rest is still being decided. `commit` makes them durable, with it."""
         self._check_under_way()
+        taking = self._taking()
         connection = self._connection
         if connection is None:
             raise StoreError("something to write before anything was loaded")
         values = self._written(changes, events)
         try:
-            send(connection, (self._queries.called("write_part"), values))
+            send(connection, *taking, (self._queries.called("write_part"), values))
         except psycopg.Error as error:
             raise self._lost(connection, error) from error
 
@@ -181,31 +245,38 @@ class PostgresTransaction:
         """Make all of this durable, or nothing of it."""
         self._check_under_way()
         if not changes and not events and fence == self.fence and not self._ahead:
+            self.confirm()
             self.close()
             return
         store = self._store
         number, id_ = self._number + 1, store.new_id()
         written = self._written(changes, events)
+        fence = max(fence, self.fence)
+        longest = max(self._longest, self._longest_here)
         values: Values = [
             b"%d" % number,
             id_,
             store.told_to_others(self._ahead),
-            b"%d" % max(fence, self.fence),
-            b"%d" % (self._longest_here if self._longest_here > self._longest else 0),
+            b"%d" % fence,
+            b"%d" % (longest if longest > self._longest else 0),
             *written,
             store.address.channel.encode(),
             listed(self._promoted(self._tickets)) if self._tickets else b"",
         ]
-        self._commit(values)
+        now = self._commit(values)
         self._follow(self._ahead)
-        store.got_through(number, id_)
+        certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
+        store.got_through(number, id_, certain)
 
-    def _commit(self, values: Values) -> None:
+    def _commit(self, values: Values) -> int:
+        """Hands back the time at the end."""
+        taking = self._taking()
         connection = self._connection
         if connection is None:
             raise StoreError("a commit without a connection")
+        end, commit = self._queries.called("end_turn"), self._queries.called("commit")
         try:
-            exchange(connection, (self._queries.called("end_turn"), values), (self._queries.called("commit"), []))
+            *_, ended, _ = exchange(connection, *taking, (end, values), (commit, []))
         except psycopg.Error as error:
             if connection.closed or connection.broken:
                 self._is_over = True
@@ -217,6 +288,7 @@ class PostgresTransaction:
             self._store.in_doubt()
             raise
         self._is_over = True
+        return _int(ended[0])
 
     def _follow(self, changes: Sequence[Put | Drop]) -> None:
         cache = self._store.cache
@@ -270,6 +342,8 @@ class PostgresTransaction:
         return self._explained(error)
 
     def _explained(self, error: psycopg.Error) -> StoreError:
+        if isinstance(error, psycopg.errors.SerializationFailure):
+            self._store.refused()
         if isinstance(error, psycopg.errors.UniqueViolation):
             self._store.forget()
             return Conflict("what was remembered was not true any more")
@@ -278,6 +352,11 @@ class PostgresTransaction:
     def _check_under_way(self) -> None:
         if self._is_over:
             raise StoreError("this transaction is over; begin another")
+
+
+def _by_now(certain: Certain) -> int:
+    """How late it is, or a little less: our clock may be the faster one."""
+    return certain.now + int((time.monotonic() - certain.at) * OUR_CLOCK)
 
 
 def _int(value: bytes | None) -> int:

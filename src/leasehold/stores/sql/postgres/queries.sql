@@ -7,6 +7,15 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
 -- name: begin_turn
 SELECT * FROM {schema}.begin_turn($1::bigint, $2, $3, $4::bigint, $5, $6, $7)
 
+-- name: take_turn
+SELECT {schema}.take_turn(
+    $1::bigint, $2, $3, $4::bigint, $5::bigint, $6, $7::bigint, $8::integer, $9, $10::bigint, $11::boolean
+)
+
+-- name: load_all
+SELECT count(*), string_agg(key || E'\x1f' || body, E'\x1e')
+FROM (SELECT key, body FROM {schema}.entry LIMIT $1::bigint) AS loaded
+
 -- name: load
 SELECT string_agg(key || E'\x1f' || body, E'\x1e') FROM {schema}.entry WHERE key = ANY(string_to_array($1, E'\x1f'))
 

@@ -19,7 +19,7 @@ CREATE TABLE {schema}.turn (
     keys text -- the records that it changed, where that may be of use to others; null: perhaps any
 );
 
--- History: only ever appended to and trimmed at its old end. One row for all events of a turn.
+-- History: only ever appended to and trimmed at its old end. One row for many events of a turn.
 CREATE TABLE {schema}.history (
     seq bigint PRIMARY KEY, -- of the last of its events; they are numbered in the order of commits
     at bigint NOT NULL, -- of the last of its events
@@ -144,6 +144,55 @@ BEGIN
     END IF;
 END $$;
 
+-- Take a turn on the strength of what is known, and has been decided by: all of it must still be true. The time that was
+-- decided by was the clock's a moment ago; nobody may have been told a later one.
+CREATE FUNCTION {schema}.take_turn(
+    in_salt bigint,
+    in_patience text,
+    in_silence text,
+    in_now bigint,
+    in_number bigint, -- the last turn,
+    in_id text,
+    in_fence bigint,
+    in_version integer,
+    in_timeline text,
+    in_opening bigint,
+    in_synchronous boolean -- whether replication must be
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    clock bigint;
+BEGIN
+    PERFORM
+        set_config('lock_timeout', in_patience, true),
+        set_config('idle_in_transaction_session_timeout', in_silence, true),
+        set_config('statement_timeout', '0', true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_hashjoin', 'off', true),
+        set_config('enable_mergejoin', 'off', true);
+    PERFORM pg_advisory_xact_lock(in_salt);
+    clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    PERFORM FROM {schema}.meta, {schema}.fence, {schema}.latest
+    WHERE
+        meta.version = in_version
+        AND meta.timeline = in_timeline
+        AND meta.opens_at = in_opening
+        AND fence.last_value = in_fence
+        AND in_now BETWEEN greatest(latest.last_value, clock - 50000) AND clock
+        AND in_timeline = substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
+        AND (
+            NOT in_synchronous
+            OR current_setting('synchronous_standby_names') <> ''
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
+        )
+        AND in_id = (SELECT id FROM {schema}.turn WHERE number = in_number)
+        AND NOT EXISTS (SELECT FROM {schema}.turn WHERE number > in_number);
+    IF NOT FOUND THEN
+        RAISE serialization_failure USING MESSAGE = 'what was known is not true any more';
+    END IF;
+    PERFORM setval('{schema}.latest', in_now);
+END $$;
+
 -- Write what a turn has decided: entries, and history. It can be a part of it, while the rest is still being decided.
 CREATE FUNCTION {schema}.write_part(
     drop_keys text,
@@ -191,7 +240,7 @@ BEGIN
     END IF;
 END $$;
 
--- End it: what is left to write, and that it was.
+-- End it: what is left to write, and that it was. It hands back the time.
 CREATE FUNCTION {schema}.end_turn(
     in_number bigint,
     in_id text,
@@ -214,7 +263,7 @@ CREATE FUNCTION {schema}.end_turn(
     in_events text,
     in_channel text,
     in_payloads text
-) RETURNS void LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM {schema}.write_part(
         drop_keys, drop_ids, new_keys, new_ids, new_dues, new_bodies, put_keys, put_ids, put_dues, put_bodies,
@@ -231,4 +280,5 @@ BEGIN
     IF in_payloads <> '' THEN
         PERFORM pg_notify(in_channel, payload) FROM unnest(string_to_array(in_payloads, E'\x1f')) AS payload;
     END IF;
+    RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 END $$;

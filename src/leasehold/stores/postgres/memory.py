@@ -1,0 +1,79 @@
+"""What a server remembers of PostgreSQL between its turns: records, perhaps all of them, and what was certain last.
+
+It does not know whether that is still true; the next turn finds out.
+"""
+
+from __future__ import annotations
+
+from leasehold.model import EMPTY
+from leasehold.noun import Noun
+from leasehold.stores.cache import RECORDS, Cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from leasehold.model import Drop, Put, Record
+
+
+class Certain(Noun):
+    """What was so at the end of our last turn, and is until somebody else has one."""
+
+    now: int
+    """The database's clock."""
+    at: float
+    """Our own clock, when we had heard of it."""
+    fence: int
+    timeline: bytes
+    opens_at: int
+    longest: int
+
+
+class Memory(Cache):
+    """Records that were loaded or written; while it is whole, there are no others."""
+
+    __slots__ = ("is_whole",)
+
+    def __init__(self, limit: int = RECORDS) -> None:
+        super().__init__(limit)
+        self.is_whole = False
+
+    def know_all(self, records: Mapping[str, Record]) -> None:
+        """These are all that there are."""
+        self.records.clear()
+        self.records.update(records)
+        self.is_whole = True
+
+    def missing(self, keys: Iterable[str]) -> list[str]:
+        """Which of these are not here; those that there are not, are here as empty ones."""
+        if not self.is_whole:
+            return super().missing(keys)
+        records = self.records
+        for key in keys:
+            if key not in records:
+                records[key] = EMPTY
+        return []
+
+    def follow(self, changes: Sequence[Put | Drop]) -> None:
+        """These changes were written."""
+        self.missing([change.key for change in changes])
+        super().follow(changes)
+
+    def renew(self, changed: Mapping[str, Record]) -> None:
+        """The same, of whoever knows what became of these records."""
+        self.missing(changed)
+        super().renew(changed)
+
+    def trim(self) -> None:
+        """Forget the oldest quarter if there are too many; but first those of which nothing is known."""
+        records = self.records
+        if self.is_whole and len(records) > self._limit:
+            for key in [key for key, record in records.items() if record is EMPTY]:
+                del records[key]
+            self.is_whole = len(records) <= self._limit // 2
+        super().trim()
+
+    def clear(self) -> None:
+        """Somebody else wrote: nothing here can be trusted."""
+        super().clear()
+        self.is_whole = False
