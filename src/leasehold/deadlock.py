@@ -61,14 +61,50 @@ def _needs(waits: Iterable[Wait]) -> Iterable[Need]:
 
 
 def _live(graph: dict[str, Sequence[Wait]]) -> set[str]:
-    live: set[str] = set()
-    stuck = set(graph)
-    while True:
-        freed = {actor for actor in stuck if all(_can_come_about(wait, live) for wait in graph[actor])}
-        if not freed:
-            return live
-        live |= freed
-        stuck -= freed
+    """Each edge is followed once: who becomes live counts down whatever waits for it."""
+    counting: dict[str, list[_Count]] = {}
+    freed = [actor for actor, waits in graph.items() if not _open(actor, waits, counting)]
+    live = set(freed)
+    while freed:
+        for need in counting.get(freed.pop(), ()):
+            actor = need.count_down()
+            if actor is not None:
+                live.add(actor)
+                freed.append(actor)
+    return live
+
+
+class _Count:
+    """How much is missing of something; when nothing is, the larger thing that it is a part of misses one less."""
+
+    __slots__ = ("actor", "missing", "part_of")
+
+    def __init__(self, missing: int, part_of: _Count | None, actor: str | None = None) -> None:
+        self.missing = missing
+        self.part_of = part_of
+        self.actor = actor
+
+    def count_down(self) -> str | None:
+        """The actor that is live by that, if it is the last thing that it missed."""
+        self.missing -= 1
+        if self.missing:  # or it was met before, and goes on below zero
+            return None
+        return self.actor if self.part_of is None else self.part_of.count_down()
+
+
+def _open(actor: str, waits: Sequence[Wait], counting: dict[str, list[_Count]]) -> int:
+    """Have every blocker count down what this actor misses; how many waits that is."""
+    missed = [wait for wait in waits if all(wait)]
+    all_of_it = _Count(len(missed), None, actor)
+    for wait in missed:
+        one_of_them = _Count(1, all_of_it)
+        for choice in wait:
+            all_needs = _Count(len(choice), one_of_them)
+            for need in choice:
+                enough = _Count(need.enough, all_needs)
+                for blocker in need.blockers:
+                    counting.setdefault(blocker, []).append(enough)
+    return len(missed)
 
 
 def _can_come_about(wait: Wait, live: set[str]) -> bool:

@@ -69,9 +69,9 @@ KEEPING = (
     ),
     Mutant(
         "deadlock although there is another way out",
-        "deadlock.py",
-        "    return any(all(_is_met(need, live) for need in choice) for choice in wait)\n",
-        "    return all(all(_is_met(need, live) for need in choice) for choice in wait)\n",
+        "rules/waitgraph.py",
+        "        return tuple(self._choice(seeker, option) for option in options)\n",
+        "        return (tuple(need for option in options for need in self._choice(seeker, option)),)\n",
         suite("deadlocks_of_a_choice"),
     ),
     Mutant(

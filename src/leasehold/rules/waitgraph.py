@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.deadlock import Need, find_cycle
 from leasehold.keys import home
-from leasehold.model import FOREVER, SLOTS, Ref, Session, Wish
+from leasehold.model import EXCLUSIVE, FOREVER, SLOTS, Ref, Session, Wish
 from leasehold.noun import Noun
 from leasehold.records import place_in, place_of
 from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of
@@ -32,7 +32,7 @@ def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) 
 
 def cycle_of(draft: Draft, waiter: Waiter, ask: Ask) -> tuple[str, ...] | None:
     """The same of somebody who is in the queue already."""
-    graph = WaitGraph(draft)
+    graph = _Searched(draft)
     graph.names[waiter.actor] = ask.holder
     wait = graph.choices(waiter.actor, ask.options, ask.slots, waiter.order)
     return graph.named(find_cycle(waiter.actor, graph.waits_of, wait))
@@ -58,6 +58,15 @@ class Rival(Noun):
     slots: int
     id: str
     """Of the lease or of the waiter; empty for one that is only being considered."""
+
+
+class Seeker(Noun):
+    """Somebody who wants one of these, at this place of the order."""
+
+    actor: str
+    options: tuple[Option, ...]
+    slots: int
+    order: tuple[int, int]
 
 
 class WaitGraph:
@@ -110,24 +119,25 @@ class WaitGraph:
     def choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, int]) -> Wait:
         """What stands before somebody who wants one of these, at this place of the order."""
         self.draft.require([claim.node for option in options for claim in option.claims])
-        return tuple(self._choice(actor, option, slots, order) for option in options)
+        seeker = Seeker(actor, options, slots, order)
+        return tuple(self._choice(seeker, option) for option in options)
 
-    def _choice(self, actor: str, option: Option, slots: int, order: tuple[int, int]) -> Choice:
-        return tuple(
-            need
-            for claim in option.claims
-            for need in self._needs(actor, option.resources[claim.of], claim, slots, order)
-        )
+    def _choice(self, seeker: Seeker, option: Option) -> Choice:
+        return tuple(need for claim in option.claims for need in self._needs(seeker, option, claim))
 
-    def _needs(self, actor: str, resource: str, claim: Claim, slots: int, order: tuple[int, int]) -> Iterable[Need]:
+    def _needs(self, seeker: Seeker, option: Option, claim: Claim) -> Iterable[Need]:
         """Who would have to give way; whoever asks does not wait for itself, nor for a closed resource's ghost."""
         counted: list[Rival] = []
         others: list[Rival] = []
-        for rival in (*self._rivals(claim, order), *self._newcomer_ahead(claim, order)):
-            is_counted = claim.mode == rival.mode == SLOTS and rival.slots == slots
+        for rival in self._in_the_way(seeker, option, claim):
+            is_counted = claim.mode == rival.mode == SLOTS and rival.slots == seeker.slots
             (counted if is_counted else others).append(rival)
-        yield from self._need(actor, resource, others, len(others))
-        yield from self._need(actor, resource, counted, len(counted) - slots + 1)
+        resource = option.resources[claim.of]
+        yield from self._need(seeker.actor, resource, others, len(others))
+        yield from self._need(seeker.actor, resource, counted, len(counted) - seeker.slots + 1)
+
+    def _in_the_way(self, seeker: Seeker, _option: Option, claim: Claim) -> list[Rival]:
+        return [*self._rivals(claim, seeker.order), *self._newcomer_ahead(claim, seeker.order)]
 
     def _need(self, actor: str, resource: str, rivals: list[Rival], enough: int) -> Iterable[Need]:
         others = [rival for rival in rivals if rival.actor != actor]
@@ -150,7 +160,69 @@ class WaitGraph:
         return []
 
 
-class _Considered(WaitGraph):
+class _Searched(WaitGraph):
+    """Without the edges that change nothing: in a queue of thousands, most of those to everybody ahead.
+
+    Whoever is ahead, and wants what the seeker wants and nothing else, waits for nobody that the seeker does not wait
+    for as well. It can go on if all those can, and a way through it can be made shorter by leaving it out.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__(draft)
+        self._only_waits: dict[str, Ask | None] = {}
+        """By waiter: what its actor waits for, if that is all it waits for."""
+
+    def _in_the_way(self, seeker: Seeker, option: Option, claim: Claim) -> list[Rival]:
+        rivals = super()._in_the_way(seeker, option, claim)
+        ahead = [rival for rival in rivals if rival.id.startswith("w")]
+        # Their waits are looked at next: one by one, each of them would make the search begin again.
+        self.draft.require([*(rival.actor for rival in rivals), *(home(rival.id) for rival in ahead)])
+        if not ahead or claim.mode == SLOTS or self._is_ahead_itself(seeker):
+            return rivals  # for slots, it matters how many there are
+        return [rival for rival in rivals if not self._is_implied(rival, seeker, option)]
+
+    def _is_ahead_itself(self, seeker: Seeker) -> bool:
+        """Whether somebody ahead may wait for the seeker, which does not wait for itself."""
+        for claim in (claim for option in seeker.options for claim in option.claims):
+            record = self.draft.record(claim.node)
+            ahead = record.waiters[: place_in(record.waiters, seeker.order)]
+            if seeker.actor in (each.actor for each in ahead) or seeker.actor in (
+                each.actor for each in record.holds.values()
+            ):
+                return True
+        return False
+
+    def _is_implied(self, rival: Rival, seeker: Seeker, option: Option) -> bool:
+        if not rival.id.startswith("w"):
+            return False
+        if rival.id not in self._only_waits:
+            self._only_waits[rival.id] = self._only_wait(rival)
+        ask = self._only_waits[rival.id]
+        if ask is None:
+            return False
+        if ask.options == seeker.options:
+            return True
+        return any(_is_within(each, option) for each in ask.options) and all(
+            any(_is_within(each, other) for other in seeker.options) for each in ask.options
+        )
+
+    def _only_wait(self, rival: Rival) -> Ask | None:
+        if self.wish(rival.actor) is not None:
+            return None
+        refs = (note.id for note in self.draft.record(rival.actor).notes.values() if isinstance(note, Ref))
+        if [id_ for id_ in refs if id_.startswith("w")] != [rival.id]:
+            return None
+        waiter = self._waiter(rival.id)
+        return waiter.ask if waiter is not None else None
+
+
+def _is_within(option: Option, other: Option) -> bool:
+    """Whether whoever is in the way of this option is in the way of the other one as well."""
+    modes = {claim.node: claim.mode for claim in other.claims}
+    return all(modes.get(claim.node) in (EXCLUSIVE, claim.mode) for claim in option.claims)
+
+
+class _Considered(_Searched):
     """With one more wait that is only being considered."""
 
     def __init__(self, draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) -> None:
@@ -166,6 +238,9 @@ class _Considered(WaitGraph):
 
     def _outside_of_queues(self, actor: str) -> list[Wait]:
         return [self.wanted()] if actor == self.actor else super()._outside_of_queues(actor)
+
+    def _only_wait(self, rival: Rival) -> Ask | None:
+        return None if rival.actor == self.actor else super()._only_wait(rival)
 
     def _newcomer_ahead(self, claim: Claim, order: tuple[int, int]) -> list[Rival]:
         """The request that is being considered, where its priority would put it before an older waiter.
