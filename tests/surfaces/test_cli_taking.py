@@ -231,3 +231,12 @@ def test_commands_that_are_suggested_repeat_who_and_where(shell: Shell) -> None:
     done = shell.run("acquire", "x y", "--space", "team", "--holder", "bob")
     assert "leasehold acquire 'x y' --holder bob --space team --wait 10m" in done.err
     assert "leasehold release -- -x" in shell.run("acquire", "--", "-x").out
+
+
+@pytest.mark.parametrize("how", [[], ["--shared"], ["--slots", "2"], ["--any-of"], ["--slots", "3", "--any-of"]])
+def test_a_suggestion_asks_for_the_same_thing(shell: Shell, how: list[str]) -> None:
+    """Without its options it would be an exclusive lease on all of it."""
+    shell.run("acquire", "x", "y", holder="bob")
+    done = shell.run("acquire", "x", "y", *how)
+    assert done.code == 4
+    assert f"leasehold acquire x y {' '.join([*how, ''])}--wait 10m " in done.err

@@ -221,3 +221,19 @@ def test_nonsense_never_makes_a_traceback(shell: Shell) -> None:
 def test_main_answers_with_the_exit_code(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     assert "complete -F _leasehold leasehold" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["acquire", "x", "--tll", "5m"], "leasehold acquire: there is no option --tll; did you mean --ttl?"),
+        (["session", "start", "--zzz"], "leasehold session start: there is no option --zzz\n"),
+        (["list", "everything"], "leasehold list: 'everything' is one word too many"),
+        (["run", "x"], "leasehold run: it needs a command after --"),
+    ],
+)
+def test_what_a_command_does_not_know_is_told_by_that_command(shell: Shell, words: list[str], told: str) -> None:
+    done = shell.run(*words)
+    assert done.code == 2
+    assert told in done.err
+    assert f"See {told.partition(':')[0]} --help" in done.err

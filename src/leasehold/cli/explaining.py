@@ -62,8 +62,17 @@ def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
         return f"Next: find out what happened, then: {command}"
     if outcome.blockers and all(each.holder == context.holder for each in outcome.blockers):
         return f"Next: it is yours already: {context.suggest('release', *names)}"
-    more = " --wait 10m -- …" if context.verb == "run" else " --wait 10m"
+    more = f"{_how(context)} --wait 10m{' -- …' if context.verb == 'run' else ''}"
     return f"Next: wait for it: {context.suggest(context.verb, *names, more=more)}    or go on with something else"
+
+
+def _how(context: Context) -> str:
+    """The options without which the same names would be asked for in another way."""
+    values = context.values
+    flags = ["--shared"] if values.get("shared") or values.get("mode") == "shared" else []
+    if str(values.get("slots") or 1) != "1" or values.get("mode") == "slots":
+        flags.append(f"--slots {values['slots']}")
+    return "".join(f" {flag}" for flag in (*flags, *(["--any-of"] if values.get("any_of") else [])))
 
 
 def _advice(outcome: m.Refused, context: Context) -> str:

@@ -46,12 +46,16 @@ def parse_or_explain(words: Sequence[str]) -> Line:
         parser.print_help()
         parser.exit(0)
     _refuse_unknown(parser, own)
-    known = vars(parser.parse_args([*own, *([] if _runs_command(own) else ["--", *rest] if rest else [])]))
+    found, unknown = parser.parse_known_args([*own, *([] if _runs_command(own) else ["--", *rest] if rest else [])])
+    known = vars(found)
     verb: Verb = known["verb"]
+    its_parser: Parser = known.pop("parser")
+    if unknown:
+        its_parser.error(_what_is_too_much(unknown[0], verb))
     for word in verb.words:
         if word.number == "--":
             if not rest:
-                parser.error(f"{verb.name} needs a command after --, such as: leasehold {verb.name} NAME -- ./work.sh")
+                its_parser.error(f"it needs a command after --, such as: leasehold {verb.name} NAME -- ./work.sh")
             known[word.name] = rest
     return Line(verb, known)
 
@@ -80,6 +84,16 @@ def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
     close = get_close_matches(first, known, 1)
     meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
     parser.error(f"there is no command {first!r}; {meant}")
+
+
+def _what_is_too_much(word: str, verb: Verb) -> str:
+    if not word.startswith("-"):
+        return f"{word!r} is one word too many"
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    flag = word.partition("=")[0]
+    close = get_close_matches(flag, [option.flag for option in verb.options], 1)
+    return f"there is no option {flag}{f'; did you mean {close[0]}?' if close else ''}"
 
 
 class Parser(argparse.ArgumentParser):
@@ -136,7 +150,7 @@ def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) ->
     parser = commands.add_parser(
         name, help=verb.help, description=about, epilog=EXAMPLES.get(verb.name, ""), usage=usage
     )
-    parser.set_defaults(verb=verb)
+    parser.set_defaults(verb=verb, parser=parser)
     for word in verb.words:
         _add_word(parser, word)
     for option in verb.options:
