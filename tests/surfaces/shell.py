@@ -59,6 +59,18 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
+IGNORED = tuple(
+    number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT) if signal.getsignal(number) is signal.SIG_IGN
+)
+"""By whoever started the tests, such as `nohup`, or a shell in the background; commands inherit that, and honour it."""
+
+
+def heed_signals() -> None:
+    """In a command before it begins: as a terminal would have started it."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Shell:
     """A home directory, the commands that run there, and an eye on their store from outside."""
 
@@ -108,6 +120,8 @@ class Shell:
     ) -> subprocess.Popen[str]:
         """Start a command; it is ended with the test, if it has not ended by then."""
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        if IGNORED:
+            settings.setdefault("preexec_fn", heed_signals)
         process = subprocess.Popen(
             [*COMMAND, *words],
             cwd=self.home,
