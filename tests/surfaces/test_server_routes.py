@@ -167,6 +167,15 @@ def test_a_wrong_field_is_named(server: Running, path: str, body: object, field:
     assert refused(server.post(path, body), 400, "invalid")["field"] == field
 
 
+@pytest.mark.parametrize("path", ["acquire", "release", "sessions", "batch"])
+@pytest.mark.parametrize("body", [b"null", b"[]", b'"x"', b"5"])
+def test_a_body_that_is_no_object_is_told_so(server: Running, path: str, body: bytes) -> None:
+    """And no field is blamed."""
+    said = refused(server.post(path, body), 400, "invalid")
+    assert "field" not in said
+    assert "the body must be a JSON object" in said["detail"]
+
+
 @pytest.mark.parametrize(
     "query", ["inspect", "inspect?resource=", "history?limit=x", "history?limit=0", "history?since=null", "leases?a=b"]
 )

@@ -71,6 +71,8 @@ def _is_number(text: str) -> bool:
 def invalid(error: msgspec.ValidationError) -> Problem:
     """The problem that names the field which was not understood."""
     what, _, place = str(error).partition(" - at `$.")
+    if what.startswith("Expected `object`") and not place:
+        return Problem("invalid", f"the body must be a JSON object, not {what.split('`')[3]}")
     if not place and "`" in what:  # a field that is missing or unknown
         place = what.split("`")[1] if what.split("`")[1] != "$" else ""
     field = place.rstrip("`").partition("[")[0].partition(".")[0]
