@@ -8,12 +8,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tests.surfaces.serving import create_key, serving
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    settings = {**os.environ, "LEASEHOLD_URL": f"sqlite:///{folder / 'locks.db'}"}
+def run(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    settings = {**os.environ, "LEASEHOLD_URL": f"sqlite:///{folder / 'locks.db'}", **env}
     return subprocess.run(
         [sys.executable, "-m", "leasehold.cli", *words],
         check=False,
@@ -70,3 +72,24 @@ def test_what_is_refused(tmp_path: Path) -> None:
     no_tls = run(tmp_path, "serve", "--port", "0", "--tls-cert", "none.pem", "--tls-key", "none.pem")
     assert (no_tls.returncode, no_tls.stdout) == (2, "")
     assert "none.pem" in no_tls.stderr
+
+
+def test_over_a_server(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        known = {"LEASEHOLD_URL": server.url, "LEASEHOLD_API_KEY": create_key(tmp_path, "admin")}
+        made = run(tmp_path, "keys", "create", "ci", **known).stdout.strip()
+        id_ = made.split("_")[1]
+        assert id_ in run(tmp_path, "keys", "list", **known).stdout
+        done = run(tmp_path, "keys", "revoke", id_, **known)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert id_ not in run(tmp_path, "keys", "list", **known).stdout
+        assert run(tmp_path, "keys", "revoke", id_, **known).returncode == 3
+        assert run(tmp_path, "keys", "revoke", "lh_a_b", **known).returncode == 2
+
+
+def test_without_a_key_a_server_that_has_some_allows_nothing(tmp_path: Path) -> None:
+    create_key(tmp_path, "admin")
+    with serving(tmp_path) as server:
+        done = run(tmp_path, "list", LEASEHOLD_URL=server.url)
+        assert (done.returncode, done.stdout) == (8, "")
+        assert "Next: show a key that the server knows: LEASEHOLD_API_KEY=lh_… leasehold list" in done.stderr

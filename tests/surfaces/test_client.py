@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import socket
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -13,13 +15,19 @@ import leasehold
 from leasehold.calls import Call
 from leasehold.client import deciding
 from leasehold.client.deciding import FIRST_SLICE, RETRY_AFTER_MOST, SLACK, SLICE, TRIES, Again, Errand, NotSent
+from leasehold.client.encoding import request
 from leasehold.errors import Closed, OutcomeUnknown, Unreachable
+from leasehold.server.decoding import decode, decode_query
+from leasehold.server.requests import Body
+from leasehold.server.routes import ROUTES, Route
 from tests.surfaces.flaky import BUSY, GOING_AWAY, LOSE_ANSWER, LOSE_REQUEST, PASS, Line, flaky
 from tests.surfaces.serving import Running, serving, until
 from tests.surfaces.test_conformance_http import Awaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+VERBS = [name for name, _ in inspect.getmembers(leasehold.Locks, inspect.isfunction)]
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +60,29 @@ def test_one_connection_is_kept(line: Line, connect: Callable[[str], Any]) -> No
     for _ in range(5):
         assert locks.list(holder="nobody") == ()
     assert line.connections == 1
+
+
+@pytest.mark.parametrize("verb", [route for route in ROUTES if route.verb in VERBS], ids=lambda route: route.verb)
+def test_whatever_a_verb_can_say_the_server_understands(verb: Route) -> None:
+    """Each argument of each verb, by the name that the body has for it."""
+    numbers = {"ttl": 60, "wait": 1, "grace": 1, "slots": 1, "priority": 1, "limit": 5, "since": 1, "before": 7}
+    words = {
+        "mode": "exclusive",
+        "on_expiry": "quarantine",
+        "status": "failed",
+        "role": "agent",
+        "session": "s1.secret",
+    }
+    flags = {"any_of": False, "reentrant": True, "intent": True, "merge": True}
+    others = {"lease": f"l1-{'0' * 32}", "key": "0" * 16, "prefixes": ("path:",), "kinds": ("granted",), "context": {}}
+    said: dict[str, Any] = {**numbers, **words, **flags, **others}
+    names = [name for name in inspect.signature(getattr(leasehold.Locks, verb.verb)).parameters if name != "self"]
+    asked = request(Call(verb.verb, {name: said.get(name, "text") for name in names}))
+    assert (asked.method, asked.path.partition("?")[0]) == (verb.method, verb.path)
+    if issubclass(verb.takes, Body):
+        decode(verb.takes, json.dumps(asked.body).encode())
+    else:
+        decode_query(verb.takes, parse_qsl(asked.path.partition("?")[2]))
 
 
 @pytest.mark.parametrize("fault", [LOSE_REQUEST, LOSE_ANSWER, BUSY, GOING_AWAY])

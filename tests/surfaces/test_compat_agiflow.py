@@ -309,10 +309,10 @@ def test_the_key_comes_from_the_environment_or_from_a_private_file(shell: Shell,
     with serving(tmp_path) as server:
         env = {"LEASEHOLD_URL": server.url}
         words = ("create", "--name", "x", "--work-unit", "7")
-        assert shell.call("workflow", *words, env=env).code == 1  # unauthenticated
+        assert shell.call("workflow", *words, env=env).code == 8
         run = said(shell, *words, AGIFLOW_API_KEY=key, **env)["id"]
         wrong = {**env, "LEASEHOLD_API_KEY": "lh_0_0", "AGIFLOW_API_KEY": key}
-        assert shell.call("workflow", "get", run, env=wrong).code == 1
+        assert shell.call("workflow", "get", run, env=wrong).code == 8
         file = shell.home / "config" / "leasehold" / "credentials"
         file.parent.mkdir(parents=True)
         file.write_text(f"# mine\nhttp://other.example lh_no_no\n{server.url}/ {key}\n")

@@ -80,6 +80,8 @@ def _advice(outcome: m.Refused, context: Context) -> str:
         return f"\nSee leasehold {context.verb} --help"
     if outcome.code == "not_found":
         return f"\nNext: see what is held: {context.suggest('list')}"
+    if outcome.code == "unauthenticated":
+        return f"\nNext: show a key that the server knows: LEASEHOLD_API_KEY=lh_… {context.suggest(context.verb)}"
     names = _names(context)[:1]
     if outcome.code == "slots_mismatch":
         return f"\nNext: see who holds it, and with how many slots: {context.suggest('inspect', *names)}"

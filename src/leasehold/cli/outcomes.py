@@ -29,6 +29,7 @@ _BY_CODE = {
     "invalid": USAGE,
     "not_found": NOT_FOUND,
     "not_allowed": NOT_ALLOWED,
+    "unauthenticated": NOT_ALLOWED,
     "slots_mismatch": HELD,
     # errors
     "unreachable": UNREACHABLE,

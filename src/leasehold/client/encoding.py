@@ -39,6 +39,8 @@ _GETS = {
 }
 _DURATIONS = ("ttl", "wait", "grace")
 _ANYTHING = checks.Settings(ttl_most=durations.LONGEST)
+_RENAMED = {"revoke_key": {"key": "id"}}
+"""What a body calls otherwise than the verb does."""
 _SERVER_KNOWS = ("admin",)
 """Who is an admin is decided by the key, not by the caller."""
 
@@ -123,9 +125,9 @@ def _plain_body(call: Call) -> dict[str, Any] | None:
 
 def _body(call: Call) -> dict[str, Any]:
     """The body of any other call; it has been checked."""
-    usual = _USUAL.get(call.verb, {})
+    usual, renamed = _USUAL.get(call.verb, {}), _RENAMED.get(call.verb, {})
     return dict(
-        _translated(key, value)
+        _translated(renamed.get(key, key), value)
         for key, value in call.arguments.items()
         if key not in _SERVER_KNOWS and (key not in usual or value is not usual[key])
     )
