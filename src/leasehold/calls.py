@@ -110,7 +110,7 @@ def _cancel(
 ) -> Order:
     session_id = None if session is None else checks.credential(session)[0]
     actor = keys.actor(checks.space(space), checks.text(holder, "holder", 256), session_id)
-    return Order(c.Cancel(keys.request(actor, checks.text(request_id, "request_id", 128))))
+    return Order(c.Cancel(keys.request(actor, checks.text(request_id, "request_id", 128)), actor=actor))
 
 
 def _start_session(

@@ -72,6 +72,8 @@ class Cancel(Noun):
 
     request: str | None = None
     waiter: str | None = None
+    actor: str | None = None
+    """Whose request it is: a lease whose request was not noted (docs/adr/0029) is found among this actor's."""
 
 
 class GiveUp(Noun):

@@ -9,7 +9,7 @@ import pytest
 from leasehold import checks, keys
 from leasehold import commands as c
 from leasehold.checks import Asking, Settings
-from leasehold.model import SECOND, Granted, Held, Queued, Refused
+from leasehold.model import SECOND, Cancelled, Granted, Held, Queued, Refused
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
@@ -137,3 +137,18 @@ def test_a_place_in_a_queue_is_noted(scene: Scene) -> None:
     again = scene.send("two", resources="taken", any_of=False, wait=20)
     assert isinstance(again, Queued)
     assert again.waiter == queued.waiter
+
+
+def test_it_can_be_withdrawn(scene: Scene) -> None:
+    """By whoever asked, and for good; what else that holder has stays."""
+    one = scene.granted(scene.first())
+    kept = scene.granted(scene.send("kept", resources="kept", any_of=False, request_id="k"))
+    actor = keys.actor("default", "ann", None)
+    for request, was in (("another", "unknown"), ("r", "granted"), ("r", "unknown")):
+        outcome = scene.world.do(c.Cancel(keys.request(actor, request), actor=actor), HERE)
+        assert outcome == Cancelled(was)
+    assert [hold.id for hold in scene.holds] == [kept.lease.id]
+    assert one.lease.id not in {hold.id for hold in scene.holds}
+    for late in (scene.first("late"), scene.send("later")):
+        assert isinstance(late, Refused)
+        assert late.code == "cancelled"

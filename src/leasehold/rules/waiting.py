@@ -12,6 +12,7 @@ from leasehold.model import (
     Hold,
     Presence,
     Receipt,
+    Ref,
     Refused,
     Request,
     TimedOut,
@@ -117,7 +118,7 @@ def cancel(draft: Draft, command: Cancel) -> Outcome:
     became = command.waiter
     if command.request is not None:
         known = draft.record(command.request).notes.get(REQUEST)
-        became = known.became if isinstance(known, Request) else became
+        became = known.became if isinstance(known, Request) else became or _unnoted(draft, command)
     if became is not None and keys.is_waiter_id(became):
         was = _cancel_wait(draft, became)
     elif became is not None and keys.is_lease_id(became):
@@ -126,6 +127,20 @@ def cancel(draft: Draft, command: Cancel) -> Outcome:
         draft.put(command.request, Request(REQUEST, None, (), draft.now + CANCELLED_MEMORY))
     settle(draft)
     return Cancelled(was)
+
+
+def _unnoted(draft: Draft, command: Cancel) -> str | None:
+    """The lease that came of the first copy of a request, which alone knows that it did."""
+    if command.actor is None:
+        return None
+    refs = [note.id for note in draft.record(command.actor).notes.values() if isinstance(note, Ref)]
+    leases = [id_ for id_ in refs if keys.is_lease_id(id_)]
+    draft.require([keys.home(id_) for id_ in leases])
+    for id_ in leases:
+        hold = draft.record(keys.home(id_)).holds.get(id_)
+        if hold is not None and hold.ask is not None and hold.ask.request == command.request:
+            return id_
+    return None
 
 
 def _cancel_wait(draft: Draft, waiter_id: str) -> str:
