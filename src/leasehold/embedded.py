@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leasehold import calls, checks
+from leasehold.calls import Order
 from leasehold.commands import Sweep
 from leasehold.errors import InvalidInput
 from leasehold.model import KeyCreated, Refused, SessionStarted
@@ -12,9 +13,8 @@ if TYPE_CHECKING:
     import asyncio
     from typing import Any
 
-    from leasehold.calls import Call, Order
+    from leasehold.calls import Call
     from leasehold.checks import Settings
-    from leasehold.commands import Command
     from leasehold.drivers import Driver
     from leasehold.engine import Engine
     from leasehold.model import Outcome
@@ -49,7 +49,7 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
         return Refused("invalid", error.field, error.message)
 
 
-LOOKS = ("inspect", "list", "graph", "sessions", "history", "keys")
+LOOKS = frozenset(("inspect", "list", "graph", "sessions", "history", "keys"))
 
 
 TERMS = 1_024
@@ -92,8 +92,9 @@ class AsyncEngineAnswers:
         self._settings = settings
         self._loop = loop
         from collections import deque  # noqa: PLC0415 (not for plain code)
-        from functools import lru_cache  # noqa: PLC0415
+        from functools import lru_cache, partial  # noqa: PLC0415
 
+        self._partial = partial
         self._terms = lru_cache(TERMS, typed=True)(checks.terms)
         """So that what a holder said before is not checked again each time."""
         self._told: deque[tuple[asyncio.Future[Outcome], Pending]] = deque()
@@ -104,28 +105,30 @@ class AsyncEngineAnswers:
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
         if call.verb in LOOKS:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
-        if call.verb == "gc":
-            return await self._ask(Sweep(()), "")
         order = self._order(call)
         if isinstance(order, Refused):
             return order
-        return finished(await self._ask(order.command, order.secret), order.secret)
-
-    def _order(self, call: Call) -> Order | Refused:
-        try:
-            return calls.order(*call, self._settings, self.engine.key, self._terms)
-        except TypeError:  # something that cannot be remembered, a list for example: the check says what is wrong
-            return calls.order(*call, self._settings, self.engine.key)
-
-    async def _ask(self, command: Command, secret: str) -> Outcome:
+        command, secret = order
         answer: asyncio.Future[Outcome] = self._loop.create_future()
-        pending = self._driver.submit(command, secret, lambda done: self._tell(answer, done))
+        pending = self._driver.submit(command, secret, self._partial(self._tell, answer))
         try:
-            return await answer
+            outcome = await answer
         except BaseException:
             if pending.error is None:
                 self.engine.abandon(pending)
             raise
+        return finished(outcome, secret) if secret else outcome
+
+    def _order(self, call: Call) -> Order | Refused:
+        verb, arguments = call
+        if verb == "gc":
+            return Order(Sweep(()))
+        if verb == "acquire":  # all that there is to say, so that nothing has to be filled in
+            arguments = {**arguments, "first": False}
+        try:
+            return calls.order(verb, arguments, self._settings, self.engine.key, self._terms)
+        except TypeError:  # something that cannot be remembered, a list for example: the check says what is wrong
+            return calls.order(verb, arguments, self._settings, self.engine.key)
 
     def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
         """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""

@@ -296,3 +296,17 @@ class TestTogether:
         names = [f"thread {number}" for number in range(4)]
         assert sum(at_once(lambda name: thread(name) if name else loop(), ["", *names])) == 120
         assert holders_of(plain, "r") == []
+
+
+@pytest.mark.parametrize(("field", "value"), [("ttl", [60]), ("holder", {"a": 1}), ("slots", True), ("slots", 1.0)])
+def test_what_was_right_before_is_checked_again_if_it_only_looks_the_same(url: str, field: str, value: object) -> None:
+    options: dict[str, Any] = {"ttl": 60, field: value}
+
+    async def main() -> None:
+        async with await leasehold.aconnect(url, holder="h") as locks:
+            for number in range(3):
+                await taken(locks, f"job-{number}", slots=1)
+            refused = expect(Refused, await locks.acquire("other", **options))
+            assert (refused.code, refused.field) == ("invalid", field)
+
+    run(main())

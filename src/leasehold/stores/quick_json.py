@@ -11,17 +11,21 @@ except ImportError:  # it comes with the server; others can do without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 in_ascii = json.JSONEncoder(separators=(",", ":")).encode
 """JSON with escapes for all that is not ASCII."""
 
 
+if msgspec is not None:
+    _encoder = msgspec.json.Encoder()
+
+
 def _chosen() -> tuple[Callable[[object], bytes], Callable[[bytes | str], Any]]:
     if msgspec is None:
         return lambda value: in_ascii(value).encode(), json.loads
-    quick_encode, quick_decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+    quick_encode, quick_decode = _encoder.encode, msgspec.json.Decoder().decode
 
     def encode(value: object) -> bytes:
         try:
@@ -39,3 +43,13 @@ def _chosen() -> tuple[Callable[[object], bytes], Callable[[bytes | str], Any]]:
 
 
 encode, decode = _chosen()
+
+
+def encode_lines(values: Sequence[object]) -> bytes:
+    """Each on a line of its own, which JSON never breaks."""
+    if msgspec is not None:
+        try:
+            return _encoder.encode_lines(values)[:-1]
+        except UnicodeEncodeError:  # see above
+            pass
+    return b"\n".join([encode(value) for value in values])

@@ -23,7 +23,7 @@ from leasehold.stores.postgres.listening import Listener
 from leasehold.stores.postgres.memory import Memory
 from leasehold.stores.postgres.rows import each_record, events_of, gathered, signs_of
 from leasehold.stores.postgres.texts import listed
-from leasehold.stores.postgres.transaction import ENGINE, PATIENCE, PostgresTransaction
+from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -295,8 +295,8 @@ class PostgresStore:
             return self._latest
 
     def note_engines(self, changes: Sequence[Put | Drop]) -> None:
-        """Whoever leaves a receipt through this store is an engine of ours."""
-        self.engines.update(change.key for change in changes if change.key[0] == ENGINE and isinstance(change, Put))
+        """Whoever leaves a receipt through this store is an engine of ours; these are changes of such records."""
+        self.engines.update(change.key for change in changes if isinstance(change, Put))
 
     def _settle_doubt(self) -> None:
         """Wait until the lost transaction has ended, one way or the other: it had the turn."""

@@ -56,13 +56,16 @@ class Memory(Cache):
 
     def follow(self, changes: Sequence[Put | Drop]) -> None:
         """These changes were written."""
-        self.missing([change.key for change in changes])
+        if self.is_whole:
+            self.missing([change.key for change in changes])
         super().follow(changes)
 
     def renew(self, changed: Mapping[str, Record]) -> None:
         """The same, of whoever knows what became of these records."""
-        self.missing(changed)
-        super().renew(changed)
+        if self.is_whole:  # nothing that is there is ever forgotten: it does not matter which were used last
+            self.records.update(changed)
+        else:
+            super().renew(changed)
 
     def trim(self) -> None:
         """Forget the oldest quarter if there are too many; but first those of which nothing is known."""

@@ -6,14 +6,8 @@ from leasehold.model import EMPTY, Event, Hold, Put
 from leasehold.records import build, grouped
 from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack
-from leasehold.stores.postgres.texts import (
-    BETWEEN,
-    BETWEEN_ROWS,
-    listed,
-    listed_bytes,
-    spellings,
-)
-from leasehold.stores.quick_json import decode, encode
+from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_ROWS, listed, spellings
+from leasehold.stores.quick_json import decode, encode, encode_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +32,13 @@ class Writing:
         self._puts: dict[tuple[str, str], Entry] = {}
         self._drops: dict[tuple[str, str], None] = {}
         self._sort(changes)
-        drop_keys, drop_ids = [key for key, _ in self._drops], [id_ for _, id_ in self._drops]
-        fresh, others = Rows(), Rows()
-        for (key, id_), entry in self._puts.items():
-            is_new = _is_new(known.get(key), id_) and (key, id_) not in ahead
-            (fresh if is_new else others).add(key, id_, entry)
-        self.values: Values = [listed(drop_keys), listed(drop_ids), *fresh.values(), *others.values()]
+        fresh = self._puts
+        others = {
+            place: fresh[place] for place in fresh if place in ahead or not _is_new(known.get(place[0]), place[1])
+        }
+        if others:
+            fresh = {place: entry for place, entry in fresh.items() if place not in others}
+        self.values: Values = [*_places(self._drops), *_rows(fresh), *_rows(others)]
         """Drops, entries that there were not, and others."""
 
     @property
@@ -74,28 +69,20 @@ class Writing:
             self.tickets.append(hold.ticket)
 
 
-class Rows:
-    """Entries as lists of their columns."""
+def _places(places: Collection[tuple[str, str]]) -> Values:
+    """Records and ids, each as one text."""
+    if not places:
+        return [b"", b""]
+    return [listed([key for key, _ in places]), listed([id_ for _, id_ in places])]
 
-    __slots__ = ("_bodies", "_dues", "_ids", "_keys")
 
-    def __init__(self) -> None:
-        self._keys: list[str] = []
-        self._ids: list[str] = []
-        self._dues: list[str] = []
-        self._bodies: list[bytes] = []
-
-    def add(self, key: str, id_: str, entry: Entry) -> None:
-        """One more."""
-        at = due(entry)
-        self._keys.append(key)
-        self._ids.append(id_)
-        self._dues.append("" if at is None else str(at))
-        self._bodies.append(encode(pack(entry)))
-
-    def values(self) -> Values:
-        """Each column as one text."""
-        return [listed(self._keys), listed(self._ids), listed(self._dues), listed_bytes(self._bodies)]
+def _rows(entries: Mapping[tuple[str, str], Entry]) -> Values:
+    """Entries as columns, each as one text: record, id, when it is due, and the entry itself."""
+    if not entries:
+        return [b"", b"", b"", b""]
+    dues = [due(entry) for entry in entries.values()]
+    bodies = encode_lines([pack(entry) for entry in entries.values()])
+    return [*_places(entries), listed(["" if at is None else str(at) for at in dues]), bodies]
 
 
 def _is_new(record: Record | None, id_: str) -> bool:

@@ -12,7 +12,6 @@ BETWEEN, BETWEEN_ROWS = "\x1f", "\x1e"
 """Neither is ever part of a name, an id, or of JSON: control characters are refused there, and escaped here.
 
 So a list goes as one text, and nothing in it has to be quoted."""
-_BETWEEN = BETWEEN.encode()
 
 
 def spellings(text: str) -> tuple[str, str]:
@@ -23,11 +22,6 @@ def spellings(text: str) -> tuple[str, str]:
 def listed(items: Iterable[str]) -> bytes:
     """These texts as one."""
     return BETWEEN.join(items).encode()
-
-
-def listed_bytes(items: Iterable[bytes]) -> bytes:
-    """The same of texts that are encoded already."""
-    return _BETWEEN.join(items)
 
 
 def items_of(text: str) -> list[str]:

@@ -42,7 +42,7 @@ ALL_MOST = 5_000
 """Up to so many entries, all of them are loaded."""
 OUR_CLOCK = 999_000
 """So many microseconds of the database's pass in a second of ours, at least: clocks are far better than that."""
-PART = 40
+PART = 26
 """After so many commands what was decided is handed on, to be written meanwhile: less is not worth a statement."""
 PAYLOAD_MOST = 200
 """Servers named in one notification; it has room for 8,000 bytes."""
@@ -66,6 +66,8 @@ class PostgresTransaction:
         self._foreseen: Mapping[str, Record] | None = None
         self._ahead: list[Put | Drop] = []
         """What was written already,"""
+        self._engines: list[Put | Drop] = []
+        """of that what is engines' own,"""
         self._places: set[tuple[str, str]] = set()
         """and where."""
         self._tickets: list[str] = []
@@ -225,21 +227,23 @@ class PostgresTransaction:
         connection = self._connection
         if connection is None:
             raise StoreError("something to write before anything was loaded")
-        values = self._written(changes, events)
+        writing = self._write(changes)
+        self._places.update(writing.places)
         try:
-            send(connection, *taking, (self._queries.called("write_part"), values))
+            send(connection, *taking, (self._queries.called("write_part"), [*writing.values, *told(events)]))
         except psycopg.Error as error:
             raise self._lost(connection, error) from error
 
-    def _written(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> Values:
+    def _write(self, changes: Sequence[Put | Drop]) -> Writing:
         """What there is to write, on top of what was written already."""
         writing = Writing(changes, self._store.cache.records, self._places)
-        self._store.note_engines(changes)
+        engines = [change for change in changes if change.key[0] == ENGINE]
+        self._store.note_engines(engines)
+        self._engines += engines
         self._ahead += changes
-        self._places.update(writing.places)
         self._tickets += writing.tickets
         self._longest_here = max(self._longest_here, writing.longest)
-        return [*writing.values, *told(events)]
+        return writing
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it."""
@@ -250,7 +254,7 @@ class PostgresTransaction:
             return
         store = self._store
         number, id_ = self._number + 1, store.new_id()
-        written = self._written(changes, events)
+        writing = self._write(changes)
         fence = max(fence, self.fence)
         longest = max(self._longest, self._longest_here)
         values: Values = [
@@ -259,12 +263,13 @@ class PostgresTransaction:
             store.told_to_others(self._ahead),
             b"%d" % fence,
             b"%d" % (longest if longest > self._longest else 0),
-            *written,
+            *writing.values,
+            *told(events),
             store.address.channel.encode(),
             listed(self._promoted(self._tickets)) if self._tickets else b"",
         ]
         now = self._commit(values)
-        self._follow(self._ahead)
+        self._follow()
         certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
         store.got_through(number, id_, certain)
 
@@ -290,13 +295,13 @@ class PostgresTransaction:
         self._is_over = True
         return _int(ended[0])
 
-    def _follow(self, changes: Sequence[Put | Drop]) -> None:
+    def _follow(self) -> None:
         cache = self._store.cache
         if self._foreseen is None:
-            cache.follow(changes)
+            cache.follow(self._ahead)
         else:
             cache.renew(self._foreseen)
-            cache.follow([change for change in changes if change.key[0] == ENGINE])
+            cache.follow(self._engines)
 
     def _promoted(self, tickets: Iterable[str]) -> list[str]:
         """Whom to notify: the engines of waiters elsewhere that were promised a lease."""

@@ -200,7 +200,7 @@ CREATE FUNCTION {schema}.write_part(
     new_keys text, -- entries that there were not,
     new_ids text,
     new_dues text,
-    new_bodies text,
+    new_bodies text, -- these parted by lines
     put_keys text, -- and those that there may have been
     put_ids text,
     put_dues text,
@@ -220,14 +220,14 @@ BEGIN
         INSERT INTO {schema}.entry (key, id, due, body)
         SELECT * FROM unnest(
             string_to_array(new_keys, E'\x1f'), string_to_array(new_ids, E'\x1f'),
-            string_to_array(new_dues, E'\x1f', '')::bigint[], string_to_array(new_bodies, E'\x1f')
+            string_to_array(new_dues, E'\x1f', '')::bigint[], string_to_array(new_bodies, E'\n')
         );
     END IF;
     IF put_keys <> '' THEN
         INSERT INTO {schema}.entry (key, id, due, body)
         SELECT * FROM unnest(
             string_to_array(put_keys, E'\x1f'), string_to_array(put_ids, E'\x1f'),
-            string_to_array(put_dues, E'\x1f', '')::bigint[], string_to_array(put_bodies, E'\x1f')
+            string_to_array(put_dues, E'\x1f', '')::bigint[], string_to_array(put_bodies, E'\n')
         )
         ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body;
     END IF;
