@@ -149,9 +149,44 @@ KEEPING = (
     Mutant(
         "fences are taken from the row, though the newest event knows better",
         "stores/sqlite/database.py",
-        "SELECT coalesce(newest.next, fence),",
-        "SELECT fence,",
+        "SELECT coalesce(last.fence, newest.next, meta.fence),",
+        "SELECT coalesce(last.fence, meta.fence),",
         ("tests/stores/test_sqlite_numbers.py",),
+    ),
+    Mutant(
+        "fences are taken from the tables, though the journal knows better",
+        "stores/sqlite/database.py",
+        "SELECT coalesce(last.fence, newest.next, meta.fence),",
+        "SELECT coalesce(newest.next, meta.fence),",
+        ("tests/stores/test_sqlite_journal.py",),
+    ),
+    Mutant(
+        "who writes to the tables leaves the journal as it is",
+        "stores/sqlite/__init__.py",
+        "            if database.journal is None:\n",
+        "            if database.journal is None or not database.is_lasting:\n",
+        ("tests/stores/test_sqlite_journal.py",),
+    ),
+    Mutant(
+        "what a journal dropped stays in the table",
+        "stores/sqlite/journal.py",
+        "        return False\n    return not record.waiters",
+        "        return True\n    return not record.waiters",
+        ("tests/stores/test_sqlite_journal.py",),
+    ),
+    Mutant(
+        "who looks does not see the journal",
+        "stores/sqlite/reading.py",
+        "    if meta.number == meta.folded:\n        return None\n",
+        "    if meta.number >= meta.folded:\n        return None\n",
+        ("tests/stores/test_sqlite_journal.py",),
+    ),
+    Mutant(
+        "a journal that never came to be is remembered",
+        "stores/sqlite/database.py",
+        "            if self.journal is None or is_doubted:",
+        "            if self.journal is None:",
+        ("tests/stores/test_sqlite_journal.py",),
     ),
     Mutant(
         "fences begin again after a backup was restored",
@@ -177,8 +212,8 @@ KEEPING = (
     Mutant(
         "what is committed is not one transaction",
         "stores/sqlite/database.py",
-        '            self.cursor.execute("BEGIN IMMEDIATE")\n            self._catch_up()\n',
-        "            self._catch_up()\n",
+        '        self.cursor.execute("BEGIN IMMEDIATE")\n        self._catch_up()\n',
+        "        self._catch_up()\n",
         ("tests/stores/test_sqlite_transactions.py",),
     ),
 )

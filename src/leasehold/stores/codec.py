@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from leasehold.model import Entry
 
-_TAGS: dict[type, str] = {
+TAGS: dict[type, str] = {
     Hold: "h",
     Waiter: "w",
     End: "e",
@@ -56,7 +56,7 @@ _KEY_PREFIXES = Key._fields.index("prefixes")
 
 def pack(entry: Entry) -> list[object]:
     """The entry as an array."""
-    return [_TAGS[type(entry)], *entry]
+    return [TAGS[type(entry)], *entry]
 
 
 def unpack(packed: Sequence[Any]) -> Entry:

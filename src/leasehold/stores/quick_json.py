@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 in_ascii = json.JSONEncoder(separators=(",", ":")).encode
 """JSON with escapes for all that is not ASCII."""
+_in_utf8 = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 if msgspec is not None:
     _encoder = msgspec.json.Encoder()
 
 
-def _chosen() -> tuple[Callable[[object], bytes], Callable[[bytes | str], Any]]:
+def _chosen() -> tuple[Callable[[object], bytes], Callable[[object], bytes], Callable[[bytes | str], Any]]:
     if msgspec is None:
-        return lambda value: in_ascii(value).encode(), json.loads
+        return lambda value: in_ascii(value).encode(), lambda value: _in_utf8(value).encode(), json.loads
     quick_encode, quick_decode = _encoder.encode, msgspec.json.Decoder().decode
 
     def encode(value: object) -> bytes:
@@ -39,10 +40,11 @@ def _chosen() -> tuple[Callable[[object], bytes], Callable[[bytes | str], Any]]:
         except msgspec.DecodeError:  # the same
             return json.loads(data)
 
-    return encode, decode
+    return encode, quick_encode, decode
 
 
-encode, decode = _chosen()
+encode, encode_whole, decode = _chosen()
+"""`encode_whole` refuses half a character (`UnicodeEncodeError`), where `encode` writes an escape."""
 
 
 def encode_lines(values: Sequence[object]) -> bytes:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Entry, Event, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.clock import Clock
+    from leasehold.stores.sqlite.journal import Journal
     from leasehold.stores.sqlite.reading import Reader
 
 __all__ = ["SqliteStore"]
 
 LOAD = "SELECT key, body FROM entry WHERE key = ?"
-_DUE = "SELECT key FROM entry WHERE due <= ? ORDER BY due LIMIT ?"
+_DUE = "SELECT due, key, id FROM entry WHERE due <= ? ORDER BY due LIMIT ?"
 _PUT = """
 INSERT INTO entry (key, id, due, body) VALUES (?, ?, ?, ?)
 ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body
@@ -38,7 +39,7 @@ _TELL = """
 INSERT INTO event (seq, at, kind, space, lease, fence, holder, session, resources, detail, next)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-TRIM_EVERY = 500
+TRIM_EVERY = 1_000
 """Events between two looks at what is too old to be kept."""
 
 
@@ -148,17 +149,20 @@ class SqliteTransaction:
                 rows = list(self._database.cursor.executemany(LOAD, [(key,) for key in missing]))
             except apsw.Error as error:
                 raise self._database.explain(error) from error
-            known.update(gathered(missing, rows))
+            known.update(gathered(missing, rows, self._database.journal))
         return known
 
     def due(self, limit: int) -> Sequence[str]:
         """Keys of records that a sweep should look at, the most urgent first."""
         self._check_under_way()
+        journal = self._database.journal
+        most = limit if journal is None else limit + journal.length  # so many of them may be out of date
         try:
-            rows = list(self._database.connection.execute(_DUE, (self.now, limit)))
+            rows = list(self._database.connection.execute(_DUE, (self.now, most)))
         except apsw.Error as error:
             raise self._database.explain(error) from error
-        return list(dict.fromkeys(key for (key,) in rows))
+        found = [row[:2] for row in rows] if journal is None else journal.come_due(rows, self.now)[:limit]
+        return list(dict.fromkeys(key for _, key in found))
 
     def foresee(self, records: Mapping[str, Record]) -> None:
         """What the changed records will be after `commit`, if the caller knows: all of them, and exactly that.
@@ -176,9 +180,12 @@ class SqliteTransaction:
         database = self._database
         database.doubt()
         try:
-            self._write(changes if self._foreseen is not None else last_of_each(changes))
-            is_told = bool(events) and self._tell(events, fence)
-            database.commit(fence, len(events), self.now, is_told=is_told)
+            if database.journal is None:
+                write(database.cursor, changes if self._foreseen is not None else last_of_each(changes))
+                is_told = bool(events) and self._tell(events, fence)
+                database.commit(fence, len(events), self.now, is_told=is_told)
+            else:
+                self._journal(database.journal, changes, events, fence)
             if self._foreseen is None:
                 self._cache.follow(changes)
             else:
@@ -189,44 +196,29 @@ class SqliteTransaction:
         finally:
             self.close()
 
-    def _write(self, changes: Sequence[Put | Drop]) -> None:
-        puts: list[tuple[str, str, int | None, bytes]] = []
-        drops: list[Drop] = []
-        for change in changes:
-            if isinstance(change, Put):
-                key, entry = change
-                puts.append((key, entry.id, due(entry), encoded(entry)))
-            else:
-                drops.append(change)
-        if drops:
-            self._database.cursor.executemany(_DROP, drops)
-        if puts:
-            self._database.cursor.executemany(_PUT, puts)
-
     def _tell(self, events: Sequence[Event], fence: int) -> bool:
         """Whether the newest of these events, as it was written, also says what the database knows about itself."""
         first = self._database.meta.seq + 1
         newest = first + len(events) - 1
         is_timely = events[-1].at == self.now
-        rows = [
-            (
-                seq,
-                event.at,
-                event.kind,
-                event.space,
-                event.lease,
-                event.fence,
-                event.holder,
-                event.session,
-                apsw.jsonb_encode(event.resources, check_circular=False),
-                apsw.jsonb_encode(event.detail, check_circular=False) if event.detail else None,
-                fence if seq == newest and is_timely else None,
-            )
-            for seq, event in enumerate(events, first)
-        ]
-        self._database.cursor.executemany(_TELL, rows)
-        went = self._trim(newest, len(events)) if first // TRIM_EVERY != (newest + 1) // TRIM_EVERY else 0
+        tell(self._database.cursor, events, first, fence if is_timely else None)
+        went = self._trim(newest, len(events)) if is_time_to_trim(first, newest) else 0
         return is_timely and not went
+
+    def _journal(self, journal: Journal, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+        """One row for all of it; or into the tables, with whatever is in the journal already."""
+        database = self._database
+        journal.add(changes, events, self._cache.records)
+        newest = journal.seq
+        is_time = is_time_to_trim(newest - len(journal.events) + 1, newest)
+        if database.is_lasting and not is_time and not journal.is_full:
+            journal.append(database.cursor, (fence, newest, self.now), changes, events)
+            database.commit(fence, len(events), self.now, rows=1)
+            return
+        journal.fold(database.cursor, is_lasting=database.is_lasting)
+        if is_time:
+            self._trim(newest, len(journal.events))
+        database.commit(fence, len(events), self.now)
 
     def _trim(self, newest: int, written: int) -> int:
         """Forget old history in passing: where only one-shot processes write, nobody else would. How many went."""
@@ -245,6 +237,49 @@ class SqliteTransaction:
             self._database.leave()
 
 
+def write(cursor: apsw.Cursor, changes: Sequence[Put | Drop]) -> None:
+    """Into the table, in the transaction under way; each entry is changed once."""
+    puts: list[tuple[str, str, int | None, bytes]] = []
+    drops: list[Drop] = []
+    for change in changes:
+        if isinstance(change, Put):
+            key, entry = change
+            puts.append((key, entry.id, due(entry), encoded(entry)))
+        else:
+            drops.append(change)
+    if drops:
+        cursor.executemany(_DROP, drops)
+    if puts:
+        cursor.executemany(_PUT, puts)
+
+
+def tell(cursor: apsw.Cursor, events: Sequence[Event], first: int, fence: int | None = None) -> None:
+    """The same for events, from this number on; the newest also says the next fence, if there is one to say."""
+    newest = first + len(events) - 1
+    rows = [
+        (
+            seq,
+            event.at,
+            event.kind,
+            event.space,
+            event.lease,
+            event.fence,
+            event.holder,
+            event.session,
+            apsw.jsonb_encode(event.resources, check_circular=False),
+            apsw.jsonb_encode(event.detail, check_circular=False) if event.detail else None,
+            fence if seq == newest else None,
+        )
+        for seq, event in enumerate(events, first)
+    ]
+    cursor.executemany(_TELL, rows)
+
+
+def is_time_to_trim(first: int, newest: int) -> bool:
+    """Whether to look for old history when these events are written."""
+    return first // TRIM_EVERY != (newest + 1) // TRIM_EVERY
+
+
 def last_of_each(changes: Sequence[Put | Drop]) -> Sequence[Put | Drop]:
     """Of several changes of one entry only the last one counts."""
     last = {(change.key, change.entry.id if isinstance(change, Put) else change.id): change for change in changes}
@@ -256,9 +291,11 @@ def encoded(entry: Entry) -> bytes:
     return apsw.jsonb_encode(pack(entry), check_circular=False)
 
 
-def gathered(keys: Iterable[str], rows: Iterable[tuple[str, bytes]]) -> dict[str, Record]:
-    """The records of these keys, from the rows of their entries."""
+def gathered(keys: Sequence[str], rows: Iterable[tuple[str, bytes]], journal: Journal | None) -> dict[str, Record]:
+    """The records of these keys, from the rows of their entries and what the journal says of them."""
     entries: dict[str, list[Entry]] = {}
     for key, body in rows:
         entries.setdefault(key, []).append(unpack(apsw.jsonb_decode(body)))
+    if journal is not None:
+        journal.lay_over(entries, keys)
     return {key: build(entries[key]) if key in entries else EMPTY for key in keys}

@@ -9,9 +9,11 @@ import os
 import apsw
 
 from leasehold.noun import Noun
+from leasehold.stores.sqlite.chapters import OLDEST
 from leasehold.stores.sqlite.database import READ_META, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.failures import explained
 from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.reading import journal_of
 
 SMALL = 64 * 1024 * 1024
 """Up to this many bytes a database is read as a whole to see whether it is sound."""
@@ -47,6 +49,7 @@ def look(path: str) -> Facts:
         try:
             connection.set_busy_timeout(_BUSY_MS)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.execute("BEGIN")  # all of it as of one moment
             return _facts(connection, path)
         finally:
             connection.close()
@@ -57,7 +60,7 @@ def look(path: str) -> Facts:
 def _facts(connection: apsw.Connection, path: str) -> Facts:
     mark, size = _mark(path), os.path.getsize(path)
     meta = Meta(*connection.execute(READ_META).get)
-    events, oldest = connection.execute("SELECT count(*), min(at) FROM event").get
+    events, oldest = _history(connection, meta)
     return Facts(
         connection.execute("PRAGMA user_version").get,
         SCHEMA_VERSION,
@@ -70,6 +73,15 @@ def _facts(connection: apsw.Connection, path: str) -> Facts:
         os.path.getsize(path + "-wal") if os.path.exists(path + "-wal") else 0,
         _damage(connection) if size <= SMALL else None,
     )
+
+
+def _history(connection: apsw.Connection, meta: Meta) -> tuple[int, int | None]:
+    """How many events, and the time of the oldest."""
+    oldest = [row[2] for row in connection.execute(OLDEST)]
+    journal = journal_of(connection, meta)
+    written = [] if journal is None else journal.events
+    count = connection.execute("SELECT coalesce(sum(seq - coalesce(first, seq) + 1), 0) FROM event").get
+    return count + len(written), next(iter([*oldest, *(event.at for event in written)]), None)
 
 
 def _damage(connection: apsw.Connection) -> str:

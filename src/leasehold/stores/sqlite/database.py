@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.stores.sqlite.clock import Clock
+    from leasehold.stores.sqlite.journal import Journal
 
 APPLICATION_ID = 0x1EA5E401
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The number of the newest migration."""
 
 BRIEF_CHECKPOINT = 150
@@ -40,18 +41,20 @@ LASTING = 64
 """After so many commits a process counts as one that stays."""
 
 READ_META = """
-SELECT coalesce(newest.next, fence), coalesce(newest.seq, meta.seq), coalesce(newest.at, now), boot, offset, database
-FROM meta LEFT JOIN (SELECT seq, at, next FROM event ORDER BY seq DESC LIMIT 1) AS newest
-ON newest.seq > meta.seq
+SELECT coalesce(last.fence, newest.next, meta.fence), coalesce(last.seq, newest.seq, meta.seq),
+    coalesce(last.now, newest.at, meta.now), boot, offset, database, folded, coalesce(last.number, folded)
+FROM meta
+LEFT JOIN (SELECT seq, at, next FROM event ORDER BY seq DESC LIMIT 1) AS newest ON newest.seq > meta.seq
+LEFT JOIN (SELECT number, fence, seq, now FROM journal ORDER BY number DESC LIMIT 1) AS last ON last.number > folded
 """
-_WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?"
+_WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?, folded = ?"
 _UNKNOWN = -1
 """No version: whatever is remembered must be read again."""
 _abandoned: list[apsw.Connection | apsw.Cursor] = []
 
 
 class Meta(Noun):
-    """What the database knows about itself: its one row, or in part its newest event."""
+    """What the database knows about itself: its one row, or in part its newest event or the end of its journal."""
 
     fence: int
     seq: int
@@ -59,6 +62,10 @@ class Meta(Noun):
     boot: str
     offset: int
     database: str
+    folded: int = 0
+    """Up to here the rows of the journal are in the tables."""
+    number: int = 0
+    """The newest row of the journal; if it is `folded`, there is none."""
 
 
 class Options(Noun):
@@ -85,6 +92,8 @@ class Database:
         self._commits = 0
         self._latest = 0
         self._unmarked = False
+        self.journal: Journal | None = None
+        """What is in the journal, once there is one or we write one ourselves."""
         self.gate = make_place(self.path, options.mounts)
         self.connection = self.connect()
         self.cursor = self.connection.cursor()
@@ -137,6 +146,8 @@ class Database:
         self.version = self.connection.data_version()
         """Of what we have seen and written; unlike `data_version`, it needs no statement, but our turn."""
         self.meta = self.read_meta()
+        if self.meta.number != self.meta.folded:
+            self.version = _UNKNOWN  # there is a journal to read at our first turn
 
     # --------------------------------------------------------------------------------------- reading
 
@@ -171,6 +182,11 @@ class Database:
         """Whether this process is a forked child, so that nothing here is its own."""
         return os.getpid() != self._pid
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether this process stays: then it writes the journal."""
+        return self._commits >= LASTING
+
     # --------------------------------------------------------------------------------------- writing
 
     def enter(self) -> None:
@@ -185,9 +201,7 @@ class Database:
         self._owner = get_ident()
         try:
             self.gate.take()
-            self._check_file()
-            self.cursor.execute("BEGIN IMMEDIATE")
-            self._catch_up()
+            self._begin()
             if self._unmarked:
                 self.gate.set_mark(self.meta.fence)
                 self._unmarked = False
@@ -196,6 +210,11 @@ class Database:
             if isinstance(error, apsw.Error | OSError):
                 raise self.explain(error) from error
             raise
+
+    def _begin(self) -> None:
+        self._check_file()
+        self.cursor.execute("BEGIN IMMEDIATE")
+        self._catch_up()
 
     def _check_file(self) -> None:
         try:
@@ -217,7 +236,20 @@ class Database:
             )
         self._accept(self.read_meta())
         self.forget()
+        self._read_journal()
         self.version = version
+
+    def _read_journal(self) -> None:
+        """Know what is in the journal, if there is one."""
+        is_doubted, is_there = self.version == _UNKNOWN, self.meta.number != self.meta.folded
+        if is_there or self.is_lasting:
+            if self.journal is None or is_doubted:  # what we remember of it may never have happened
+                from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (not for most one-shot processes)
+
+                self.journal = Journal()
+            self.journal.catch_up(self.connection, self.meta)
+        else:
+            self.journal = None
 
     def _accept(self, meta: Meta) -> None:
         """Refuse to go on if the database is no longer the one that was opened."""
@@ -238,15 +270,18 @@ class Database:
         """What we remember is what the database holds after our commit."""
         self.version = self.connection.data_version()
 
-    def commit(self, fence: int, events: int, now: int, *, is_told: bool = False) -> None:
+    def commit(self, fence: int, events: int, now: int, *, is_told: bool = False, rows: int = 0) -> None:
         """Make what was written durable, with the next unused fence and so many new events.
 
-        `is_told`: the newest of them says all this, so that the row about the database need not (docs/adr/0028).
+        `is_told`: the newest of them says all this, so that the row about the database need not (docs/adr/0028). So
+        does the last of the journal's new `rows`; where there are none, the journal is empty now.
         """
         before = self.meta
-        meta = Meta(fence, before.seq + events, now, before.boot, before.offset, before.database)
-        if not is_told:
-            self.cursor.execute(_WRITE_META, meta[:3])
+        number = before.number + rows
+        folded = before.folded if rows else number
+        meta = Meta(fence, before.seq + events, now, before.boot, before.offset, before.database, folded, number)
+        if not (is_told or rows):
+            self.cursor.execute(_WRITE_META, (fence, meta.seq, now, folded))
         if self._commits == LASTING - 1:
             self._stay()
         self.cursor.execute("COMMIT")
@@ -254,11 +289,17 @@ class Database:
             self._write_mark(fence)
         self.meta = meta
         self._commits += 1
+        if self.journal is not None:
+            self.journal.settle(meta)
+            if not self.is_lasting:
+                self.journal = None  # it was folded, and we do not write another
 
     def _stay(self) -> None:
-        """From now on the log is long, and is written over where it is."""
-        from leasehold.stores.sqlite.lasting import lengthen  # noqa: PLC0415 (not for one-shot processes)
+        """From now on there is a journal, and the log is long and written over where it is."""
+        from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (not for one-shot processes)
+        from leasehold.stores.sqlite.lasting import lengthen  # noqa: PLC0415
 
+        self.journal = self.journal or Journal()
         self.connection.wal_autocheckpoint(LASTING_CHECKPOINT)
         try:
             lengthen(f"{self.path}-wal", LASTING_CHECKPOINT, self.connection.execute("PRAGMA page_size").get)
@@ -333,13 +374,29 @@ class Database:
             self.leave()
         self._mutex.acquire()
         try:
-            if self._commits >= LASTING:
+            if self.is_lasting:
+                self._fold_at_last()
                 self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
                 self.gate.sync()
         finally:
             self.connection.close()
             self.gate.close()
             self._mutex.release()
+
+    def _fold_at_last(self) -> None:
+        """Leave no journal behind, so that whoever opens the database next need not read it; not if somebody writes."""
+        if self.journal is None or not self.gate.try_to_take():
+            return
+        try:
+            self.connection.set_busy_timeout(0)
+            self._begin()
+            if self.meta.number != self.meta.folded:
+                self.journal.fold(self.cursor, is_lasting=True)
+                self.commit(self.meta.fence, 0, self.meta.now)
+        except (apsw.Error, OSError, StoreError):
+            pass  # all of it is in the journal, where the next one finds it: that one tells what is wrong
+        finally:
+            self.gate.release()
 
 
 def abandon(inherited: apsw.Connection | apsw.Cursor) -> None:

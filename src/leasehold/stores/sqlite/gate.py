@@ -34,6 +34,14 @@ class Gate:
         """Wait for our turn."""
         fcntl.flock(self._fd, fcntl.LOCK_EX)
 
+    def try_to_take(self) -> bool:
+        """Whether it is our turn at once."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     def release(self) -> None:
         """It is the next one's turn."""
         fcntl.flock(self._fd, fcntl.LOCK_UN)

@@ -25,9 +25,10 @@ SKIP = 1_000_000
 """So many fences are left out after a restore: more than could have been given out since the mark was written."""
 
 _WRITE_META = """
-INSERT INTO meta (one, fence, seq, now, boot, offset, database) VALUES (1, ?, ?, ?, ?, ?, ?)
+INSERT INTO meta (one, fence, seq, now, boot, offset, database, folded) VALUES (1, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (one) DO UPDATE
-SET fence = excluded.fence, seq = excluded.seq, now = excluded.now, boot = excluded.boot, offset = excluded.offset
+SET fence = excluded.fence, seq = excluded.seq, now = excluded.now, boot = excluded.boot, offset = excluded.offset,
+    folded = excluded.folded
 """
 
 
@@ -75,7 +76,7 @@ def _settle(database: Database, accept_restore: bool) -> int:
     connection, mark = database.connection, database.gate.mark() or 0
     is_new = migrate(connection) == 0
     meta = _first_meta(database.clock, mark) if is_new else _continued(database, mark, accept_restore)
-    connection.execute(_WRITE_META, meta)
+    connection.execute(_WRITE_META, meta[:-1])
     return meta.fence
 
 
@@ -121,9 +122,21 @@ def _continued(database: Database, mark: int, accept_restore: bool) -> Meta:
     if is_rebooted:
         now = max(clock.wall(), meta.now)
         meta = meta._replace(boot=clock.boot(), offset=now - clock.elapsed())
+    if meta.number != meta.folded:
+        meta = _folded(database.connection, meta)
     now, last = database.time(meta), meta.now
     if is_behind:
         meta = meta._replace(fence=mark + SKIP)
     if is_behind or is_rebooted:
         revive(database.connection, last, now)
     return meta._replace(now=now)
+
+
+def _folded(connection: apsw.Connection, meta: Meta) -> Meta:
+    """Who kept the journal is gone, or was never here: everything into the tables, where `revive` looks."""
+    from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (rare)
+
+    journal = Journal()
+    journal.catch_up(connection, meta)
+    journal.fold(connection.cursor(), is_lasting=False)
+    return meta._replace(folded=meta.number)

@@ -6,6 +6,7 @@ import apsw
 
 from leasehold.model import SECOND
 from leasehold.noun import Noun
+from leasehold.stores.sqlite.chapters import BODY, OLDEST, events_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,11 +16,10 @@ STEP = 1_000
 """At most so many events at once."""
 _DAY = 24 * 3_600 * SECOND
 # Events stand in the order of their times, so the old ones are all at the beginning.
-_OLDEST = "SELECT seq, at FROM event ORDER BY seq LIMIT 1"
-_FORGET = """
-DELETE FROM event
-WHERE seq IN (SELECT seq FROM event ORDER BY seq LIMIT ?) AND (at < ? OR seq <= ?)
-"""
+_ROWS = "SELECT seq, coalesce(first, seq), at FROM event ORDER BY seq LIMIT ?"
+_BODY = f"SELECT {BODY} FROM event WHERE seq = ?"  # noqa: S608 (a word of our own)
+_FORGET = "DELETE FROM event WHERE seq <= ?"
+_SHORTEN = "UPDATE event SET first = ? WHERE seq = ?"
 
 
 class Retention(Noun):
@@ -35,8 +35,12 @@ def prune(database: Database, retention: Retention) -> int:
     try:
         meta = database.meta
         now = database.time(meta)
+        is_folded = meta.number != meta.folded
+        if is_folded and database.journal is not None:
+            database.journal.fold(database.cursor, is_lasting=database.is_lasting)
         went = trim(database.connection, retention, meta.seq, now)
-        if went:
+        if went or is_folded:
+            database.doubt()
             database.commit(meta.fence, 0, now)
             database.trust()
     except apsw.Error as error:
@@ -52,8 +56,24 @@ def trim(connection: apsw.Connection, retention: Retention, newest: int, now: in
     Twice as many as were written, at least: so a history that is trimmed whenever it grows does not fall behind.
     """
     before, last = now - retention.days * _DAY, newest - retention.rows
-    oldest = connection.execute(_OLDEST).fetchone()
-    if oldest is None or (oldest[0] > last and oldest[1] >= before):
+    oldest = connection.execute(OLDEST).fetchone()
+    if oldest is None or (oldest[1] > last and oldest[2] >= before):
         return 0
-    connection.execute(_FORGET, (max(STEP, 2 * written), before, last))
-    return connection.changes()
+    return _forget(connection, max(STEP, 2 * written), before, last)
+
+
+def _forget(connection: apsw.Connection, most: int, before: int, last: int) -> int:
+    """At most so many events: those before this time, and those up to this number."""
+    went, through = 0, 0
+    for seq, first, at in list(connection.execute(_ROWS, (most,))):
+        if (at < before or seq <= last) and went + seq - first < most:
+            went, through = went + seq - first + 1, seq
+            continue
+        if first != seq:
+            chapter = events_in(connection.execute(_BODY, (seq,)).get, seq, first)
+            old = [event for event in chapter if event.at < before or event.seq <= last][: most - went]
+            connection.execute(_SHORTEN, (first + len(old), seq))
+            went += len(old)
+        break
+    connection.execute(_FORGET, (through,))
+    return went

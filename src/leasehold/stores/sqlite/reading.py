@@ -13,7 +13,7 @@ import apsw
 from leasehold.model import Event
 from leasehold.records import grouped
 from leasehold.stores.codec import unpack
-from leasehold.stores.sqlite import LOAD, gathered
+from leasehold.stores.sqlite import LOAD, chapters, gathered
 from leasehold.stores.sqlite.database import abandon
 
 TYPE_CHECKING = False
@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
     from leasehold.model import Record
     from leasehold.stores import HistoryQuery
-    from leasehold.stores.sqlite.database import Database
+    from leasehold.stores.sqlite.database import Database, Meta
+    from leasehold.stores.sqlite.journal import Journal
 
 _SCAN = "SELECT key, body FROM entry WHERE key >= ? AND key < ? ORDER BY key"
-_EVENTS = "SELECT kind, at, space, resources, holder, session, lease, fence, detail, seq FROM event"
+_EVENTS = f"""
+SELECT kind, at, space, resources, holder, session, lease, fence, detail, seq, first, {chapters.BODY} FROM event
+"""  # noqa: S608 (a word of our own)
+_JOURNALLED = "SELECT seq, jsonb_extract(CAST(body AS TEXT), '$[2]') FROM journal ORDER BY number DESC"
+"""The events of each row, as they are in a chapter, and the number of the last of them."""
 _AFTER_EVERY_LETTER = "\U0010ffff"
 
 
@@ -37,6 +42,7 @@ class Reader:
         self._database = database
         self._lock = allocate_lock()
         self._connection: apsw.Connection | None = None
+        self._journal: Journal | None = None
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records."""
@@ -46,7 +52,9 @@ class Reader:
                 connection = self._connection = self._connection or self._database.connect()
                 with connection:
                     meta = self._database.read_meta(connection)
-                    records = gathered(wanted, connection.executemany(LOAD, [(key,) for key in wanted]))
+                    self._journal = journal_of(connection, meta, self._journal)
+                    rows = connection.executemany(LOAD, [(key,) for key in wanted])
+                    records = gathered(wanted, rows, self._journal)
         except apsw.Error as error:
             raise self._database.explain(error) from error
         return self._database.time(meta), records
@@ -55,8 +63,11 @@ class Reader:
         """Every record of this kind. The log cannot be emptied while somebody is at it, so do not dawdle."""
         connection = self._database.connect()
         try:
+            connection.execute("BEGIN")
+            journal = journal_of(connection, self._database.read_meta(connection))
             rows = connection.execute(_SCAN, (kind, kind + _AFTER_EVERY_LETTER))
-            yield from _records(rows)
+            found = ((key, unpack(apsw.jsonb_decode(body))) for key, body in rows)
+            yield from grouped(found if journal is None else journal.merged(kind, found))
         except apsw.Error as error:
             raise self._database.explain(error) from error
         finally:
@@ -64,12 +75,16 @@ class Reader:
 
     def history(self, query: HistoryQuery) -> list[Event]:
         """Past events, newest first."""
-        conditions, bindings = _conditions(query)
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        where, bindings = _where(query)
         connection = self._database.connect()
         try:
-            rows = connection.execute(f"{_EVENTS}{where} ORDER BY seq DESC LIMIT ?", (*bindings, max(query.limit, 0)))
-            return [_event(row) for row in rows]
+            connection.execute("BEGIN")
+            found: list[Event] = []
+            for told in _newest_first(connection, f"{_EVENTS} WHERE {where} ORDER BY seq DESC", bindings):
+                if len(found) >= query.limit:
+                    break
+                found += [event for event in told if query.wants(event)]
+            return found[: max(query.limit, 0)]
         except apsw.Error as error:
             raise self._database.explain(error) from error
         finally:
@@ -85,12 +100,29 @@ class Reader:
                 self._connection.close()
 
 
-def _records(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, Record]]:
-    return grouped((key, unpack(apsw.jsonb_decode(body))) for key, body in rows)
+def journal_of(connection: apsw.Connection, meta: Meta, known: Journal | None = None) -> Journal | None:
+    """The journal as this transaction sees it, read on from what is known of it; None if there is none."""
+    if meta.number == meta.folded:
+        return None
+    from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (only where there is one)
+
+    journal = known or Journal()
+    journal.catch_up(connection, meta)
+    return journal
+
+
+def _where(query: HistoryQuery) -> tuple[str, list[str | int | bytes]]:
+    """Lone events that are asked for, and chapters that may have some."""
+    conditions, bindings = _conditions(query)
+    of_chapters, more = chapters.conditions(query)
+    either = f"({' AND '.join(conditions)} OR {' AND '.join(of_chapters)})"
+    if query.before is None:
+        return either, bindings + more
+    return f"seq < ? AND {either}", [query.before + chapters.MOST, *bindings, *more]
 
 
 def _conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]]:
-    conditions: list[str] = []
+    conditions = ["first IS NULL"]
     bindings: list[str | int | bytes] = []
 
     def add(condition: str, *values: str | int | bytes) -> None:
@@ -116,8 +148,18 @@ def _conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]
     return conditions, bindings
 
 
-def _event(row: tuple[Any, ...]) -> Event:
-    """The columns stand in the order of the noun's fields."""
-    kind, at, space, resources, holder, session, lease, fence, detail, seq = row
+def _newest_first(connection: apsw.Connection, query: str, bindings: list[Any]) -> Iterator[list[Event]]:
+    """All events, some at a time: what is in the journal is newer than what is in the table."""
+    for seq, body in connection.execute(_JOURNALLED):
+        yield chapters.events_in(body, seq)[::-1]
+    for row in connection.execute(query, bindings):
+        yield _events_in(row)
+
+
+def _events_in(row: tuple[Any, ...]) -> list[Event]:
+    """A row's events, newest first. The columns stand in the order of the noun's fields."""
+    kind, at, space, resources, holder, session, lease, fence, detail, seq, first, body = row
+    if body is not None:
+        return chapters.events_in(body, seq, first)[::-1]
     told = apsw.jsonb_decode(detail) if detail is not None else {}
-    return Event(kind, at, space, tuple(apsw.jsonb_decode(resources)), holder, session, lease, fence, told, seq)
+    return [Event(kind, at, space, tuple(apsw.jsonb_decode(resources)), holder, session, lease, fence, told, seq)]

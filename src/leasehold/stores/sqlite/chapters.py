@@ -1,0 +1,65 @@
+"""Chapters: many events in one row, as a process that stays writes them. Reads and shortens them, and decides nothing.
+
+A row for each event costs three times as much to write. Who looks for something in particular need not read them all:
+`conditions` rules out most chapters, and what is read is put to the query itself.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from leasehold.model import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from leasehold.stores import HistoryQuery
+
+MOST = 128
+"""No chapter of any version has more events than this."""
+
+BODY = "iif(first IS NULL, NULL, jsonb(CAST(resources AS TEXT)))"
+"""Of a chapter, as apsw can read it without any module of Python's; of a lone event nothing."""
+# Counted from the end, as those before `first` do not count.
+OLDEST = """
+SELECT seq, coalesce(first, seq),
+    iif(first IS NULL, at, json_extract(CAST(resources AS TEXT), '$[#-' || (seq - first + 1) || '][1]'))
+FROM event ORDER BY seq LIMIT 1
+"""
+"""The first row: its last event, its first event, and the time of that one."""
+
+
+def event_of(fields: Sequence[Any], seq: int) -> Event:
+    """An event as it stands in a chapter, or in the journal."""
+    kind, at, space, resources, holder, session, lease, fence, detail = fields[:9]
+    return Event(kind, at, space, tuple(resources), holder, session, lease, fence, detail, seq)
+
+
+def events_in(body: bytes, last: int, first: int = 0) -> list[Event]:
+    """All from number `first` on, oldest first; the others are forgotten."""
+    told = apsw.jsonb_decode(body)
+    whole = last - len(told) + 1
+    return [event_of(fields, seq) for seq, fields in enumerate(told, whole) if seq >= first]
+
+
+def conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]]:
+    """What must be true of a chapter that has an event which is asked for. More may be true of others as well."""
+    found, bindings = ["first IS NOT NULL"], list[str | int | bytes]()
+    if query.since is not None:
+        found.append("at >= ?")
+        bindings.append(query.since)
+    if query.before is not None:
+        found.append("first < ?")
+        bindings.append(query.before)
+    for words in ((query.resource,), (query.holder,), (query.lease,), query.kinds):
+        if words and all(word is not None and _is_plain(word) for word in words):
+            found.append(f"({' OR '.join(['instr(resources, ?)'] * len(words))})")
+            bindings += [f'"{word}"'.encode() for word in words]
+    return found, bindings
+
+
+def _is_plain(word: str) -> bool:
+    """Whether every encoder of JSON writes it as it is."""
+    return word.isprintable() and '"' not in word and "\\" not in word
