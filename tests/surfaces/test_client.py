@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -14,7 +15,7 @@ import pytest
 import leasehold
 from leasehold.calls import Call
 from leasehold.client import deciding
-from leasehold.client.deciding import FIRST_SLICE, RETRY_AFTER_MOST, SLACK, SLICE, TRIES, Again, Errand, NotSent
+from leasehold.client.deciding import KEPT_OPEN, RETRY_AFTER_MOST, SLACK, TRIES, Again, Errand, NotSent
 from leasehold.client.encoding import request
 from leasehold.errors import Closed, OutcomeUnknown, Unreachable
 from leasehold.server.decoding import decode, decode_query
@@ -26,6 +27,7 @@ from tests.surfaces.test_conformance_http import Awaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 VERBS = [name for name, _ in inspect.getmembers(leasehold.Locks, inspect.isfunction)]
 
@@ -238,6 +240,7 @@ def test_only_the_first_copy_says_that_it_is_the_first() -> None:
 
 def test_nor_does_a_wait_that_goes_on() -> None:
     one = Errand(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 600}), 0.0)
+    one.answered(200, {"status": "ok"}, None, 0.5)
     assert one.next.body is not None
     assert one.next.body["first"] is True
     again = one.answered(202, {"ticket": "t1"}, None, 1.0)
@@ -247,23 +250,51 @@ def test_nor_does_a_wait_that_goes_on() -> None:
     assert again.request.body["request_id"] == "t1"
 
 
-def test_a_wait_begins_with_a_short_part_whenever_it_is_not_known_that_anybody_is_there() -> None:
-    """So a silent server is noticed within seconds, and a live one is not asked more often than it must."""
+def test_who_waits_long_first_asks_whether_anybody_is_there() -> None:
+    """So a silent server is noticed within seconds; and after a silence, a live one is not taken for a silent one."""
     one = Errand(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 3_600}), 0.0)
-
-    def part() -> float:
+    for now in range(0, 3_000, 100):
+        assert (one.next.path, one.time_out) == ("/healthz", SLACK)
+        again = one.answered(200, {"status": "ok"}, None, float(now))
+        assert isinstance(again, Again)
+        assert (again.request, again.pause) == (one.next, 0.0)
         assert one.next.body is not None
-        assert one.time_out == one.next.body["wait_seconds"] + SLACK
-        return float(one.next.body["wait_seconds"])
-
-    assert part() == FIRST_SLICE
-    for now in range(5, 3_000, 45):
-        one.answered(202, {"ticket": "t1"}, None, float(now))
-        assert part() == SLICE
-        one.failed(TimeoutError(), float(now))
-        assert part() == FIRST_SLICE
+        assert one.next.body["wait_seconds"] == 3_600 - now
+        assert ("first" in one.next.body) == (now == 0)
+        assert one.time_out == KEPT_OPEN + SLACK
+        one.answered(202, {"ticket": "t1"}, None, now + 50.0)
+        assert one.next.path == "/v1/acquire"
+        one.failed(TimeoutError(), now + 100.0)
     with pytest.raises(Unreachable):
         one.failed(TimeoutError(), 3_001.0)
+
+
+def test_a_server_that_was_just_heard_of_is_not_asked(line: Line, connect: Callable[[str], Any]) -> None:
+    locks = connect(line.url)
+    for _ in range(3):
+        held = locks.acquire("heard of", ttl=60, wait=600)
+        assert locks.release(held.lease.id, held.token).released
+    assert [each.split()[1] for each in line.requests].count(b"/healthz") == 1
+
+
+def test_a_long_wait_lasts_as_long_as_was_asked(tmp_path: Path) -> None:
+    """Over many tickets, and in its place: once it ended when the server's patience with one request did."""
+    with (
+        serving(tmp_path, "--keep-open", "200ms") as server,
+        leasehold.connect(server.url, holder="ann") as ann,
+        leasehold.connect(server.url, holder="bob") as bob,
+    ):
+        held = ann.acquire("x", ttl=600)
+        assert isinstance(held, leasehold.Granted)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(bob.acquire, "x", ttl=600, wait=3_600)
+            until(lambda: server.get("inspect?resource=x").json["waiting"])
+            place = server.get("inspect?resource=x").json["waiting"][0]["id"]
+            seen = server.get("history?kind=queued").json["events"]
+            until(lambda: len(server.get("history?kind=queued").json["events"]) >= len(seen) + 3)
+            assert server.get("inspect?resource=x").json["waiting"][0]["id"] == place
+            ann.release(held.lease.id, held.token)
+            assert isinstance(waiting.result(), leasehold.Granted)
 
 
 @pytest.mark.parametrize("status", [429, 503])

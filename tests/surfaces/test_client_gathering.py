@@ -99,7 +99,7 @@ async def test_whoever_asks_alone_goes_alone(line: Line) -> None:
 async def test_whoever_waits_goes_alone(server: Running, line: Line) -> None:
     async with connected(line.url) as locks:
         await asyncio.gather(*(take(locks, f"waits-{number}", wait=60) for number in range(3)))
-    assert [path for path, _ in asked(line)] == ["/v1/acquire"] * 3
+    assert [path for path, _ in asked(line) if path != "/healthz"] == ["/v1/acquire"] * 3
     async with connected(server.url, "bob") as others:
         waits = [asyncio.create_task(others.acquire("waits-0", ttl=60, wait=60)) for _ in range(3)]
         await until_soon(lambda: len(server.waiting("waits-0")) == 3)

@@ -145,6 +145,8 @@ class AsyncHttpAnswers:
         self._busy: set[Connection] = set()
         self._closed = False
         self._first = 0
+        self._heard_at = -math.inf
+        """When a server answered last."""
         self._under_way = 0
         self._gathering = Gathering(self._exchange, self._undo)
         self._undoing: set[asyncio.Task[None]] = set()
@@ -155,7 +157,7 @@ class AsyncHttpAnswers:
         """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""
         if self._closed:
             raise Closed(CLOSED)
-        errand = Errand(call, time.monotonic(), len(self._bases))
+        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at)
         refused = errand.refused()
         if refused is not None:
             return refused
@@ -174,7 +176,8 @@ class AsyncHttpAnswers:
                 self._turn_from(asked_of)
                 again = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
             else:
-                outcome = errand.answered(status, body, retry_after, time.monotonic())
+                self._heard_at = now = time.monotonic()
+                outcome = errand.answered(status, body, retry_after, now)
                 if not isinstance(outcome, Again):
                     return outcome
                 if status == GOING_AWAY:

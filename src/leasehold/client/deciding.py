@@ -17,10 +17,12 @@ TRIES = 6
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 RETRY_AFTER_MOST = 30.0
-SLICE = 45.0
-"""How long one request waits at most; the server then hands back a ticket."""
-FIRST_SLICE = 5.0
-"""The same while it is not known that anybody is there: a silent server must not be waited for as for a queue."""
+KEPT_OPEN = 50.0
+"""How long a server keeps a request that waits, usually; then it hands back a ticket."""
+LONG = 5.0
+"""Who waits longer first asks whether anybody is there: a silent server must not be waited for as for a queue."""
+HEARD = 30.0
+"""But not if it was heard of no longer ago than this."""
 SLACK = 10.0
 """How much longer than it should take an answer is waited for."""
 SILENCES = 2
@@ -30,6 +32,9 @@ GOING_AWAY = 503
 _BUSY = (429, GOING_AWAY)
 _ONCE = ("create_key", "steal")
 """Verbs that do something anew each time: they are sent again only if they did nothing for certain."""
+
+
+_ANYBODY = Request("GET", "/healthz", None)
 
 
 class NotSent(OSError):
@@ -63,12 +68,12 @@ class Errand:
         "time_out",
     )
 
-    def __init__(self, call: Call, now: float, servers: int = 1) -> None:
+    def __init__(self, call: Call, now: float, servers: int = 1, heard_at: float = -HEARD) -> None:
         self._verb = call.verb
         self._tries = self._silences = 0
         self._silences_most = max(SILENCES, servers)
-        self._is_there = False
-        """The last request of this errand was answered."""
+        self._is_there = now - heard_at < HEARD
+        """The last request was answered."""
         self._refused: Refused | None = None
         try:
             asked = request(call)
@@ -81,24 +86,30 @@ class Errand:
         self._wait_until: float | None = None
         if asked.body is not None and asked.body.get("wait_seconds"):
             self._wait_until = now + asked.body["wait_seconds"]
-            self._slice(now)
+            self._prepare(now)
 
     def refused(self) -> Refused | None:
         """The answer to a call that cannot even be sent."""
         return self._refused
 
-    def _slice(self, now: float) -> None:
-        """What waits does so for a part of the time only, and then asks again."""
+    def _prepare(self, now: float) -> None:
+        """What to send next, and how long to wait for the answer."""
+        self.next, self.time_out = self._asked, SLACK
         if self._wait_until is None:
-            self.next = self._asked
             return
-        left = max(0.0, min(SLICE if self._is_there else FIRST_SLICE, self._wait_until - now))
-        self.next = self._asked._replace(body={**(self._asked.body or {}), "wait_seconds": left})
-        self.time_out = left + SLACK
+        left = max(0.0, self._wait_until - now)
+        if left > LONG and not self._is_there:
+            self.next = _ANYBODY
+        else:
+            self.next = self._asked._replace(body={**(self._asked.body or {}), "wait_seconds": left})
+            self.time_out += min(left, KEPT_OPEN)
 
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
         """The outcome, or what to send next."""
         self._is_there, self._silences = True, 0
+        if self.next is _ANYBODY:
+            self._prepare(now)
+            return Again(self.next, 0.0)
         if status == 202:
             self._tries = 0  # it got on: what went wrong before it does not count any more
             self._asked = self._asked._replace(body={**(self._asked.body or {}), "request_id": body["ticket"]})
@@ -140,8 +151,9 @@ class Errand:
         return self._once_more(now, pause)
 
     def _once_more(self, now: float, pause: float) -> Again:
-        self._asked = again(self._asked)
-        self._slice(now)
+        if self.next is not _ANYBODY:
+            self._asked = again(self._asked)
+        self._prepare(now)
         return Again(self.next, pause)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -81,10 +82,12 @@ class HttpAnswers:
         self._closed = False
         self._first = 0
         """The server that answered last: the next call begins there."""
+        self._heard_at = -math.inf
+        """When a server answered last."""
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
-        errand = Errand(call, time.monotonic(), len(self._bases))
+        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at)
         refused = errand.refused()
         if refused is not None:
             return refused
@@ -97,7 +100,8 @@ class HttpAnswers:
                 self._first += 1
                 todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
                 continue
-            outcome = errand.answered(head.status, body_of(data), head.retry_after, time.monotonic())
+            self._heard_at = now = time.monotonic()
+            outcome = errand.answered(head.status, body_of(data), head.retry_after, now)
             if not isinstance(outcome, Again):
                 return outcome
             self._first += head.status == GOING_AWAY
