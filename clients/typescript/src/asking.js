@@ -4,8 +4,9 @@ const TRIES = 6;
 const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 2_000;
 const LONGEST_RETRY_AFTER = 30_000;
-const SLICE = 45; // seconds that one request waits at most: the server then hands back a ticket
-const SLACK = 15; // seconds that an answer may take beyond its wait
+const KEPT_OPEN = 50; // seconds that a server keeps a waiting request, usually: then it hands back a ticket
+const SLACK = 10; // seconds that an answer may take beyond that
+const SILENCES = 2; // how often in a row nothing may come in time
 const BUSY = new Set([429, 503]);
 
 /** Something broke; a refusal is a value, not one of these. */
@@ -37,17 +38,20 @@ export class Asking {
     const deadline = body?.wait_seconds ? performance.now() + body.wait_seconds * 1000 : 0;
     let asked = body;
     let tickets = 0;
+    let silences = 0;
     for (let tries = 0; ; ) {
-      const now = sliced(asked, deadline);
+      const now = shortened(asked, deadline);
       let reply;
       try {
         reply = await this.#exchange(method, path, now, query, signal);
       } catch (cause) {
         if (signal?.aborted) throw signal.reason;
-        if (++tries > TRIES) throw unreachable(cause);
+        silences = cause?.name === "TimeoutError" ? silences + 1 : 0;
+        if (++tries > TRIES || silences >= SILENCES) throw unreachable(this.base, cause);
         await pause(backoff(tries), signal);
         continue;
       }
+      silences = 0;
       if (reply.status === 202) {
         asked = { ...asked, request_id: reply.told.ticket };
         tickets += 1;
@@ -60,7 +64,7 @@ export class Asking {
   }
 
   async #exchange(method, path, body, query, signal) {
-    const limit = AbortSignal.timeout(Math.ceil(((body?.wait_seconds ?? 0) + SLACK) * 1000));
+    const limit = AbortSignal.timeout(Math.ceil((Math.min(body?.wait_seconds ?? 0, KEPT_OPEN) + SLACK) * 1000));
     const reply = await this.fetch(`${this.base}${path}${search(query)}`, {
       method,
       headers: body === undefined ? this.headers : { ...this.headers, "content-type": "application/json" },
@@ -74,10 +78,8 @@ export class Asking {
   }
 }
 
-function sliced(body, deadline) {
-  if (!deadline) return body;
-  const left = Math.max(0, (deadline - performance.now()) / 1000);
-  return { ...body, wait_seconds: Math.min(SLICE, left) };
+function shortened(body, deadline) {
+  return deadline ? { ...body, wait_seconds: Math.max(0, (deadline - performance.now()) / 1000) } : body;
 }
 
 function search(query) {
@@ -109,7 +111,7 @@ function pause(milliseconds, signal) {
   });
 }
 
-function unreachable(cause) {
+function unreachable(base, cause) {
   const why = cause?.cause?.message ?? cause?.message ?? String(cause);
-  return new LeaseholdError("unreachable", `no answer from the server: ${why}`, { cause });
+  return new LeaseholdError("unreachable", `no answer from the server at ${base}: ${why}`, { cause });
 }

@@ -151,3 +151,24 @@ test("a server that is not there is unreachable", async () => {
   const nobody = new Locks("http://127.0.0.1:9", { fetch: async () => { throw new TypeError("refused"); } });
   await assert.rejects(nobody.list(), { code: "unreachable" });
 });
+
+test("all of a wait is asked for: the server would take a part of it for the whole", async () => {
+  const asked = [];
+  const listening = async (_url, { body }) => {
+    asked.push(JSON.parse(body).wait_seconds);
+    return Response.json({ code: "deadlock", detail: "no" }, { status: 409 });
+  };
+  await new Locks(server.url, { fetch: listening }).acquire({ resources: "x", wait_seconds: 3600 });
+  assert.equal(Math.round(asked[0]), 3600);
+});
+
+test("a server that says nothing is soon given up, by name", async () => {
+  let asked = 0;
+  const silent = async () => {
+    asked += 1;
+    throw new DOMException("The operation was aborted due to timeout", "TimeoutError");
+  };
+  const nobody = new Locks("http://127.0.0.1:9", { fetch: silent });
+  await assert.rejects(nobody.list(), { code: "unreachable", message: /127\.0\.0\.1:9.*timeout/ });
+  assert.equal(asked, 2);
+});
