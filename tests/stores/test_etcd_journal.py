@@ -237,6 +237,18 @@ def test_a_look_while_a_transaction_is_under_way_sees_what_was_committed() -> No
             turn.commit([Put("na", Ref("z"))], [], turn.fence + 1)
 
 
+@pytest.mark.usefixtures("short")
+def test_a_scan_finds_all_of_its_kind_and_nothing_else() -> None:
+    with opened(etcd.empty(), 2) as (one, two):
+        for number in range(12):
+            write(one, [Put(f"n{number}", Ref("k"))])
+            write(one, [Put(f"a{number}", Ref('["k')), *([Put(f"k{number}", Ref("x"))] if number % 3 == 0 else [])])
+        write(one, [Drop("k0", "x"), Drop("n1", "k")])
+        assert {key for key, _ in two.scan("k")} == {"k3", "k6", "k9"}
+        assert {key for key, _ in two.scan("n")} == {f"n{number}" for number in range(12) if number != 1}
+        assert {key for key, _ in two.scan("a")} == {f"a{number}" for number in range(12)}
+
+
 # ------------------------------------------------------------------------------------------ reminders
 
 

@@ -57,7 +57,7 @@ class EtcdStore:
         receipts=True,
         poll=10_000,
         remote=True,
-        batch=60,
+        batch=120,
     )
 
     def __init__(self, rest: str) -> None:
@@ -146,7 +146,7 @@ class EtcdStore:
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record whose key starts with this letter, as of one moment."""
         memory = Memory()
-        revision = look(self, memory, ())
+        revision = look(self, memory, (), kind)
         overlay = memory.overlay
         left = {key: line for key, line in overlay.lines.items() if key.startswith(kind)}
         first = self.names.record(kind)

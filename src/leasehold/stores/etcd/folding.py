@@ -15,7 +15,7 @@ from leasehold.stores.quick_json import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from leasehold.model import Record
     from leasehold.stores.etcd import EtcdStore
@@ -56,10 +56,7 @@ class Piece:
         for number, keys, _, parts in overlay.entries:
             if number > until:
                 break
-            for key in keys[self.part :]:
-                if not self._take(key):
-                    break
-                self.part += 1
+            self._take_some(keys)
             if self.part < len(keys):
                 break
             self.folded, self.part = number, 0
@@ -71,6 +68,17 @@ class Piece:
         self.operations += self._reminders.operations(names)
         if self.folded > first:
             self.operations += [messages.delete(names.journal(0), names.journal(self.folded + 1)), *removals]
+
+    def _take_some(self, keys: Sequence[str]) -> None:
+        """As many of an entry as there is room for."""
+        lines, bases, after = self._memory.overlay.lines, self.bases, self._after
+        for key in keys[self.part :]:
+            line = lines.get(key)
+            if line is not None and line.mark == NOTHING == line.base and key not in after:  # mostly, and then quick
+                bases[key] = NOTHING
+            elif not self._take(key):
+                break
+            self.part += 1
 
     def _take(self, key: str) -> bool:
         """Whether this record is in the piece; if not, it is for the next."""

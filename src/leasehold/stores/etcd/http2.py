@@ -68,6 +68,7 @@ class Reply(Noun):
     """What went wrong, in words."""
 
 
+@lru_cache(maxsize=64)
 def head(path: str, authority: str, authorization: str = "", *, tls: bool = False) -> bytes:
     """The headers of a call: the same bytes each time."""
     fields = (b"\x83\x87\x04" if tls else b"\x83\x86\x04") + _string(path) + b"\x01" + _string(authority)

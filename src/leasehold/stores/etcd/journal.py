@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections import deque
 
-from leasehold.model import EMPTY, Put
+from leasehold.model import EMPTY
 from leasehold.noun import Noun
 from leasehold.records import build
 from leasehold.rules.timing import due, first_due
 from leasehold.stores import quick_json
-from leasehold.stores.codec import pack, unpack
+from leasehold.stores.codec import unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, TypeAlias
 
-    from leasehold.model import Drop, Record
     from leasehold.model import Entry as RecordEntry
+    from leasehold.model import Record
 
     Raw: TypeAlias = list[Any] | str
     """A change as it is written: the packed entry that was put, or the id of what was dropped."""
@@ -40,16 +40,14 @@ def mark_of(record: Record) -> int:
     if record is EMPTY:
         return NOTHING
     holds, waiters, notes = record
-    if not waiters and len(holds) + len(notes) <= 1:  # almost always; and this is asked of each record of each commit
-        for entry in (*holds.values(), *notes.values()):
-            return due(entry) or 0
-        return NOTHING
+    if not waiters:  # almost always there is one entry; and this is asked of each record of each commit
+        if not notes and len(holds) == 1:
+            return due(*holds.values()) or 0
+        if not holds and len(notes) == 1:
+            return due(*notes.values()) or 0
+        if not holds and not notes:
+            return NOTHING
     return first_due(record) or 0
-
-
-def raw_of(change: Put | Drop) -> Raw:
-    """As it is written."""
-    return pack(change.entry) if isinstance(change, Put) else change.id
 
 
 class Entry(Noun):
@@ -70,8 +68,10 @@ def encode(groups: list[list[Any]]) -> bytes:
     return quick_json.encode(groups)
 
 
-def decode(data: bytes) -> list[list[Any]]:
-    """What was encoded."""
+def decode(data: bytes, kind: str = "") -> list[list[Any]]:
+    """What was encoded; nothing, if there is no record of this kind in it."""
+    if f'["{kind}'.encode() not in data:  # as it mostly is with seldom kinds, and then there is no need to read it
+        return []
     groups: list[list[Any]] = quick_json.decode(data)
     return groups
 
@@ -81,14 +81,14 @@ class Line:
 
     __slots__ = ("base", "based", "changes", "last", "mark", "written")
 
-    def __init__(self) -> None:
-        self.base: int | None = None
+    def __init__(self, base: int | None, mark: int, number: int) -> None:
+        self.base = base
         """The mark of the record as it is kept; None: we do not know."""
-        self.based = 0
+        self.based = 0 if base is None else number
         """That is so until an entry with this number or a later one, with this record in it, goes into the records."""
-        self.mark = 0
+        self.mark = mark
         """That of the record as it is now."""
-        self.last = 0
+        self.last = number
         """The last entry with this record in it."""
         self.written = 0
         """Up to this entry the record is known to be kept as it is."""
@@ -107,15 +107,18 @@ class Overlay:
     def add(self, entry: Entry) -> None:
         """One more commit."""
         lines, number = self.lines, entry.number
-        for key, base, mark, *changes in entry.groups:
+        for group in entry.groups:
+            key, base = group[0], group[1]
             line = lines.get(key)
             if line is None:
-                line = lines[key] = Line()
-            if base is not None:
-                line.base, line.based = base, number
-            line.mark, line.last = mark, number
-            for raw in changes:
-                line.changes[raw if isinstance(raw, str) else raw[1]] = raw
+                line = lines[key] = Line(base, group[2], number)
+            else:
+                if base is not None:
+                    line.base, line.based = base, number
+                line.mark, line.last = group[2], number
+            changes = line.changes
+            for raw in group[3:]:
+                changes[raw if isinstance(raw, str) else raw[1]] = raw
         self.entries.append((number, [group[0] for group in entry.groups], entry.size, entry.parts))
         self.size += entry.size
 
@@ -154,22 +157,22 @@ class Overlay:
         while self.entries and self.entries[0][0] <= folded:
             number, keys, size, _ = self.entries.popleft()
             self.size -= size
-            for key in keys:
-                self._pass(key, number, bases, written)
+            self._pass(keys, number, bases, written)
         if part and self.entries:
-            for key in self.entries[0][1][:part]:
-                self._pass(key, self.entries[0][0], bases, written)
+            self._pass(self.entries[0][1][:part], self.entries[0][0], bases, written)
 
-    def _pass(self, key: str, number: int, bases: Mapping[str, int] | None, written: int) -> None:
-        line = self.lines.get(key)
-        if line is None:
-            return
-        if line.last <= number:
-            del self.lines[key]
-        elif bases is not None and key in bases:
-            line.base, line.based, line.written = bases[key], number + 1, written
-        elif number >= line.based:
-            line.base = None
+    def _pass(self, keys: Iterable[str], number: int, bases: Mapping[str, int] | None, written: int) -> None:
+        lines = self.lines
+        for key in keys:
+            line = lines.get(key)
+            if line is None:
+                continue
+            if line.last <= number:
+                del lines[key]
+            elif bases is not None and key in bases:
+                line.base, line.based, line.written = bases[key], number + 1, written
+            elif number >= line.based:
+                line.base = None
 
     def read(self, key: str, mark: int, part: int) -> None:
         """A record is kept with this mark; so many records of the first entry are in the records already."""

@@ -8,11 +8,12 @@ exactly, with any number of servers. Whoever loses is told what is new, and star
 from __future__ import annotations
 
 from leasehold.errors import Conflict, StoreError
-from leasehold.model import Put, Receipt
+from leasehold.model import EMPTY, Put, Receipt
 from leasehold.records import apply
+from leasehold.stores.codec import pack
 from leasehold.stores.etcd import looking, messages, rows
 from leasehold.stores.etcd.folding import Piece
-from leasehold.stores.etcd.journal import MOST, Entry, encode, mark_of, raw_of
+from leasehold.stores.etcd.journal import MOST, NOTHING, Entry, encode, mark_of
 from leasehold.stores.etcd.parts import Spilled, id_in, is_reference
 from leasehold.stores.etcd.reminding import reminders_in
 
@@ -216,11 +217,15 @@ class EtcdTransaction:
         """What goes into the journal."""
         memory = self._memory
         known, lines = memory.cache.records, memory.overlay.lines
-        groups: dict[str, list[Any]] = {
-            key: [key, None if key in lines else mark_of(known[key]), mark_of(record)] for key, record in after.items()
-        }
+        groups: dict[str, list[Any]] = {}
+        for key, record in after.items():
+            mark = NOTHING if record is EMPTY else mark_of(record)
+            if key in lines:
+                groups[key] = [key, None, mark]
+            else:
+                groups[key] = [key, NOTHING if known[key] is EMPTY else mark_of(known[key]), mark]
         for change in changes:
-            groups[change.key].append(raw_of(change))
+            groups[change.key].append(pack(change.entry) if isinstance(change, Put) else change.id)
         number = memory.meta.at + 1
         told = list(groups.values())
         data = encode(told)
