@@ -269,6 +269,19 @@ def test_who_waits_long_first_asks_whether_anybody_is_there() -> None:
         one.failed(TimeoutError(), 3_001.0)
 
 
+@pytest.mark.parametrize("resources", ["unheard", ["unheard", "unheard too"]])
+def test_a_wait_whose_end_was_not_heard_is_a_timeout_all_the_same(
+    server: Running, line: Line, connect: Callable[[str], Any], resources: object
+) -> None:
+    held = connect(server.url).acquire("unheard", ttl=60, holder="bob")
+    locks = connect(line.url)
+    line.faults = [LOSE_ANSWER]
+    outcome = locks.acquire(resources, ttl=60, wait=0.05)
+    assert isinstance(outcome, leasehold.TimedOut), outcome
+    assert outcome.resources[0] == "unheard"
+    assert connect(server.url).release(held.lease.id, held.token).released
+
+
 def test_a_server_that_was_just_heard_of_is_not_asked(line: Line, connect: Callable[[str], Any]) -> None:
     locks = connect(line.url)
     for _ in range(3):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leasehold.client import decoding
 from leasehold.client.encoding import Request, again, request
 from leasehold.errors import InvalidInput, LeaseholdError, OutcomeUnknown, Unreachable
-from leasehold.model import Refused, Released
+from leasehold.model import Queue, Refused, Released, TimedOut
 
 if TYPE_CHECKING:
     from leasehold.calls import Call
@@ -64,6 +64,7 @@ class Errand:
         "_tries",
         "_verb",
         "_wait_until",
+        "_was_lost",
         "next",
         "time_out",
     )
@@ -71,6 +72,8 @@ class Errand:
     def __init__(self, call: Call, now: float, servers: int = 1, heard_at: float = -HEARD) -> None:
         self._verb = call.verb
         self._tries = self._silences = 0
+        self._was_lost = False
+        """A request was sent, and its answer did not come."""
         self._silences_most = max(SILENCES, servers)
         self._is_there = now - heard_at < HEARD
         """The last request was answered."""
@@ -118,7 +121,15 @@ class Errand:
             return self._mended(decoding.answer(self._verb, body))
         if status in _BUSY and self._tries < TRIES and not self._is_spent(body.get("code")):
             return self._again(now, retry_after)
-        return decoding.refusal(body)
+        return self._timed_out() if self._is_late(body.get("code"), now) else decoding.refusal(body)
+
+    def _is_late(self, code: object, now: float) -> bool:
+        """Of several copies, one was told that the wait is over, and was not heard: that is what `spent` means here."""
+        return code == "spent" and self._was_lost and self._wait_until is not None and now >= self._wait_until
+
+    def _timed_out(self) -> TimedOut:
+        asked = (self._asked.body or {})["resources"]
+        return TimedOut((asked,) if isinstance(asked, str) else tuple(asked), (), Queue(0, 0), 0)
 
     def _mended(self, outcome: Any) -> Any:  # noqa: ANN401 (an outcome)
         """A release whose first answer was lost was ours, although the second one finds nothing to release."""
@@ -136,6 +147,7 @@ class Errand:
                 f"the answer to {self._verb} was lost ({str(error) or type(error).__name__}): look whether it happened"
             ) from error
         self._is_there = False
+        self._was_lost = self._was_lost or was_sent
         self._silences += _is_silence(error)
         if self._tries >= TRIES or self._silences >= self._silences_most:
             if isinstance(error, LeaseholdError):
