@@ -54,7 +54,7 @@ def connect(
     if is_served(choice.url):
         from leasehold.client.plain import http_answers  # noqa: PLC0415 (only for those who have a server)
 
-        answers = http_answers(choice.url, api_key)
+        answers = http_answers(choice.url, api_key, None if threaded else progress)
     else:
         engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
         driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)

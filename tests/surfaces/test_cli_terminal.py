@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.cli.tables import columns, cut, table
+from tests.surfaces.serving import serving
 from tests.surfaces.shell import Shell, until
 from tests.surfaces.terminals import Terminal
 
@@ -63,6 +64,23 @@ def test_who_waits_on_a_terminal_sees_place_holder_and_time_left(shell: Shell, w
         shell.run("release", "x")
         assert terminal.end() == 0
     assert terminal.shown.count("\r\x1b[K") >= 2, "the line is rewritten, and wiped out at the end"
+
+
+def test_who_waits_at_a_server_sees_the_same(shell: Shell, tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        env = {"LEASEHOLD_URL": server.url}
+        shell.run("acquire", "x", "--name", "fix the parser", "--ttl", "20m", env=env)
+        words = ("acquire", "x", "--wait", "10m")
+        with Terminal(shell, *words, columns=0, holder="bob", env=env) as terminal:
+            terminal.until("of 10m, place 1: held by ada (fix the parser), 19m")
+            terminal.type(chr(3))
+            assert terminal.end() == 130
+        until(lambda: not server.waiting("x"))
+        waiting = shell.start("run", "x", "--wait", "10m", "--json", "--", "true", holder="bob", env=env)
+        assert waiting.stdout is not None
+        assert '"event": "waiting", "position": 1' in waiting.stdout.readline()
+        shell.run("release", "x", env=env)
+        assert waiting.wait() == 0
 
 
 @pytest.mark.parametrize("width", [5, 20, 40])

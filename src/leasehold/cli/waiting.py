@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FIRST = 0.3
 """Who is served sooner than this sees no line."""
 EVERY = 1.0
+UNKNOWN_WIDTH = 80
+"""Of a terminal that does not say how wide it is."""
 
 
 def wait_for(context: Context, ask: Callable[[], Acquired], interrupts: Interrupts, *, events: bool) -> Acquired:
@@ -84,7 +86,8 @@ class WaitingLine:
         waited = _rounded(seen.now - mine.since) if mine else "0s"
         place = f", place {mine.position}" if mine else ""
         text = f"waiting {waited} of {_asked(self._context)}{place}: {_in_the_way(seen)}"
-        sys.stderr.write("\r\x1b[K" + cut(text, os.get_terminal_size(sys.stderr.fileno()).columns - 1))
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or UNKNOWN_WIDTH
+        sys.stderr.write("\r\x1b[K" + cut(text, columns - 1))
         sys.stderr.flush()
         self._shown = True
 

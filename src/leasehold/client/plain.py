@@ -15,10 +15,14 @@ from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of
 from leasehold.errors import Closed, Unreachable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasehold.calls import Call
     from leasehold.client.encoding import Request
 
 CONNECT_WITHIN = 5.0
+PROGRESS_EVERY = 50
+"""Milliseconds."""
 CLOSED = "these locks are closed; connect again"
 
 
@@ -31,10 +35,12 @@ class Connection:
         """Whether it can be used again."""
         self._socket = _connect(base)
 
-    def exchange(self, data: bytes, time_out: float) -> tuple[Head, bytes]:
-        """Send a request and read its answer."""
+    def exchange(self, data: bytes, time_out: float, progress: Callable[[], None] | None = None) -> tuple[Head, bytes]:
+        """Send a request and read its answer; until it comes, `progress` is called again and again."""
         self._socket.settimeout(time_out)
         self._socket.sendall(data)
+        if progress is not None:
+            self._show(progress, time.monotonic() + time_out)
         received = b""
         while (end := received.find(END)) < 0:
             received += self._receive()
@@ -52,6 +58,14 @@ class Connection:
         if not data:
             raise ConnectionResetError("the server closed the connection")
         return data
+
+    def _show(self, progress: Callable[[], None], until: float) -> None:
+        looking = poll()
+        looking.register(self._socket, POLLIN)
+        while not looking.poll(PROGRESS_EVERY):
+            if time.monotonic() >= until:
+                raise TimeoutError("timed out")
+            progress()
 
     @property
     def is_stale(self) -> bool:
@@ -73,9 +87,11 @@ class Connection:
 class HttpAnswers:
     """A client of one Leasehold, wherever it is served."""
 
-    def __init__(self, bases: tuple[Base, ...], token: str | None) -> None:
+    def __init__(self, bases: tuple[Base, ...], token: str | None, progress: Callable[[], None] | None = None) -> None:
         self._bases = bases
         self._token = token
+        self._progress = progress
+        """Called again and again while somebody waits in a queue."""
         self._changing = threading.Lock()
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
@@ -111,7 +127,10 @@ class HttpAnswers:
         base = self._bases[self._first % len(self._bases)]
         connection = self._take(base)
         try:
-            answer = connection.exchange(render(request, base, self._token), time_out)
+            is_wait = request.body is not None and request.body.get("wait_seconds")
+            answer = connection.exchange(
+                render(request, base, self._token), time_out, self._progress if is_wait else None
+            )
         except BaseException as error:  # also an interrupt: the server sees it close, and we leave the queue
             self._give_back(connection, keep=False)
             if self._closed:
@@ -159,9 +178,9 @@ class HttpAnswers:
             connection.hang_up()
 
 
-def http_answers(url: str, api_key: str | None) -> HttpAnswers:
+def http_answers(url: str, api_key: str | None, progress: Callable[[], None] | None = None) -> HttpAnswers:
     """A client of the servers at this URL."""
-    return HttpAnswers(bases(url), token(api_key, url))
+    return HttpAnswers(bases(url), token(api_key, url), progress)
 
 
 def _connect(base: Base) -> socket.socket:
