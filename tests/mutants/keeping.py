@@ -184,8 +184,8 @@ KEEPING = (
     Mutant(
         "a journal that never came to be is remembered",
         "stores/sqlite/database.py",
-        "            if self.journal is None or is_doubted:",
-        "            if self.journal is None:",
+        "        if self.journal is None or is_doubted:",
+        "        if self.journal is None:",
         ("tests/stores/test_sqlite_journal.py",),
     ),
     Mutant(

@@ -36,7 +36,7 @@ def planned(number: int) -> tuple[list[Put | Drop], list[Event]]:
 
 def main(path: str, at: str, manner: str) -> None:
     """Say how many commits are done after each; at the very end how many steps there were."""
-    database.LASTING, journal.FULL, chapters.MOST = STAYS, FULL, 2
+    database.LASTING, database.ALONE, journal.FULL, chapters.MOST = STAYS, 0, FULL, 2
     fuse = Fuse(int(at), manner)
     disk = arm(fuse)
     store = SqliteStore(path)

@@ -30,6 +30,7 @@ ALL = HistoryQuery(limit=100_000)
 
 def shorten(monkeypatch: pytest.MonkeyPatch, full: int = SHORT) -> None:
     monkeypatch.setattr(database, "LASTING", STAYS)
+    monkeypatch.setattr(database, "ALONE", 0)
     monkeypatch.setattr(journal, "FULL", full)
 
 

@@ -16,11 +16,11 @@ import leasehold.stores
 from leasehold import keys
 from leasehold.errors import StoreBehind, StoreError
 from leasehold.model import Drop, Put, Ref
-from leasehold.stores import HistoryQuery
+from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.memory import Memory, MemoryStore
-from leasehold.stores.sqlite import SqliteStore, journal
+from leasehold.stores.sqlite import SqliteStore, appending, journal
 from leasehold.stores.sqlite.checkup import look
-from leasehold.stores.sqlite.database import APPLICATION_ID, LASTING, SCHEMA_VERSION
+from leasehold.stores.sqlite.database import ALONE, APPLICATION_ID, LASTING, SCHEMA_VERSION
 from leasehold.stores.sqlite.gate import Gate
 from tests.stores.child import ROOT, Child
 from tests.stores.journals import ALL, STAYS, known, looked, rows, shorten, some_changes, some_events, staying
@@ -109,9 +109,13 @@ class Scene:
             store.close()
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_whoever_writes_nobody_can_tell(path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("library", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_whoever_writes_nobody_can_tell(path: Path, seed: int, library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch)
+    if not library:  # the server's own, which embedded users need not have
+        monkeypatch.setattr(quick_json, "msgspec", None)
+        monkeypatch.setattr(appending, "encode_whole", quick_json._chosen()[1])
     scene = Scene(path, seed)
     for step in range(80):
         scene.step()
@@ -473,6 +477,25 @@ def test_processes_take_turns(path: Path) -> None:
     with closing(SqliteStore(str(path))) as store:
         assert set(entries(store, "na")) == {f"{who}{number}" for who in "lb" for number in range(3)}
         assert fence(store) == 3 * LASTING + 6 + 1
+
+
+def test_who_takes_turns_with_others_writes_no_journal(path: Path, clock: FakeClock) -> None:
+    ours, theirs = (SqliteStore(str(path), clock=clock) for _ in range(2))
+    for number in range(LASTING + 2):
+        commit(ours, Put("na", Ref(f"o{number}")))
+        commit(theirs, Put("na", Ref(f"t{number}")))
+        assert rows(path) == 0
+    for number in range(ALONE + 3):
+        commit(ours, Put("nb", Ref(f"p{number}")))
+    assert rows(path) == 3
+    commit(theirs, Put("nb", Ref("t")))
+    assert rows(path) == 0
+    commit(ours, Put("nb", Ref("o")))
+    assert rows(path) == 0
+    assert entries(ours, "na", "nb") == entries(theirs, "na", "nb") == seen(ours, "na", "nb")
+    assert len(seen(ours, "na", "nb")) == 2 * (LASTING + 2) + ALONE + 3 + 2
+    ours.close()
+    theirs.close()
 
 
 ONE_SHOT = """

@@ -20,6 +20,7 @@ class TestJournalled(Conformance):
     @pytest.fixture
     def connect(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connections]:
         monkeypatch.setattr(database, "LASTING", 1)
+        monkeypatch.setattr(database, "ALONE", 0)
         monkeypatch.setattr(journal, "FULL", 20)
         opening = partial(leasehold.connect, f"sqlite://{tmp_path}/locks.db")
         with Connections(opening, SqliteStore.capabilities) as connect:

@@ -211,7 +211,7 @@ class SqliteTransaction:
         journal.add(changes, events, self._cache.records)
         newest = journal.seq
         is_time = is_time_to_trim(newest - len(journal.events) + 1, newest)
-        if database.is_lasting and not is_time and not journal.is_full:
+        if database.is_journalling and not is_time and not journal.is_full:
             journal.append(database.cursor, (fence, newest, self.now), changes, events)
             database.commit(fence, len(events), self.now, rows=1)
             return

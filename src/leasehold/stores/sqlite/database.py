@@ -39,6 +39,9 @@ STATEMENTS = 1_000
 fewer of them a large batch would have everything prepared again that is said once a turn."""
 LASTING = 64
 """After so many commits a process counts as one that stays."""
+ALONE = 16
+"""It writes a journal once it has made so many commits since somebody else made one. Where processes take turns, each
+would have to read what the others have journalled, and gain nothing."""
 
 READ_META = """
 SELECT coalesce(last.fence, newest.next, meta.fence), coalesce(last.seq, newest.seq, meta.seq),
@@ -90,6 +93,7 @@ class Database:
         self._mutex = allocate_lock()
         self._owner = 0
         self._commits = 0
+        self._alone = 0
         self._latest = 0
         self._unmarked = False
         self.journal: Journal | None = None
@@ -184,8 +188,13 @@ class Database:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether this process stays: then it writes the journal."""
+        """Whether this process stays."""
         return self._commits >= LASTING
+
+    @property
+    def is_journalling(self) -> bool:
+        """Whether it writes its commits to the journal."""
+        return self._commits >= LASTING and self._alone >= ALONE
 
     # --------------------------------------------------------------------------------------- writing
 
@@ -234,6 +243,8 @@ class Database:
                 f"{self.path} was changed to schema {schema} by another version of Leasehold while this one "
                 f"(schema {SCHEMA_VERSION}) was running: update and connect again"
             )
+        if self.version != _UNKNOWN:
+            self._alone = 0
         self._accept(self.read_meta())
         self.forget()
         self._read_journal()
@@ -242,14 +253,12 @@ class Database:
     def _read_journal(self) -> None:
         """Know what is in the journal, if there is one."""
         is_doubted, is_there = self.version == _UNKNOWN, self.meta.number != self.meta.folded
-        if is_there or self.is_lasting:
-            if self.journal is None or is_doubted:  # what we remember of it may never have happened
-                from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (not for most one-shot processes)
-
-                self.journal = Journal()
-            self.journal.catch_up(self.connection, self.meta)
-        else:
+        if not (is_there or self.is_journalling):
             self.journal = None
+            return
+        if self.journal is None or is_doubted:  # what we remember of it may never have happened
+            self.journal = _new_journal()
+        self.journal.catch_up(self.connection, self.meta)
 
     def _accept(self, meta: Meta) -> None:
         """Refuse to go on if the database is no longer the one that was opened."""
@@ -289,17 +298,17 @@ class Database:
             self._write_mark(fence)
         self.meta = meta
         self._commits += 1
-        if self.journal is not None:
-            self.journal.settle(meta)
-            if not self.is_lasting:
-                self.journal = None  # it was folded, and we do not write another
+        self._alone += 1
+        if not self.is_journalling:
+            self.journal = None  # if there was one, it was folded
+            return
+        self.journal = self.journal or _new_journal()
+        self.journal.settle(meta)
 
     def _stay(self) -> None:
-        """From now on there is a journal, and the log is long and written over where it is."""
-        from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (not for one-shot processes)
-        from leasehold.stores.sqlite.lasting import lengthen  # noqa: PLC0415
+        """From now on the log is long, and is written over where it is."""
+        from leasehold.stores.sqlite.lasting import lengthen  # noqa: PLC0415 (not for one-shot processes)
 
-        self.journal = self.journal or Journal()
         self.connection.wal_autocheckpoint(LASTING_CHECKPOINT)
         try:
             lengthen(f"{self.path}-wal", LASTING_CHECKPOINT, self.connection.execute("PRAGMA page_size").get)
@@ -397,6 +406,12 @@ class Database:
             pass  # all of it is in the journal, where the next one finds it: that one tells what is wrong
         finally:
             self.gate.release()
+
+
+def _new_journal() -> Journal:
+    from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (not for most one-shot processes)
+
+    return Journal()
 
 
 def abandon(inherited: apsw.Connection | apsw.Cursor) -> None:
