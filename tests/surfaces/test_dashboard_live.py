@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 import leasehold
+from leasehold.server.batches import CALLS_MOST
+from leasehold.server.events import CATCH_UP
 from tests.surfaces.browsing import chromium, looking, row
 from tests.surfaces.serving import Running, serving, until
 from tests.surfaces.shell import Shell
@@ -182,6 +185,29 @@ def test_a_tab_that_nobody_looks_at_gives_up_its_line_and_catches_up_later(brows
 
 def visible(page: Page) -> int:
     return page.locator(".lease:visible").count()
+
+
+def test_whoever_missed_too_much_looks_at_everything_anew(browser: Browser, tmp_path: Path) -> None:
+    """Of more than 10,000 events the server tells only the latest, and that some are missing."""
+    stale, late = json.dumps({"leases": []}), "/v1/events?last_event_id=0"
+    with serving(tmp_path, "--rate", "0") as server, looking(browser, server) as page:
+        take(server, "missed")
+        for number in range(0, CATCH_UP // 2 + CALLS_MOST, CALLS_MOST):
+            come_and_go(server, [f"passing-{number + each}" for each in range(CALLS_MOST)])
+        page.route("**/v1/leases", lambda route: route.fulfill(body=stale, content_type="application/json"), times=1)
+        page.route("**/v1/events?*", lambda route: route.continue_(url=server.url + late), times=1)
+        page.reload()
+        expect(row(page, "missed")).to_be_visible()
+        take(server, "afterwards")
+        expect(row(page, "afterwards")).to_be_visible()
+
+
+def come_and_go(server: Running, names: list[str]) -> None:
+    """Each of them is two events, and leaves nothing behind."""
+    calls: list[dict[str, object]] = [{"verb": "acquire", "resources": name, "holder": "bob"} for name in names]
+    granted = [each["body"] for each in server.post("batch", {"calls": calls}).json["answers"]]
+    calls = [{"verb": "release", "lease": each["lease"]["id"], "token": each["token"]} for each in granted]
+    assert all(each["body"]["released"] for each in server.post("batch", {"calls": calls}).json["answers"])
 
 
 def test_only_what_is_seen_exists(browser: Browser, tmp_path: Path) -> None:
