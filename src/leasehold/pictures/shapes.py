@@ -6,7 +6,6 @@ from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import TypeAlias
 
 INK = "#1b2430"
@@ -31,9 +30,6 @@ COLOURS = {
     "forced": PURPLE,
 }
 """What a run's bar is coloured by: its outcome."""
-
-CHARACTER = 0.62
-"""How wide a character is, as a part of the size of the letters: generous, as fonts differ."""
 
 
 class Box(Noun):
@@ -82,7 +78,6 @@ class Picture(Noun):
 
 if TYPE_CHECKING:
     Shape: TypeAlias = Box | Words | Line
-    Shapes: TypeAlias = Sequence[Shape]
 
 
 def cut(text: str, most: int) -> str:
