@@ -18,7 +18,7 @@ from leasehold.model import EMPTY, Drop, Event, Put, Receipt, Ref
 from leasehold.records import apply
 from leasehold.rules.timing import first_due
 from leasehold.stores import HistoryQuery
-from leasehold.stores.etcd import EtcdStore, folding, journal, messages, parts, rows, transaction
+from leasehold.stores.etcd import EtcdStore, folding, journal, looking, messages, parts, rows, transaction
 from leasehold.stores.etcd.calls import RANGE
 from leasehold.stores.etcd.reminding import SPAN, reminders_in
 from leasehold.testing.conformance.asking import until
@@ -354,6 +354,53 @@ def test_what_the_journal_has_changed_is_not_assumed_not_to_be_there() -> None:
             finally:
                 look.close()
             assert set(told.notes) == ({"x"} if is_there else set())
+
+
+def confirmed(store: EtcdStore, keys: Sequence[str]) -> dict[str, Record]:
+    """What a transaction was told, and what was then true."""
+    while True:
+        turn = store.begin()
+        try:
+            some = turn.load(keys[: len(keys) // 2])  # as a batch does, which finds out what else it needs
+            told = {**some, **turn.load(keys)}
+            turn.confirm()
+        except Conflict:
+            continue
+        finally:
+            turn.close()
+        return {key: told[key] for key in keys}
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("most", [0, 2, 5])
+def test_what_was_partly_assumed_and_partly_read_is_true(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "ASSUMED", most)
+    monkeypatch.setattr("leasehold.stores.etcd.DOUBT", 2)
+    chance = random.Random(most)
+    kept = Kept()
+    with opened(etcd.empty(), 3) as stores:
+        for _ in range(60):
+            changes = some_changes(chance, HOUR, kept.records)
+            write(chance.choice(stores), changes)
+            kept.follow(changes)
+            store = chance.choice(stores)
+            if chance.random() < 0.5:
+                store.memory.cache.clear()
+            keys = chance.sample(KEYS, chance.randrange(1, len(KEYS)))
+            told = confirmed(store, keys)
+            assert told == {key: kept.records.get(key, EMPTY) for key in keys}
+
+
+def test_more_than_can_be_assumed_are_looked_for_only_beyond_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    with opened(etcd.empty()) as (store,):
+        write(store, [Put("na", Ref("x"))])
+        ask = looking.ask
+        monkeypatch.setattr(looking, "ask", lambda *told: (asked.append(len(told[2])), ask(*told))[1])
+        keys = [f"n{number}" for number in range(transaction.ASSUMED + 8)]
+        write(store, [Put(key, Ref("x")) for key in keys])
+        assert asked == [8]
+        assert {key for key, _ in store.scan("n")} == {"na", *keys}
 
 
 def test_an_assumption_that_nobody_confirmed_is_forgotten() -> None:

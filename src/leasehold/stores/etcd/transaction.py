@@ -81,24 +81,34 @@ class EtcdTransaction:
 
     def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> None:
         """Most of what is asked for and not known is not there: then there is no need to ask etcd before the commit."""
-        store = self._store
-        if self._may_assume(missing) and store.may_assume():
-            self._assumed.update(dict.fromkeys(missing))
-            self._memory.assume(missing)
+        memory, records = self._memory, self._memory.cache.records
+        assumed = self._assumable(missing)
+        unsure = [key for key in missing if key not in assumed]
+        if unsure:
+            self._ask_for([key for key in wanted if key not in assumed], unsure)
+            self._store.note_presence(records, unsure)
+            still = memory.missing(assumed)
+            if still:  # what is new may be about these
+                self._find(wanted, still)
             return
+        self._assumed.update(assumed)
+        memory.assume(assumed)
+
+    def _assumable(self, missing: Sequence[str]) -> dict[str, None]:
+        """Not what the journal has changed: the compare of the commit sees only what is kept below it."""
+        memory = self._memory
+        if memory.is_blank or not self._store.may_assume():
+            return {}
+        lines = memory.overlay.lines
+        free = [key for key in missing if key not in lines]
+        return dict.fromkeys(free[: max(0, ASSUMED - len(self._assumed))])
+
+    def _ask_for(self, wanted: Sequence[str], unsure: Sequence[str]) -> None:
         if self._has_told:
-            for start in range(0, len(missing), looking.AT_ONCE):
-                self._read(missing[start : start + looking.AT_ONCE])
+            for start in range(0, len(unsure), looking.AT_ONCE):
+                self._read(unsure[start : start + looking.AT_ONCE])
         else:
             self._look(wanted)
-        store.note_presence(self._memory.cache.records, missing)
-
-    def _may_assume(self, missing: Sequence[str]) -> bool:
-        """Not of what the journal has changed: the compare of the commit sees only what is kept below it."""
-        memory = self._memory
-        if memory.is_blank or len(self._assumed) + len(missing) > ASSUMED:
-            return False
-        return memory.overlay.lines.keys().isdisjoint(missing)
 
     def _look(self, wanted: Sequence[str]) -> None:
         looking.look(self._store, self._memory, wanted)
