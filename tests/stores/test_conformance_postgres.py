@@ -29,7 +29,7 @@ class TestOnPostgresAlone(Conformance):
 
     @pytest.fixture
     def connect(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connections]:
-        for patience in ("COMPANY", "PRACTICE", "CAUTION"):
-            monkeypatch.setattr(postgres, patience, 1)
+        for patience in ("PRACTICE", "ALONE", "AGAIN"):
+            monkeypatch.setattr(postgres, patience, 0)
         with schema() as url, Connections(partial(leasehold.connect, url), PostgresStore.capabilities) as connect:
             yield connect

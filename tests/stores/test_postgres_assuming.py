@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -26,6 +27,7 @@ HOUR = 3600 * SECOND
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(postgres, "PRACTICE", 2)
+    monkeypatch.setattr(postgres, "ALONE", 2)
     monkeypatch.setattr(postgres, "FRESH", 1e9)  # whatever else this machine is busy with
     with schema() as url:
         yield url
@@ -249,6 +251,42 @@ def test_what_is_due_is_looked_for_in_a_turn(store: PostgresStore, url: str) -> 
     turn.close()
 
 
+def test_what_somebody_else_has_changed_is_loaded_and_nothing_else(store: PostgresStore, url: str) -> None:
+    other = PostgresStore(url)
+    for number in range(3):  # from then on they know of each other
+        _put(other, B, f"r{number}")
+        _put_at_last(store, A, f"r{number}")
+    until(lambda: _is_assumed_after(store), "it knows everything")
+    _put(other, B, "theirs")
+    with pytest.raises(Conflict):
+        _put(store, C, "ours")
+    _do(store, f"DELETE FROM {{schema}}.entry WHERE key = '{A}'")  # by hand, past every promise: so that it would show
+    turn = store.begin()
+    assert sorted(turn.load([A, B, C])[A].notes) == ["r0", "r1", "r2"]
+    assert sorted(turn.load([B])[B].notes) == ["r0", "r1", "r2", "theirs"]
+    turn.commit([Put(C, Ref("ours"))], [], turn.fence)
+    until(lambda: _is_assumed_after(store), "it knows everything again")
+    turn = store.begin()
+    assert [*turn.load([C])[C].notes] == ["ours"]
+    assert turn.load(["nobody"])["nobody"] == EMPTY
+    turn.close()
+    other.close()
+
+
+def _put_at_last(store: PostgresStore, key: str, id_: str) -> None:
+    """As an engine does."""
+    with suppress(Conflict):
+        _put(store, key, id_)
+        return
+    _put(store, key, id_)
+
+
+def _is_assumed_after(store: PostgresStore) -> bool:
+    """After one more turn of its own."""
+    _put(store, C, "ours")
+    return store.assumed() is not None
+
+
 def test_after_a_while_nothing_is_assumed(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     assert store.assumed() is not None
     monkeypatch.setattr(postgres, "FRESH", -1.0)
@@ -288,3 +326,18 @@ def test_a_memory_that_is_whole_forgets_only_what_is_not_there() -> None:
     memory.trim()
     assert not memory.is_whole
     assert memory.missing([A]) == [A]
+
+
+def test_a_memory_that_is_whole_knows_what_somebody_else_has_changed() -> None:
+    memory = Memory(4)
+    memory.know_all({})
+    memory.follow([Put(A, Ref("r1"))])
+    memory.forget([A, B])
+    assert memory.missing([A, B, C]) == [A, B]
+    memory.follow([Put(B, Ref("r1"))])
+    assert memory.missing([B]) == [B]
+    memory.records[A] = EMPTY  # as it was loaded
+    assert memory.missing([A, B]) == [B]
+    memory.forget(map(str, range(9)))
+    memory.trim()
+    assert not memory.is_whole

@@ -105,9 +105,9 @@ def test_whatever_three_servers_remember_they_see_what_is_true(
 ) -> None:
     """Also if they assume soon that they are alone."""
     if hasty:
-        monkeypatch.setattr(postgres, "COMPANY", 1)
+        monkeypatch.setattr(postgres, "AGAIN", 0.0)
         monkeypatch.setattr(postgres, "PRACTICE", 1)
-        monkeypatch.setattr(postgres, "CAUTION", 1)
+        monkeypatch.setattr(postgres, "ALONE", 1)
     with schema() as url:
         world = World(url, 7, alone)
         try:

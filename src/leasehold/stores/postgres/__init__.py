@@ -42,12 +42,14 @@ SCAN_AT_ONCE = 2_000
 HISTORY_AT_ONCE = 200
 PRACTICE = 32
 """After so many turns of ours alone it is worth while to know all records."""
-LONG = 5_000
-"""After so many more there may be fewer of them than there were."""
+ALONE = 16
+"""After so many, we assume that nobody else will have the next."""
 FRESH = 1.0
-"""For so many seconds after a turn of ours we assume that nobody else had one."""
-CAUTION = 16
-"""So many of our turns are waited for after we have assumed too much."""
+"""But only for so many seconds after the last."""
+AGAIN = 1.0
+"""So many seconds after all records were asked for, they may be again;"""
+TOO_MANY = 10.0
+"""or after so many, if there were too many."""
 COMPANY = 256
 """For so many turns of ours after one of another server we say what we have changed."""
 _DAY = 24 * 3_600 * 1_000_000
@@ -85,8 +87,8 @@ class PostgresStore:
         self._company = 0
         self._alone = 0
         """Turns of ours since the last of anybody else."""
-        self._ask_for_all = PRACTICE
-        """After so many of them."""
+        self._all_at = 0.0
+        """Before then nobody asks for all records again."""
         self._mutex = allocate_lock()
         self._owner = 0
         self._telling = allocate_lock()
@@ -208,19 +210,17 @@ class PostgresStore:
         """This turn was the last, and these records were changed since the one that we know; None: perhaps any."""
         if id_ is not None and not id_.startswith(self._id.encode()):
             self._company = COMPANY
-        self._doubt()
+        self.doubt()
         if changed is None:
             self.cache.clear()
         else:
-            for key in changed:
-                self.cache.records.pop(key, None)
+            self.cache.forget(changed)
         self.known = (number, id_)
 
-    def _doubt(self) -> None:
-        """What was certain is not: somebody else may have had a turn."""
+    def doubt(self) -> None:
+        """Somebody else may have had a turn: for a while, ours are waited for."""
         self.certain = None
-        self.cache.is_whole = False
-        self._alone, self._ask_for_all = 0, PRACTICE
+        self._alone = 0
 
     def assumed(self) -> Certain | None:
         """What is taken for true before our turn: if we know all records, and nobody else had a turn for a while."""
@@ -228,8 +228,7 @@ class PostgresStore:
         if (
             self.certain is None
             or not self.cache.is_whole
-            or self._company
-            or self._alone < 0
+            or self._alone < ALONE
             or time.monotonic() - self.certain.at > FRESH
             or connection is None
             or connection.closed
@@ -238,17 +237,16 @@ class PostgresStore:
             return None
         return self.certain
 
-    def refused(self) -> None:
-        """We have assumed what is not so: for a while we wait and see."""
-        self.certain = None
-        self._alone = min(self._alone, 0) - CAUTION
-
     def wants_all(self) -> bool:
-        """Whether it is time to load all records: others may go on changing them, or there may be too many."""
-        if self.cache.is_whole or self._company or self._alone < self._ask_for_all:
+        """Whether it is time to load all records."""
+        if self.cache.is_whole or self._alone < PRACTICE or time.monotonic() < self._all_at:
             return False
-        self._ask_for_all = self._alone + LONG
+        self._all_at = time.monotonic() + AGAIN
         return True
+
+    def there_are_too_many(self) -> None:
+        """All records were asked for in vain."""
+        self._all_at = time.monotonic() + TOO_MANY
 
     @property
     def has_company(self) -> bool:
@@ -278,7 +276,7 @@ class PostgresStore:
 
     def forget(self) -> None:
         """Nothing that is remembered can be trusted."""
-        self._doubt()
+        self.doubt()
         self.cache.clear()
         self.known = (0, None)
 

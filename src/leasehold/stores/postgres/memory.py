@@ -30,29 +30,41 @@ class Certain(Noun):
 
 
 class Memory(Cache):
-    """Records that were loaded or written; while it is whole, there are no others."""
+    """Records that were loaded or written; while it is whole, there are no others, but for some that are named."""
 
-    __slots__ = ("is_whole",)
+    __slots__ = ("_unknown", "is_whole")
 
     def __init__(self, limit: int = RECORDS) -> None:
         super().__init__(limit)
         self.is_whole = False
+        self._unknown: set[str] = set()
+        """Those, some of which may have been loaded since."""
 
     def know_all(self, records: Mapping[str, Record]) -> None:
         """These are all that there are."""
-        self.records.clear()
+        self.clear()
         self.records.update(records)
         self.is_whole = True
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Somebody else has changed these."""
+        for key in keys:
+            self.records.pop(key, None)
+            if self.is_whole:
+                self._unknown.add(key)
 
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Which of these are not here; those that there are not, are here as empty ones."""
         if not self.is_whole:
             return super().missing(keys)
-        records = self.records
+        records, unknown, missing = self.records, self._unknown, []
         for key in keys:
             if key not in records:
-                records[key] = EMPTY
-        return []
+                if key in unknown:
+                    missing.append(key)
+                else:
+                    records[key] = EMPTY
+        return missing
 
     def follow(self, changes: Sequence[Put | Drop]) -> None:
         """These changes were written."""
@@ -68,15 +80,18 @@ class Memory(Cache):
             super().renew(changed)
 
     def trim(self) -> None:
-        """Forget the oldest quarter if there are too many; but first those of which nothing is known."""
+        """Forget the oldest quarter if there are too many; but first those that there are not."""
         records = self.records
         if self.is_whole and len(records) > self._limit:
             for key in [key for key, record in records.items() if record is EMPTY]:
                 del records[key]
             self.is_whole = len(records) <= self._limit // 2
+        if len(self._unknown) > self._limit:
+            self.is_whole = False
         super().trim()
 
     def clear(self) -> None:
         """Somebody else wrote: nothing here can be trusted."""
         super().clear()
+        self._unknown.clear()
         self.is_whole = False

@@ -109,6 +109,7 @@ class PostgresTransaction:
         is_all_here = self._enter(wanted)
         missing = [] if is_all_here else cache.missing(wanted)
         if missing:
+            self._settle()
             (row,) = self._ask((self._queries.called("load"), [listed(missing)]))
             self._keep(missing, row[0])
         return cache.records
@@ -119,14 +120,15 @@ class PostgresTransaction:
         if self._connection is not None:
             return False
         store = self._store
+        is_all_here = store.cache.is_whole and not store.cache.missing(wanted)
         if self._assumed is None:
-            self._assumed = store.assumed()
+            self._assumed = store.assumed() if is_all_here else None
             if self._assumed is None:
                 return self._begin(list(wanted))
             self._now = store.not_before(_by_now(self._assumed))
             _, _, self._fence, self._timeline, self._opens_at, self._longest = self._assumed
             self._number = store.known[0]
-        return not store.cache.missing(wanted)
+        return is_all_here
 
     def _keep(self, keys: list[str], entries: bytes | None) -> None:
         self._store.cache.records.update(gathered(keys, each_row(entries)))
@@ -162,6 +164,8 @@ class PostgresTransaction:
         (row,) = self._ask((self._queries.called("load_all"), [b"%d" % (ALL_MOST + 1)]))
         if _int(row[0]) <= ALL_MOST:
             self._store.cache.know_all(gathered_all(each_row(row[1])))
+        else:
+            self._store.there_are_too_many()
 
     def _check(self, state: Values) -> None:
         version, timeline, opens_at, longest, here, is_synchronous = state
@@ -348,7 +352,7 @@ class PostgresTransaction:
 
     def _explained(self, error: psycopg.Error) -> StoreError:
         if isinstance(error, psycopg.errors.SerializationFailure):
-            self._store.refused()
+            self._store.doubt()
         if isinstance(error, psycopg.errors.UniqueViolation):
             self._store.forget()
             return Conflict("what was remembered was not true any more")
