@@ -96,6 +96,7 @@ def test_every_tool(tmp_path: Path, transport: str, era: str) -> None:
 async def _what_there_is(client: Client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert set(tools) == TOOLS
+    assert list(tools)[:2] == ["acquire_lock", "release_lock"]
     for tool in tools.values():
         assert tool.output_schema is not None
         assert tool.annotations is not None
@@ -180,6 +181,9 @@ async def _look_and_force(client: Client) -> None:
     assert one["resource"] == "path:src/a.py"
     forced = await call(client, "force_release_lock", resource="path:src/a.py", reason="told to", agent_id="ops")
     assert forced["data"]["released"] is True
+    assert forced["advice"].startswith("It is free now.")
+    again = await call(client, "force_release_lock", resource="path:src/a.py", reason="told to", agent_id="ops")
+    assert (again["data"]["released"], again["advice"]) == (False, "Nobody held it: nothing changed.")
     events = (await call(client, "lock_history", resource="path:src/a.py"))["data"]["events"]
     assert events[0]["kind"] == "forced"
     assert "told to" in json.dumps(events[0]["detail"])

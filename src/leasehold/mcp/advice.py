@@ -40,11 +40,19 @@ def _on_change(outcome: object) -> str:
     if isinstance(outcome, m.Renewed):
         return f"Go on; it is yours for another {durations.format(outcome.lease.ttl)}."
     if isinstance(outcome, m.Released):
-        return "Done; do not touch it any more." if outcome.released else "It was not yours any more: nothing changed."
+        return _on_end(outcome)
     if isinstance(outcome, m.Inspection):
         free = not outcome.leases and not outcome.closed
         return "It is free: acquire_lock before you touch it." if free else "Do not touch it unless you are its holder."
     return ""
+
+
+def _on_end(outcome: m.Released) -> str:
+    if outcome.reason.startswith("forced by "):
+        return "It is free now. Its holder may be at work all the same; acquire_lock before you touch it."
+    if outcome.reason == "not held":
+        return "Nobody held it: nothing changed."
+    return "Done; do not touch it any more." if outcome.released else "It was not yours any more: nothing changed."
 
 
 def on_ticket() -> str:

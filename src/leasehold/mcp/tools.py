@@ -50,10 +50,10 @@ def _hints(*, reads: bool = False, destroys: bool = False, again: bool = True) -
 
 
 def register(server: MCPServer[Any], desk: Desk) -> None:
-    """Give this server the tools."""
+    """Give this server the tools; the two that agents of Action Llama know come first."""
     _register_acquiring(server, desk)
-    _register_waiting(server, desk)
     _register_keeping(server, desk)
+    _register_waiting(server, desk)
     _register_looking(server, desk)
 
 
