@@ -97,4 +97,6 @@ def _tell(context: Context, found: list[Change], *, is_trial: bool, remove: bool
     elif is_trial:
         context.out.say("Nothing was changed: this was a trial (--dry-run).")
     else:
-        context.out.say(f"Done: {context.values['what']} is {done}. Restart the editor to have it look again.")
+        what = context.values["what"]
+        more = " Restart the editor to have it look again." if what in editors.EDITORS else ""
+        context.out.say(f"Done: {what} is {done}.{more}")
