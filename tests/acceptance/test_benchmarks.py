@@ -40,3 +40,8 @@ def test_a_brief_run(name: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("ratio ") >= 1
     assert "peer" in done.stdout
+
+
+def test_each_is_told_of_in_the_documents() -> None:
+    told = (HERE / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert [name for name in BENCHMARKS if f"\n| `{name}` |" not in told] == []
