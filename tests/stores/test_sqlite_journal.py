@@ -238,6 +238,31 @@ def test_a_commit_that_fails_is_not_remembered(store: SqliteStore, path: Path) -
     assert entries(store, "na") == seen(store, "na") == {"x": Ref("x"), "z": Ref("z")}
 
 
+def test_a_journal_that_could_not_be_read_is_read_again_from_where_it_was(
+    store: SqliteStore, path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = staying(path, clock)
+    commit(store, Put("na", Ref("x")), events=(event(at=clock.wall()),))
+    assert set(entries(other, "na")) == {"x"}
+    for number in range(3):
+        commit(store, Put("na", Ref(f"y{number}")), events=(event(at=clock.wall()),))
+    decode, calls = apsw.jsonb_decode, iter([False, True])
+
+    def fail_once(body: bytes) -> object:
+        if next(calls, False):
+            raise apsw.IOError("the disk")
+        return decode(body)
+
+    monkeypatch.setattr(apsw, "jsonb_decode", fail_once)
+    with pytest.raises(StoreError):
+        other.begin()
+    commit(other, Put("na", Ref("z")), events=(event(at=clock.wall()),))
+    other.prune()
+    assert set(entries(other, "na")) == {"x", "y0", "y1", "y2", "z"}
+    assert [each.seq for each in store.history(ALL)] == [5, 4, 3, 2, 1]
+    other.close()
+
+
 # ------------------------------------------------------------------------------------------ numbers
 
 

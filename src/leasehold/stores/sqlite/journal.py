@@ -87,8 +87,9 @@ class Journal:
     def _read(self, connection: apsw.Connection) -> None:
         """Most of what was put was dropped soon after: only what is left is worth being built."""
         left: dict[Place, tuple[str, Any]] = {}
-        for body, size in connection.execute(_READ, (self.number,)):
-            tags, changes, events = apsw.jsonb_decode(body)
+        # First all that may fail: half of it must not be remembered.
+        rows = [(apsw.jsonb_decode(body), size) for body, size in connection.execute(_READ, (self.number,))]
+        for (tags, changes, events), size in rows:
             for tag, (key, what) in zip(tags, changes, strict=True):
                 left[key, what if tag == DROPPED else what[0]] = (tag, what)
             self.events += [event_of(fields, 0) for fields in events]
