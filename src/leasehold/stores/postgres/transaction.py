@@ -42,6 +42,8 @@ ALL_MOST = 5_000
 """Up to so many entries, all of them are loaded."""
 OUR_CLOCK = 999_000
 """So many microseconds of the database's pass in a second of ours, at least: clocks are far better than that."""
+LAG = 50_000
+"""So many microseconds may pass from the time that was decided by until the turn is ours, if it was only assumed."""
 PART = 26
 """After so many commands what was decided is handed on, to be written meanwhile: less is not worth a statement."""
 PAYLOAD_MOST = 200
@@ -213,7 +215,7 @@ class PostgresTransaction:
         store = self._store
         self._connection = store.writer()
         number, id_ = store.known
-        values: Values = [store.salt, _PATIENCE, _SILENCE, b"%d" % self._now, b"%d" % number, id_]
+        values: Values = [store.salt, _PATIENCE, _SILENCE, b"%d" % self._now, b"%d" % LAG, b"%d" % number, id_]
         values += [b"%d" % self._fence, b"%d" % SCHEMA_VERSION, self._timeline, b"%d" % self._opens_at]
         values.append(b"t" if store.address.synchronous else b"f")
         return [(self._queries.called("begin"), []), (self._queries.called("take_turn"), values)]

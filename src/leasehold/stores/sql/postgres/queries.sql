@@ -9,7 +9,7 @@ SELECT * FROM {schema}.begin_turn($1::bigint, $2, $3, $4::bigint, $5, $6, $7)
 
 -- name: take_turn
 SELECT {schema}.take_turn(
-    $1::bigint, $2, $3, $4::bigint, $5::bigint, $6, $7::bigint, $8::integer, $9, $10::bigint, $11::boolean
+    $1::bigint, $2, $3, $4::bigint, $5::bigint, $6::bigint, $7, $8::bigint, $9::integer, $10, $11::bigint, $12::boolean
 )
 
 -- name: load_all

@@ -151,6 +151,7 @@ CREATE FUNCTION {schema}.take_turn(
     in_patience text,
     in_silence text,
     in_now bigint,
+    in_lag bigint, -- so much later may it be by now
     in_number bigint, -- the last turn,
     in_id text,
     in_fence bigint,
@@ -178,7 +179,7 @@ BEGIN
         AND meta.timeline = in_timeline
         AND meta.opens_at = in_opening
         AND fence.last_value = in_fence
-        AND in_now BETWEEN greatest(latest.last_value, clock - 50000) AND clock
+        AND in_now BETWEEN greatest(latest.last_value, clock - in_lag) AND clock
         AND in_timeline = substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
         AND (
             NOT in_synchronous
