@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 EVENTS_MOST = 10_000
 KINDS_MOST = 64
+EVENT_KINDS = (
+    *("granted", "queued", "renewed", "updated", "released", "expired", "forced", "refused", "deadlock", "cancelled"),
+    *("lost", "timeout", "quarantined", "cleared", "session_started", "session_ended", "key_created", "key_revoked"),
+)
 EDGES_MOST = 10_000
 DEADLOCKS_TOLD = 20
 INTENTIONS = (INTENT_EXCLUSIVE, INTENT_SHARED)
@@ -158,11 +162,18 @@ def history_query(asked: dict[str, object]) -> HistoryQuery:
         None if resource is None else checks.resource(resource),
         None if holder is None else checks.text(holder, "holder", 256),
         None if lease is None else checks.lease_id(lease),
-        tuple(checks.text(kind, "kinds", 64) for kind in kinds),
+        tuple(map(_kind, kinds)),
         None if asked["since"] is None else checks.number(asked["since"], "since", 0, FOREVER),
         None if asked["before"] is None else checks.number(asked["before"], "before", 0, FOREVER),
         checks.number(asked["limit"], "limit", 1, EVENTS_MOST),
     )
+
+
+def _kind(kind: object) -> str:
+    known = checks.text(kind, "kinds", 64)
+    if known not in EVENT_KINDS:
+        raise InvalidInput("kinds", f"there is no kind of event {known!r}; there are {', '.join(EVENT_KINDS)}")
+    return known
 
 
 def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspection:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surfaces.shell import Shell, until
+from leasehold.reading import EVENT_KINDS
+from tests.rules.wander import Wanderer
+from tests.surfaces.shell import ROOT, Shell, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -222,3 +225,30 @@ def test_clearing_opens_what_was_closed(shell: Shell) -> None:
     assert shell.call("clear", "x", "--reason", "looked at it", holder="ops").out == "x is open again\n"
     assert shell.call("clear", "x", "--reason", "looked at it", holder="ops").code == 3
     assert shell.call("acquire", "x", holder="bob").code == 0
+
+
+def test_a_kind_of_event_that_there_is_not_is_refused(shell: Shell) -> None:
+    done = shell.run("history", "--kind", "grented")
+    assert (done.code, done.out) == (2, "")
+    assert "there is no kind of event 'grented'; there are granted, queued, " in done.err
+
+
+def test_the_kinds_of_events_are_those_that_happen() -> None:
+    wanderer = Wanderer(7)
+    wanderer.walk(3_000)
+    assert {event.kind for event in wanderer.world.events} <= set(EVENT_KINDS)
+    page = (ROOT / "src" / "leasehold" / "server" / "dashboard" / "static" / "live.js").read_text(encoding="utf-8")
+    assert re.findall(r'"(\w+)"', page[page.index("const KINDS") : page.index("// After these")]) == list(EVENT_KINDS)
+
+
+def test_what_is_wrong_with_a_session_is_mended_by_a_new_one(shell: Shell) -> None:
+    credential = shell.json("session", "start")["data"]["credential"]
+    mine = {"LEASEHOLD_SESSION": credential}
+    wrong = shell.run("acquire", "x", env={"LEASEHOLD_SESSION": f"{credential[:-1]}!"})
+    assert (wrong.code, wrong.err.splitlines()[-1]) == (8, "Next: leasehold session start")
+    assert shell.run("session", "end", env=mine).code == 0
+    gone = shell.run("acquire", "x", env=mine)
+    assert (gone.code, gone.err.splitlines()[-1]) == (3, "Next: leasehold session start")
+    lost = shell.run("session", "heartbeat", env=mine)
+    assert lost.code == 7
+    assert lost.err.startswith("Lost: the session is gone (")

@@ -25,9 +25,10 @@ def explain(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused, cont
     text = shown(sentence(outcome))
     if isinstance(outcome, m.Deadlock):
         return f"Deadlock: {text}\nNext: see what you hold: {context.suggest('list', more=' --mine')}"
+    if isinstance(outcome, m.Lost) and context.verb.startswith("session"):
+        return f"Lost: the session is gone ({shown(outcome.reason)})\nNext: {context.suggest('session start')}"
     if isinstance(outcome, m.Lost):
-        again = "session start" if context.verb.startswith("session") else "acquire"
-        return f"Lost: {text}\nNext: {context.suggest(again, *_names(context))}"
+        return f"Lost: {text}\nNext: {context.suggest('acquire', *_names(context))}"
     return f"leasehold {context.verb}: {text}{_advice(outcome, context)}"
 
 
@@ -78,6 +79,8 @@ def _how(context: Context) -> str:
 def _advice(outcome: m.Refused, context: Context) -> str:
     if outcome.code == "invalid":
         return f"\nSee leasehold {context.verb} --help"
+    if outcome.field == "session" and outcome.code in ("not_found", "not_allowed"):
+        return f"\nNext: {context.suggest('session start')}"
     if outcome.code == "not_found":
         return f"\nNext: see what is held: {context.suggest('list')}"
     if outcome.code == "unauthenticated":
