@@ -17,6 +17,7 @@ from leasehold.checks import Settings
 from leasehold.pending import Pending
 from leasehold.served import Served
 from leasehold.server.app import App, asgi
+from leasehold.server.batches import Batch
 from leasehold.server.hot import Cycle
 from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import Waits
@@ -24,7 +25,7 @@ from leasehold.stores.sqlite import SqliteStore
 from tests.surfaces.serving import PATIENCE, Running, create_key, id_of, read_reply, serving, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.surfaces.serving import Reply
@@ -192,7 +193,15 @@ def test_the_client_on_another_event_loop(server: Running) -> None:
     asyncio.run(cycle())
 
 
-async def _in_this_process(path: Path, cycles: int) -> int:
+def taken_together(line: socket.socket, name: str) -> None:
+    """Two of them at once, in one request each way."""
+    calls = [{"verb": "acquire", "resources": f"{name}-{letter}", "holder": "me"} for letter in "ab"]
+    told = [each["body"] for each in ask(line, "batch", {"calls": calls}).json["answers"]]
+    calls = [{"verb": "release", "lease": each["lease"]["id"], "token": each["token"]} for each in told]
+    assert all(each["body"]["released"] for each in ask(line, "batch", {"calls": calls}).json["answers"])
+
+
+async def _in_this_process(path: Path, cycles: int, take: Callable[[socket.socket, str], object]) -> int:
     """A server of this very process is asked so often; how many requests it still knows after that."""
     loop = asyncio.get_running_loop()
     served = Served(SqliteStore(str(path)), Settings(), loop, space="default")
@@ -203,17 +212,21 @@ async def _in_this_process(path: Path, cycles: int) -> int:
     listener = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)  # type: ignore[call-arg]
     with socket.create_connection(listener.sockets[0].getsockname()[:2], timeout=PATIENCE) as line:
         for number in range(cycles):
-            await asyncio.to_thread(taken, line, f"tidy-{number:04}")
-    known = sum(isinstance(each, Cycle | Pending) for each in gc.get_objects())
+            await asyncio.to_thread(take, line, f"tidy-{number:04}")
+    known = sum(isinstance(each, Cycle | Pending | Batch) for each in gc.get_objects())
     listener.close()
     await served.close()
     return known
 
 
-def test_an_answered_request_leaves_nothing_for_the_collector(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("take", "most"), [(taken, 2), (taken_together, 5)], ids=["alone", "several"])
+def test_an_answered_request_leaves_nothing_for_the_collector(
+    tmp_path: Path, take: Callable[[socket.socket, str], object], most: int
+) -> None:
     gc.collect()
     gc.disable()  # so that whatever refers to itself, by whatever detour, is still there
     try:
-        assert uvloop.run(_in_this_process(tmp_path / "locks.db", 20)) <= 2, "more than the last answer is kept"
+        known = uvloop.run(_in_this_process(tmp_path / "locks.db", 20, take))
+        assert known <= most, "more than the last answer is kept"
     finally:
         gc.enable()

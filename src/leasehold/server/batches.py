@@ -39,14 +39,17 @@ class Part(Pending):
 
     def __init__(self, batch: Batch, place: int, order: Order) -> None:
         super().__init__(order.command, order.secret)
-        self._batch = batch
+        self._batch: Batch | None = batch
         self._place = place
 
     def _tell(self) -> None:
-        self._batch.served.deliver(self._answered)
+        if self._batch is not None:
+            self._batch.served.deliver(self._answered)
 
     def _answered(self) -> None:
-        self._batch.answered(self._place, self)
+        batch, self._batch = self._batch, None  # which keeps the grants: both would stay until the collector comes by
+        if batch is not None:
+            batch.answered(self._place, self)
 
 
 class Batch:
@@ -113,8 +116,10 @@ class Batch:
     def _tell(self, place: int, status: int, body: dict[str, Any]) -> None:
         self._answers[place] = {"status": status, "body": body}
         self._left -= 1
-        if not self._left and self._ended is not None:
-            self._ended()
+        if not self._left:
+            ended, self._ended = self._ended, None  # which knows us
+            if ended is not None:
+                ended()
 
     @property
     def told(self) -> dict[str, Any]:
