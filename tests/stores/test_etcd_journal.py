@@ -338,7 +338,7 @@ def test_a_record_that_was_assumed_not_to_be_there_is_found() -> None:
 
 @pytest.mark.usefixtures("short")
 def test_what_the_journal_has_changed_is_not_assumed_not_to_be_there() -> None:
-    """The older half of the journal was moved when there was no such record; then there was one again."""
+    """The older part of the journal was moved when there was no such record; then there was one again."""
     with opened(etcd.empty(), 2) as (one, two):
         two.read(())
         for turn in range(10 * journal.ENTRIES):

@@ -1,4 +1,4 @@
-"""Moving the older half of the journal into the records themselves, a piece with a commit. It changes no record.
+"""Moving the oldest part of the journal into the records themselves, a piece with a commit. It changes no record.
 
 A piece is written by the transaction of a commit, or by one of its own, which also says how far the journal is in the
 records now. So there is nothing in between: whoever dies on the way leaves everything as it was before a piece or
@@ -51,7 +51,7 @@ class Piece:
 
     def _plan(self) -> None:
         overlay, names = self._memory.overlay, self._store.names
-        first, until = self.folded, overlay.older_half()
+        first, until = self.folded, overlay.oldest()
         removals = []
         for number, keys, _, parts in overlay.entries:
             if number > until:

@@ -30,7 +30,10 @@ NOTHING = -1
 """The mark of a record that there is not."""
 ENTRIES = 128
 SIZE = 1 << 18
-"""When there are more entries than that, or more bytes, the older half goes into the records."""
+"""When there are more entries than that, or more bytes, the oldest go into the records."""
+EIGHTH = 8
+"""So small a part of them at a time: it takes its time, and what is given up all at once (it is much) makes Python
+look through all that comes after it for garbage."""
 MOST = 4
 """At so many times as much, that cannot wait for the next commits."""
 
@@ -140,12 +143,12 @@ class Overlay:
         """Whether it should become shorter."""
         return len(self.entries) > times * ENTRIES or self.size > times * SIZE
 
-    def older_half(self) -> int:
+    def oldest(self) -> int:
         """The number of the last entry that should go into the records when it is too long."""
         left = self.size
         for number, _, size, _ in self.entries:
             left -= size
-            if left <= SIZE // 2 and self.entries[-1][0] - number <= ENTRIES // 2:
+            if left <= _less(SIZE) and self.entries[-1][0] - number <= _less(ENTRIES):
                 return number
         return 0
 
@@ -184,6 +187,10 @@ class Overlay:
     def due(self, now: int) -> list[tuple[int, str]]:
         """Records with something laid over them that are due by now, each with its time."""
         return [(line.mark, key) for key, line in self.lines.items() if 0 < line.mark <= now]
+
+
+def _less(many: int) -> int:
+    return many - max(1, many // EIGHTH)
 
 
 def changed(record: Record, changes: Iterable[Raw]) -> Record:
