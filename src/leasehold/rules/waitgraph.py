@@ -171,15 +171,22 @@ class _Searched(WaitGraph):
         super().__init__(draft)
         self._only_waits: dict[str, Ask | None] = {}
         """By waiter: what its actor waits for, if that is all it waits for."""
+        self._met: set[str] = set()
+        """Of whom everything is loaded."""
 
     def _in_the_way(self, seeker: Seeker, option: Option, claim: Claim) -> list[Rival]:
         rivals = super()._in_the_way(seeker, option, claim)
-        ahead = [rival for rival in rivals if rival.id.startswith("w")]
-        # Their waits are looked at next: one by one, each of them would make the search begin again.
-        self.draft.require([*(rival.actor for rival in rivals), *(home(rival.id) for rival in ahead)])
-        if not ahead or claim.mode == SLOTS or self._is_ahead_itself(seeker):
+        self._meet([rival for rival in rivals if rival.id not in self._met])
+        is_behind = any(rival.id.startswith("w") for rival in rivals)
+        if not is_behind or claim.mode == SLOTS or self._is_ahead_itself(seeker):
             return rivals  # for slots, it matters how many there are
         return [rival for rival in rivals if not self._is_implied(rival, seeker, option)]
+
+    def _meet(self, rivals: list[Rival]) -> None:
+        """Their waits are looked at next: one by one, each of them would make the search begin again."""
+        homes = [home(rival.id) for rival in rivals if rival.id.startswith("w")]
+        self.draft.require([*(rival.actor for rival in rivals), *homes])
+        self._met.update(rival.id for rival in rivals)
 
     def _is_ahead_itself(self, seeker: Seeker) -> bool:
         """Whether somebody ahead may wait for the seeker, which does not wait for itself."""
