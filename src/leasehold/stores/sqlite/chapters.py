@@ -53,7 +53,7 @@ def conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]]
     if query.before is not None:
         found.append("first < ?")
         bindings.append(query.before)
-    for words in ((query.resource,), (query.holder,), (query.lease,), query.kinds):
+    for words in ((query.space,), (query.resource,), (query.holder,), (query.lease,), query.kinds):
         if words and all(word is not None and _is_plain(word) for word in words):
             found.append(f"({' OR '.join(['instr(resources, ?)'] * len(words))})")
             bindings += [f'"{word}"'.encode() for word in words]
