@@ -252,7 +252,9 @@ class _Deciding:
             self.changes, self.told, self.wrote_ahead = {}, len(self.events), True
 
     def _receipt(self) -> Put:
-        return Put(self.engine, Receipt(RECEIPT, os.urandom(16).hex(), self.transaction.now + RECEIPT_LIFE))
+        # To the minute: a store with an index of such times need not change it with each commit.
+        until = self.transaction.now + RECEIPT_LIFE
+        return Put(self.engine, Receipt(RECEIPT, os.urandom(16).hex(), until - until % (60 * SECOND)))
 
 
 def happened(store: Store, receipt: Put) -> bool:
