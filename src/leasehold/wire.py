@@ -140,6 +140,8 @@ def key(it: m.Key) -> Json:
 
 
 _TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
+_MODES = {m.EXCLUSIVE: "exclusive", m.SHARED: "shared", m.SLOTS: "slots"}
+"""As events have them, and as everybody says."""
 _DURATIONS = ("ttl", "waited", "grace")
 
 
@@ -170,7 +172,7 @@ def _told(key: str, value: object) -> object:
         return seconds(value)
     if key == "context" and isinstance(value, str):
         return _context(value)
-    return value
+    return _MODES.get(value, value) if key == "mode" and isinstance(value, str) else value
 
 
 def inspection(it: m.Inspection) -> Json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+import leasehold
 from leasehold.guard.editors.occasions import EDITORS
 from leasehold.server import answers, gateway_schema
 from leasehold.server.openapi import LOOKS
@@ -181,6 +182,15 @@ def test_a_body_that_is_no_object_is_told_so(server: Running, path: str, body: b
 )
 def test_a_wrong_question_is_refused(server: Running, query: str) -> None:
     refused(server.get(query), 400, "invalid")
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared", "slots"])
+def test_the_history_calls_a_mode_as_a_lease_does(server: Running, mode: str) -> None:
+    name = f"told-{mode}"
+    assert server.post("acquire", {"resources": name, "mode": mode, "slots": 2 if mode == "slots" else 1}).status == 200
+    assert server.get(f"history?resource={name}").json["events"][0]["detail"]["mode"] == mode
+    with leasehold.connect(server.url) as there, leasehold.connect(f"sqlite:///{server.database}") as here:
+        assert there.history(resource=name) == here.history(resource=name)
 
 
 def test_a_name_may_be_null(server: Running) -> None:

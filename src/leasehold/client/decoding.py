@@ -110,6 +110,7 @@ def _key(it: Json) -> m.Key:
 
 _DURATIONS = {"ttl_seconds": "ttl", "waited_seconds": "waited", "grace_seconds": "grace"}
 _TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
+_MODES = {"exclusive": m.EXCLUSIVE, "shared": m.SHARED, "slots": m.SLOTS}
 
 
 def event(it: Json) -> m.Event:
@@ -133,6 +134,8 @@ def _detail(key: str, value: object) -> object:
         return span(value)
     if key in _TIMES and isinstance(value, str):
         return when(value)
+    if key == "mode" and isinstance(value, str):
+        return _MODES.get(value, value)
     return _text(value) if key == "context" else value
 
 
