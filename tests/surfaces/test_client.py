@@ -264,6 +264,10 @@ def test_who_waits_long_first_asks_whether_anybody_is_there() -> None:
         assert one.time_out == KEPT_OPEN + SLACK
         one.answered(202, {"ticket": "t1"}, None, now + 50.0)
         assert one.next.path == "/v1/acquire"
+        one.answered(503, {"code": "closed"}, None, now + 60.0)
+        assert one.next.path == "/healthz", "it is another server that is asked next"
+        one.answered(503, {}, None, now + 60.0)
+        assert one.next.path == "/v1/acquire"
         one.failed(TimeoutError(), now + 100.0)
     with pytest.raises(Unreachable):
         one.failed(TimeoutError(), 3_001.0)

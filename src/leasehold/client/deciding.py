@@ -110,9 +110,10 @@ class Errand:
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
         """The outcome, or what to send next."""
         self._is_there, self._silences = True, 0
-        if self.next is _ANYBODY:
+        if self.next is _ANYBODY:  # whatever it says, somebody is
             self._prepare(now)
             return Again(self.next, 0.0)
+        self._is_there = status != GOING_AWAY  # then the next server is asked, if there is one
         if status == 202:
             self._tries = 0  # it got on: what went wrong before it does not count any more
             self._asked = self._asked._replace(body={**(self._asked.body or {}), "request_id": body["ticket"]})
