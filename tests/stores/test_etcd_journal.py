@@ -250,6 +250,22 @@ def test_a_scan_finds_all_of_its_kind_and_nothing_else() -> None:
         assert {key for key, _ in two.scan("a")} == {f"a{number}" for number in range(12)}
 
 
+@pytest.mark.usefixtures("short")
+def test_a_look_while_a_transaction_is_under_way_finds_each_record_wherever_it_is() -> None:
+    strange = ["n", 'n"x', "n\\x", "n\u00e4"]  # not that there are such keys
+    with opened(etcd.empty(), 2) as (one, two):
+        for number in range(6):
+            for key in [*KEYS, *strange] if number % 2 else [*strange, *KEYS]:  # the last few are in the journal
+                write(one, [Put(key, Receipt(f"i{number}", "\ud800" if key in strange else "", HOUR))])
+            turn = two.begin()
+            try:
+                for keys in ([], KEYS[:1], KEYS, strange, [KEYS[0], strange[3]]):
+                    told = two.read(keys)[1]
+                    assert {len(told[key].notes) for key in keys} <= {number + 1}
+            finally:
+                turn.close()
+
+
 # ------------------------------------------------------------------------------------------ reminders
 
 
@@ -396,9 +412,9 @@ def test_more_than_can_be_assumed_are_looked_for_only_beyond_that(monkeypatch: p
     asked: list[int] = []
     ask = looking.ask
 
-    def note(store: EtcdStore, memory: Memory, keys: Sequence[str], kind: str = "") -> int:
+    def note(store: EtcdStore, memory: Memory, keys: Sequence[str], only: Sequence[str] | None = None) -> int:
         asked.append(len(keys))
-        return ask(store, memory, keys, kind)
+        return ask(store, memory, keys, only)
 
     with opened(etcd.empty()) as (store,):
         write(store, [Put("na", Ref("x"))])

@@ -130,23 +130,25 @@ class EtcdStore:
         wanted = list(dict.fromkeys(keys))
         self.settle()
         if not self._mutex.acquire(blocking=False):  # what is remembered is in use: as if nothing were
-            return self._read(Memory(), wanted)
+            return self._read(Memory(), wanted, wanted if all(map(_is_plain, wanted)) else None)
         self._owner = get_ident()
         try:
             return self._read(self.memory, wanted)
         finally:
             self.leave()
 
-    def _read(self, memory: Memory, wanted: list[str]) -> tuple[int, Mapping[str, Record]]:
+    def _read(
+        self, memory: Memory, wanted: list[str], only: list[str] | None = None
+    ) -> tuple[int, Mapping[str, Record]]:
         self._keep_time()
-        look(self, memory, wanted)
+        look(self, memory, wanted, only)
         records = memory.cache.records
         return max(self.clock.now(), memory.meta.now, self._latest), {key: records[key] for key in wanted}
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record whose key starts with this letter, as of one moment."""
         memory = Memory()
-        revision = look(self, memory, (), kind)
+        revision = look(self, memory, (), [kind])
         overlay = memory.overlay
         left = {key: line for key, line in overlay.lines.items() if key.startswith(kind)}
         first = self.names.record(kind)
@@ -296,3 +298,8 @@ class EtcdStore:
         self.memory.cache.trim()
         self._owner = 0
         self._mutex.release()
+
+
+def _is_plain(key: str) -> bool:
+    """Whether it is spelled the same in whatever JSON, as keys are."""
+    return key.isascii() and key.isalnum()

@@ -21,10 +21,10 @@ AT_ONCE = OPERATIONS - 2
 TRIES = 5
 
 
-def look(store: EtcdStore, memory: Memory, keys: Iterable[str], kind: str = "") -> int:
+def look(store: EtcdStore, memory: Memory, keys: Iterable[str], only: Sequence[str] | None = None) -> int:
     """Bring what is remembered up to date, with these records; the revision as of which it is.
 
-    If a kind is given, with what the journal says of the records of this kind alone.
+    `only`: of what the journal says nothing is wanted but that of records whose keys begin like one of these.
     """
     wanted = list(dict.fromkeys(keys))
     revision = 0
@@ -32,17 +32,17 @@ def look(store: EtcdStore, memory: Memory, keys: Iterable[str], kind: str = "") 
         missing = memory.missing(wanted)
         if revision and not memory.is_blank and not missing:
             return revision
-        revision = ask(store, memory, missing[:AT_ONCE], kind)
+        revision = ask(store, memory, missing[:AT_ONCE], only)
     raise StoreError("etcd is too busy: each time somebody else was quicker; try again")
 
 
-def ask(store: EtcdStore, memory: Memory, keys: Sequence[str], kind: str = "") -> int:
+def ask(store: EtcdStore, memory: Memory, keys: Sequence[str], only: Sequence[str] | None = None) -> int:
     """These records, and what is new if there is something; the revision as of which it is."""
     asked = [messages.get(store.names.record(key)) for key in keys]
     answer = store.txn([memory.unchanged(store.names)], asked, [*memory.news(store.names), *asked])
     responses = answer.responses
     if not answer.succeeded:
-        if not learn(store, memory, answer, kind):
+        if not learn(store, memory, answer, only):
             return 0
         responses = responses[2:]
     kept = [rows.record_of(whole(store, rows.only(response))) for response in responses]
@@ -50,10 +50,10 @@ def ask(store: EtcdStore, memory: Memory, keys: Sequence[str], kind: str = "") -
     return answer.revision
 
 
-def learn(store: EtcdStore, memory: Memory, answer: Answer, kind: str = "") -> bool:
+def learn(store: EtcdStore, memory: Memory, answer: Answer, only: Sequence[str] | None = None) -> bool:
     """Somebody else has committed: this is what is new. False: it does not fit what is remembered, which is gone."""
     meta, entries, *_ = answer.responses
-    new = [_entry(store, name, value, kind) for name, value in entries.pairs]
+    new = [_entry(store, name, value, only) for name, value in entries.pairs]
     was_blank = memory.is_blank
     is_known = memory.learn(rows.only(meta), new)
     if was_blank and not is_known:  # all of it was read at one moment
@@ -66,10 +66,10 @@ def learn(store: EtcdStore, memory: Memory, answer: Answer, kind: str = "") -> b
     return is_known
 
 
-def _entry(store: EtcdStore, name: str, value: bytes, kind: str) -> journal.Entry:
+def _entry(store: EtcdStore, name: str, value: bytes, only: Sequence[str] | None) -> journal.Entry:
     data = rows.data_of(value)
     number = store.names.journal_number(name)
     if not is_reference(data):
-        return journal.Entry(number, journal.decode(data, kind), len(value))
+        return journal.Entry(number, journal.decode(data, only), len(value))
     found = whole(store, data)
-    return journal.Entry(number, journal.decode(found, kind), len(found), id_in(data))
+    return journal.Entry(number, journal.decode(found, only), len(found), id_in(data))
