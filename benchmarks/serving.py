@@ -83,8 +83,9 @@ def under_load(seconds: float, rounds: int) -> list[Figure]:
     mine = f"{_median(rates['ours']):,.0f} cycles/s"
     what = f"HTTP, {CLIENTS} connections, durable acquire and release"
     figures = [_against(what, rates, "redis", f"Redis {peers.redis_version()} appendfsync always", mine, 0.5)]
-    figures.append(_against(what, rates, "etcd", "etcd v3 lock, a connection each", mine, 2.5))
-    figures.append(_against(what, rates, "etcd, shared", "etcd v3 lock, one connection for all", mine, 2.5))
+    etcd = f"etcd {peers.etcd_version()} v3 lock"
+    figures.append(_against(what, rates, "etcd", f"{etcd}, a connection each", mine, 2.5))
+    figures.append(_against(what, rates, "etcd, shared", f"{etcd}, one connection for all", mine, 2.5))
     return figures
 
 
@@ -161,7 +162,7 @@ def _hand_off(ours: list[Told], etcd: list[Told], quantile: str) -> Figure:
     return at_most(
         f"one name, {CLIENTS} connections, held for 0 to 1 ms, hand-off {quantile}",
         f"{_median(mine) * 1e3:.2f} ms",
-        f"etcd v3 lock {_median(theirs) * 1e3:.2f} ms",
+        f"etcd {peers.etcd_version()} v3 lock {_median(theirs) * 1e3:.2f} ms",
         _ratio(mine, theirs),
         0.5,
     )
@@ -181,7 +182,7 @@ def from_python(seconds: float, rounds: int) -> list[Figure]:
     what = f"Python, one process, {CLIENTS} tasks on aconnect"
     return [
         _against(what, rates, "redis-py", "redis-py's asyncio Lock, appendfsync always", mine, 1.2),
-        _against(what, rates, "grpc.aio", "etcd v3 lock over grpc.aio", mine, 2.5),
+        _against(what, rates, "grpc.aio", f"etcd {peers.etcd_version()} v3 lock over grpc.aio", mine, 2.5),
     ]
 
 
