@@ -23,7 +23,7 @@ LONG = 5.0
 """Who waits longer first asks whether anybody is there: a silent server must not be waited for as for a queue."""
 HEARD = 30.0
 """But not if it was heard of no longer ago than this."""
-SLACK = 10.0
+SLACK = 15.0
 """How much longer than it should take an answer is waited for."""
 SILENCES = 2
 """How often in a row that may happen; with more servers, once for each of them."""
