@@ -144,7 +144,7 @@ def command(
 ) -> c.Acquire:
     """The same, of arguments by their names. `token` is hashed here and goes no further; `terms` may remember."""
     if len(asked) != len(Asking._fields):
-        asked = Asking(**asked)._asdict()
+        asked = _whole(asked)
     resources, shown, context, request_id = _of_the_rest(asked)
     known = terms(settings, *_of_terms(asked))
     space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine = known[:11]
@@ -160,6 +160,27 @@ def command(
     ask = Ask(space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request)
     wait, priority, reentrant, intent, first = known[11:]
     return c.Acquire(actor, ask, engine, wait, priority, reentrant, intent, secret, first)
+
+
+def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
+    """With what was not said; whoever says something that there is not is told which."""
+    whole = {**Asking._field_defaults, **asked}
+    return whole if len(whole) == len(Asking._fields) else Asking(**asked)._asdict()
+
+
+def remembering(most: int) -> Callable[..., Terms]:
+    """`terms` that need not check again what so many holders said before."""
+    from functools import lru_cache  # noqa: PLC0415 (not for who asks once)
+
+    known = lru_cache(most, typed=True)(terms)
+
+    def remembered(*said: object) -> Terms:
+        try:
+            return known(*said)
+        except TypeError:  # something that cannot be remembered, a list for example: the check says what is wrong
+            return terms(*said)  # type: ignore[arg-type] # the same
+
+    return remembered
 
 
 def _mode(mode: object, slots: object) -> tuple[str, int]:

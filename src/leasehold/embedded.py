@@ -92,11 +92,10 @@ class AsyncEngineAnswers:
         self._settings = settings
         self._loop = loop
         from collections import deque  # noqa: PLC0415 (not for plain code)
-        from functools import lru_cache, partial  # noqa: PLC0415
+        from functools import partial  # noqa: PLC0415
 
         self._partial = partial
-        self._terms = lru_cache(TERMS, typed=True)(checks.terms)
-        """So that what a holder said before is not checked again each time."""
+        self._terms = checks.remembering(TERMS)
         self._told: deque[tuple[asyncio.Future[Outcome], Pending]] = deque()
         """Answers that the loop has not handed over yet."""
         self._is_woken = False
@@ -120,15 +119,9 @@ class AsyncEngineAnswers:
         return finished(outcome, secret) if secret else outcome
 
     def _order(self, call: Call) -> Order | Refused:
-        verb, arguments = call
-        if verb == "gc":
+        if call.verb == "gc":
             return Order(Sweep(()))
-        if verb == "acquire":  # all that there is to say, so that nothing has to be filled in
-            arguments = {**arguments, "first": False}
-        try:
-            return calls.order(verb, arguments, self._settings, self.engine.key, self._terms)
-        except TypeError:  # something that cannot be remembered, a list for example: the check says what is wrong
-            return calls.order(verb, arguments, self._settings, self.engine.key)
+        return calls.order(*call, self._settings, self.engine.key, self._terms)
 
     def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
         """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""

@@ -8,7 +8,6 @@ as it may take long.
 from __future__ import annotations
 
 from collections import deque
-from functools import lru_cache
 
 from leasehold import calls, checks, keys, reading
 from leasehold.async_locks import AsyncLocks
@@ -23,7 +22,7 @@ from leasehold.stores import HistoryQuery
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from leasehold.calls import Call
@@ -89,9 +88,9 @@ class LoopAnswers:
         self._driver = driver
         self._settings = settings
         self._loop = loop
-        self._terms = lru_cache(TERMS, typed=True)(checks.terms)
+        self._terms = checks.remembering(TERMS)
 
-    def order(self, verb: str, asked: dict[str, Any]) -> calls.Order | Refused:
+    def order(self, verb: str, asked: Mapping[str, Any]) -> calls.Order | Refused:
         """The command behind a call; what a holder said before is not checked again."""
         return calls.order(verb, asked, self._settings, self.engine.key, self._terms)
 
@@ -101,7 +100,7 @@ class LoopAnswers:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
         if call.verb == "gc":
             return await self._driver.ask(Sweep(()))
-        order = calls.order(*call, self._settings, self.engine.key)
+        order = self.order(*call)
         if isinstance(order, Refused):
             return order
         return finished(await self._driver.ask(order.command, order.secret), order.secret)

@@ -100,16 +100,25 @@ class Asked(Pending, Cycle):
             self._hot.served.abandon(self)
 
 
-class Waiting(Cycle):
-    """An acquire that waits."""
+class Relayed(Cycle):
+    """A request whose answer somebody else is told first, and hands on."""
 
-    __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "response_complete", "wait")
+    __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "response_complete")
 
     def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
         self._hot = hot
         self._line = line
         self.keep_alive = keep_alive
         self.disconnected = self.response_complete = False
+
+
+class Waiting(Relayed):
+    """An acquire that waits."""
+
+    __slots__ = ("wait",)
+
+    def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
+        super().__init__(hot, line, keep_alive=keep_alive)
         self.wait: Wait | None = None
 
     def set(self) -> None:
@@ -131,16 +140,13 @@ class Waiting(Cycle):
             self.wait.leave()
 
 
-class Several(Cycle):
+class Several(Relayed):
     """Several calls in one request."""
 
-    __slots__ = ("_batch", "_hot", "_line", "disconnected", "keep_alive", "response_complete")
+    __slots__ = ("_batch",)
 
     def __init__(self, hot: Hot, line: Protocol, batch: Batch, *, keep_alive: bool) -> None:
-        self._hot = hot
-        self._line = line
-        self.keep_alive = keep_alive
-        self.disconnected = self.response_complete = False
+        super().__init__(hot, line, keep_alive=keep_alive)
         self._batch = batch
 
     def ended(self) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from leasehold.server.app import App
     from leasehold.server.batches import Batch
-    from leasehold.server.hot import Asked, Several, Waiting
+    from leasehold.server.hot import Asked, Relayed
     from leasehold.server.waiting import Wait
 
 HEAD_SECONDS = 20.0
@@ -53,7 +53,7 @@ class Protocol(HttpToolsProtocol):
         """What is being parsed, if it began between two requests."""
         self._was_used = False
         """Whether anything was asked since the keep-alive timer was set."""
-        self._unheard: Asked | Waiting | Several | Wait | Batch | None = None
+        self._unheard: Asked | Relayed | Wait | Batch | None = None
         """The last answer; nobody knows whether it was heard until something else is asked."""
         self._answered_at = 0.0
 
@@ -208,11 +208,11 @@ class Protocol(HttpToolsProtocol):
 
     # ------------------------------------------------------------------------------------- hot requests
 
-    def begin_hot(self, cycle: Asked | Waiting | Several) -> None:
+    def begin_hot(self, cycle: Asked | Relayed) -> None:
         """A hot request is under way: what comes after it on this connection has to wait."""
         self.cycle = self._active = cycle  # type: ignore[assignment] # it has all that uvicorn asks of one
 
-    def end_hot(self, cycle: Asked | Waiting | Several, answer: bytes) -> None:
+    def end_hot(self, cycle: Asked | Relayed, answer: bytes) -> None:
         """Its answer."""
         cycle.response_complete = True
         self._unheard, self._answered_at = cycle, self.loop.time()
