@@ -29,6 +29,8 @@ LONG = 600
 """A TTL, or a wait, that does not end during a test."""
 SHORT = 0.05
 """A TTL that ends while a test waits for it."""
+APART = 0.01
+"""What one server calls expired, another does by now: so exactly, at least, do they know their store's clock."""
 
 
 class Connect(Protocol):
@@ -131,6 +133,13 @@ def until(condition: Callable[[], T], what: str) -> T:
         time.sleep(0.002)
 
 
+def until_time_has_passed(condition: Callable[[], T], what: str) -> T:
+    """The same of what only time brings about, and for whomever is asked next: that may be another server."""
+    value = until(condition, what)
+    time.sleep(APART)
+    return value
+
+
 def timeless(told: Told) -> Told:
     """The lease or blocker without the moment at which it was seen: to compare what else is told of it."""
     return told._replace(as_of=0)
@@ -203,7 +212,7 @@ def until_free(locks: Locks, resource: str) -> None:
         seen = inspection(locks, resource)
         return not seen.leases and not seen.closed
 
-    until(is_free, f"{resource} is free")
+    until_time_has_passed(is_free, f"{resource} is free")
 
 
 def needs_fifo(connect: Connect) -> None:

@@ -12,8 +12,8 @@ from leasehold.testing.conformance.asking import (
     give_back,
     leases_of,
     take,
-    until,
     until_free,
+    until_time_has_passed,
     wait_for,
 )
 
@@ -73,7 +73,7 @@ class Fences:
         """Sweeping away what has expired takes no fence with it."""
         locks = connect(holder="alice")
         fences = [take(locks, f"r{place}", ttl=SHORT).lease.fence for place in range(5)]
-        until(lambda: leases_of(locks) == (), "all of them have expired")
+        until_time_has_passed(lambda: leases_of(locks) == (), "all of them have expired")
         for _ in range(2):
             assert not isinstance(locks.gc(), Refused)
         locks.close()

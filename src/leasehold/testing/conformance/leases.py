@@ -19,6 +19,7 @@ from leasehold.testing.conformance.asking import (
     take,
     timeless,
     until,
+    until_time_has_passed,
 )
 
 
@@ -61,7 +62,7 @@ class Leases:
         """Renew says `lost`, however often it is asked, and the resource stays free."""
         alice = connect(holder="alice")
         granted = take(alice, "r", ttl=SHORT)
-        until(lambda: leases_of(alice) == (), "the lease has expired")
+        until_time_has_passed(lambda: leases_of(alice) == (), "the lease has expired")
         for _ in range(2):
             assert expect(Lost, alice.renew(granted.lease.id, granted.token)).reason == "expired"
         assert inspection(alice, "r").leases == ()

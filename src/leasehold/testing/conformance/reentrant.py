@@ -15,7 +15,7 @@ from leasehold.testing.conformance.asking import (
     leases_of,
     queue_of,
     take,
-    until,
+    until_time_has_passed,
     wait_for,
 )
 
@@ -88,7 +88,7 @@ class Reentrant:
         """What is gone is not revived."""
         alice = connect(holder="alice")
         first = take(alice, "r", ttl=SHORT, reentrant=True).lease
-        until(lambda: leases_of(alice) == (), "the lease has expired")
+        until_time_has_passed(lambda: leases_of(alice) == (), "the lease has expired")
         second = take(alice, "r", reentrant=True)
         assert second.fresh
         assert second.lease.fence > first.fence

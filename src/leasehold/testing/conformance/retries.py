@@ -16,7 +16,7 @@ from leasehold.testing.conformance.asking import (
     queue_of,
     refused,
     take,
-    until,
+    until_time_has_passed,
     wait_for,
 )
 
@@ -80,7 +80,7 @@ class Retries:
         give_back(alice, take(alice, "r", request_id="q1"))
         assert "released" in refused(alice.acquire("r", ttl=LONG, request_id="q1"), "spent", "request_id").message
         take(alice, "r", ttl=SHORT, request_id="q2")
-        until(lambda: leases_of(alice) == (), "the lease has expired")
+        until_time_has_passed(lambda: leases_of(alice) == (), "the lease has expired")
         assert "expired" in refused(alice.acquire("r", ttl=LONG, request_id="q2"), "spent", "request_id").message
         assert leases_of(alice) == ()
 

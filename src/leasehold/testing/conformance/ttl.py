@@ -18,8 +18,8 @@ from leasehold.testing.conformance.asking import (
     refused,
     take,
     take_once_free,
-    until,
     until_free,
+    until_time_has_passed,
 )
 
 BAD_TTLS = (0, -1, math.nan, math.inf, "abc", "", "-5m", 1e12, "9999h", 0.009, "9ms", None, True, [30], "nan")
@@ -46,7 +46,7 @@ class Ttl:
         """It is not listed, cannot be renewed, and releasing it does nothing."""
         locks = connect()
         granted = take(locks, "r", ttl=SHORT)
-        until(lambda: leases_of(locks) == (), "the lease has expired")
+        until_time_has_passed(lambda: leases_of(locks) == (), "the lease has expired")
         assert expect(Lost, locks.renew(granted.lease.id, granted.token)).reason == "expired"
         assert expect(Lost, locks.update(granted.lease.id, granted.token, context={})).reason == "expired"
         released = expect(Released, locks.release(granted.lease.id, granted.token))
@@ -97,7 +97,7 @@ class Ttl:
         alice, bob, writer = connect(holder="alice"), connect(holder="bob"), connect(holder="writer")
         take(alice, "r", ttl=SHORT, mode="shared")
         take(bob, "r", mode="shared")
-        until(lambda: len(leases_of(bob)) == 1, "alice's lease has expired")
+        until_time_has_passed(lambda: len(leases_of(bob)) == 1, "alice's lease has expired")
         held = expect(Held, writer.acquire("r", ttl=LONG))
         assert [blocker.holder for blocker in held.blockers] == ["bob"]
 

@@ -18,7 +18,7 @@ from leasehold.testing.conformance.asking import (
     refused,
     take,
     timeless,
-    until,
+    until_time_has_passed,
     wait_for,
 )
 
@@ -30,7 +30,7 @@ class Unclean:
         """Nobody gets it for so long; the refusal says why, and until when."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         lease = take(alice, "r", ttl=SHORT, grace=60).lease
-        until(lambda: inspection(bob, "r").closed, "the lease has expired")
+        until_time_has_passed(lambda: inspection(bob, "r").closed, "the lease has expired")
         held = expect(Held, bob.acquire("r", ttl=LONG))
         (blocker,) = held.blockers
         assert (blocker.state, blocker.holder, blocker.lease) == ("grace", "alice", lease.id)
@@ -64,7 +64,7 @@ class Unclean:
         """Nobody gets it, ever, and everybody can see why; the old holder's lease is lost."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         granted = take(alice, "deploy://api", ttl=SHORT, on_expiry="quarantine", name="v2", reason="release")
-        until(lambda: inspection(bob, "deploy://api").closed, "the lease has expired")
+        until_time_has_passed(lambda: inspection(bob, "deploy://api").closed, "the lease has expired")
         (closed,) = inspection(bob, "deploy://api").closed
         assert (closed.state, closed.holder, closed.name, closed.until) == ("quarantined", "alice", "v2", FOREVER)
         (blocker,) = expect(Held, bob.acquire("deploy://api", ttl=LONG)).blockers
