@@ -71,11 +71,13 @@ def _do(store: PostgresStore, statement: str) -> None:
 def _trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     trips: list[int] = []
 
-    def counted(connection: psycopg.Connection, *calls: exchange.Call) -> list[exchange.Values]:
-        trips.append(len(calls))
-        return exchange.exchange(connection, *calls)
+    send = exchange.Exchange.__init__
 
-    monkeypatch.setattr(transaction, "exchange", counted)
+    def counted(self: exchange.Exchange, connection: psycopg.Connection, *calls: exchange.Call) -> None:
+        trips.append(len(calls))
+        send(self, connection, *calls)
+
+    monkeypatch.setattr(exchange.Exchange, "__init__", counted)
     return trips
 
 

@@ -237,6 +237,10 @@ class PostgresStore:
             return None
         return self.certain
 
+    def may_assume(self) -> bool:
+        """Whether a transaction that is begun now could be decided without a trip, as far as records are known."""
+        return self.assumed() is not None
+
     def wants_all(self) -> bool:
         """Whether it is time to load all records."""
         if self.cache.is_whole or self._alone < PRACTICE or time.monotonic() < self._all_at:

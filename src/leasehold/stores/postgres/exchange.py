@@ -44,27 +44,91 @@ def send(connection: Connection, *calls: Call) -> None:
         raise
 
 
-def exchange(connection: Connection, *calls: Call) -> list[Values]:
-    """The first row that each of these statements answered, as text; after one that failed, none is carried out.
+class Exchange:
+    """Statements that were sent together, and what they have answered so far."""
 
-    One that failed may also have been sent before.
-    """
-    pgconn = connection.pgconn
-    try:
-        pgconn.enter_pipeline_mode()
-        for text, values in calls:
-            pgconn.send_query_params(text, values)
-        pgconn.pipeline_sync()
-        _send(pgconn)
-        results = _receive(pgconn)
-        pgconn.exit_pipeline_mode()
-    except BaseException:  # also an interrupt: nobody knows where it stands
-        connection.close()
-        raise
-    for result in results:
-        if result.status == ExecStatus.FATAL_ERROR:
-            raise error_from_result(result)
-    return [_first_row(result) for result in results[-len(calls) :]]
+    __slots__ = ("_connection", "_count", "_failed", "_is_answered", "_results")
+
+    def __init__(self, connection: Connection, *calls: Call) -> None:
+        """Send them. Nobody waits for an answer here; only for room on the way, if they are large."""
+        self._connection = connection
+        self._count = len(calls)
+        self._results: list[PGresult] = []
+        self._is_answered = False
+        self._failed: psycopg.Error | None = None
+        pgconn = connection.pgconn
+        try:
+            pgconn.enter_pipeline_mode()
+            for text, values in calls:
+                pgconn.send_query_params(text, values)
+            pgconn.pipeline_sync()
+            _send(pgconn)
+        except BaseException:  # also an interrupt: nobody knows where it stands
+            connection.close()
+            raise
+
+    @property
+    def socket(self) -> int:
+        """The file that becomes readable when there is more of an answer."""
+        return self._connection.pgconn.socket
+
+    def is_answered(self) -> bool:
+        """Whether all of the answer is here, or none will come any more. It takes what has arrived, and never waits."""
+        if self._is_answered or self._failed is not None:
+            return True
+        try:
+            self._connection.pgconn.consume_input()
+            return self._take()
+        except psycopg.Error as error:
+            self._failed = error
+            return True
+
+    def answers(self) -> list[Values]:
+        """The first row that each of these statements answered, as text; after one that failed, none is carried out.
+
+        One that failed may also have been sent before. It waits for what is not here yet.
+        """
+        pgconn = self._connection.pgconn
+        try:
+            if not self._is_answered:
+                self._wait()
+            pgconn.exit_pipeline_mode()
+        except BaseException:  # see above
+            self._connection.close()
+            raise
+        for result in self._results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise error_from_result(result)
+        return [_first_row(result) for result in self._results[-self._count :]]
+
+    def _wait(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+        pgconn = self._connection.pgconn
+        readable = select.poll()
+        readable.register(pgconn.socket, select.POLLIN)
+        while not self._take():
+            readable.poll()
+            pgconn.consume_input()
+
+    def _take(self) -> bool:
+        """Every result that has come; whether the end of what was sent together is among them."""
+        pgconn = self._connection.pgconn
+        while not pgconn.is_busy():
+            result = pgconn.get_result()
+            if result is not None:
+                if result.status == ExecStatus.PIPELINE_SYNC:
+                    self._is_answered = True
+                    return True
+                self._results.append(result)
+            elif pgconn.status == ConnStatus.BAD:
+                raise psycopg.OperationalError("the connection was lost")
+        return False
+
+
+def exchange(connection: Connection, *calls: Call) -> list[Values]:
+    """Send these statements, and wait for what they answer."""
+    return Exchange(connection, *calls).answers()
 
 
 def _send(pgconn: PGconn) -> None:
@@ -75,24 +139,6 @@ def _send(pgconn: PGconn) -> None:
             for _, what in both.poll():
                 if what & ~select.POLLOUT:
                     pgconn.consume_input()
-
-
-def _receive(pgconn: PGconn) -> list[PGresult]:
-    """All results up to the end of what was sent together."""
-    results: list[PGresult] = []
-    readable = select.poll()
-    readable.register(pgconn.socket, select.POLLIN)
-    while True:
-        while pgconn.is_busy():
-            readable.poll()
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is not None:
-            if result.status == ExecStatus.PIPELINE_SYNC:
-                return results
-            results.append(result)
-        elif pgconn.status == ConnStatus.BAD:
-            raise psycopg.OperationalError("the connection was lost")
 
 
 def _first_row(result: PGresult) -> Values:

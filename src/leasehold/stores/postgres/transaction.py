@@ -17,7 +17,7 @@ import psycopg
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitable
 from leasehold.keys import home
 from leasehold.model import EMPTY
-from leasehold.stores.postgres.exchange import exchange, send
+from leasehold.stores.postgres.exchange import Exchange, exchange, send
 from leasehold.stores.postgres.memory import Certain
 from leasehold.stores.postgres.rows import Writing, each_row, gathered, gathered_all, told
 from leasehold.stores.postgres.texts import items_of, listed
@@ -65,6 +65,10 @@ class PostgresTransaction:
         self._assumed: Certain | None = None
         """What is taken for true until then, if anything."""
         self._is_over = False
+        self._sent: Exchange | None = None
+        """The end of the turn, once it is on its way;"""
+        self._ending: tuple[int, bytes, int, int] | None = None
+        """with the turn's number and id, the next fence and the longest TTL, if there is anything to write."""
         self._foreseen: Mapping[str, Record] | None = None
         self._ahead: list[Put | Drop] = []
         """What was written already,"""
@@ -203,9 +207,8 @@ class PostgresTransaction:
     def confirm(self) -> None:
         """The same, where there is nothing to write."""
         if self._assumed is not None:
-            self._ask(*self._taking(), (self._queries.called("rollback"), []))
-            self._is_over = True
-            self._store.leave()
+            self._send((self._queries.called("rollback"), []))
+            self.finish_commit()
 
     def _taking(self) -> list[Call]:
         """What takes our turn, if it was only assumed until now."""
@@ -253,16 +256,20 @@ class PostgresTransaction:
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it."""
+        self.send_commit(changes, events, fence)
+        self.finish_commit()
+
+    def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> int:
+        """Do what there is to do before anybody has to wait for it; hands back the file to wait on."""
         self._check_under_way()
         if not changes and not events and fence == self.fence and not self._ahead:
-            self.confirm()
-            self.close()
-            return
+            return self._send((self._queries.called("rollback"), []))
         store = self._store
         number, id_ = self._number + 1, store.new_id()
         writing = self._write(changes)
         fence = max(fence, self.fence)
         longest = max(self._longest, self._longest_here)
+        self._ending = (number, id_, fence, longest)
         values: Values = [
             b"%d" % number,
             id_,
@@ -274,32 +281,61 @@ class PostgresTransaction:
             store.address.channel.encode(),
             listed(self._promoted(self._tickets)) if self._tickets else b"",
         ]
-        now = self._commit(values)
-        self._follow()
-        certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
-        store.got_through(number, id_, certain)
+        return self._send((self._queries.called("end_turn"), values), (self._queries.called("commit"), []))
 
-    def _commit(self, values: Values) -> int:
-        """Hands back the time at the end."""
-        taking = self._taking()
-        connection = self._connection
-        if connection is None:
-            raise StoreError("a commit without a connection")
-        end, commit = self._queries.called("end_turn"), self._queries.called("commit")
+    def is_answered(self) -> bool:
+        """Whether `finish_commit` has nothing to wait for. It never waits itself."""
+        return self._sent is None or self._sent.is_answered()
+
+    def finish_commit(self) -> None:
+        """Wait for what became of it, and do what is left to do."""
+        sent, ending = self._sent, self._ending
+        if sent is None:
+            raise StoreError("nothing was sent that could be waited for")
         try:
-            *_, ended, _ = exchange(connection, *taking, (end, values), (commit, []))
+            answers = sent.answers()
         except psycopg.Error as error:
-            if connection.closed or connection.broken:
-                self._is_over = True
-                self._store.in_doubt()
-                raise OutcomeUnknown(f"{self._store.address.place}: the connection was lost during a commit") from error
-            raise self._explained(error) from error
+            raise self._unfinished(error) from error
         except BaseException:  # an interrupt: nobody has heard what became of it
             self._is_over = True
             self._store.in_doubt()
             raise
         self._is_over = True
-        return _int(ended[0])
+        if ending is None:
+            self._store.leave()
+            return
+        number, id_, fence, longest = ending
+        now = _int(answers[-2][0])
+        self._follow()
+        certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
+        self._store.got_through(number, id_, certain)
+
+    def _send(self, *calls: Call) -> int:
+        taking = self._taking()
+        connection = self._connection
+        if connection is None:
+            raise StoreError("a commit without a connection")
+        try:
+            self._sent = Exchange(connection, *taking, *calls)
+        except psycopg.Error as error:
+            raise self._unfinished(error) from error
+        except BaseException:  # as below
+            self._is_over = True
+            self._store.in_doubt()
+            raise
+        return self._sent.socket
+
+    def _unfinished(self, error: psycopg.Error) -> StoreError:
+        """What a failure at the end of a turn means."""
+        self._sent = None
+        connection = self._connection
+        if connection is None or not (connection.closed or connection.broken):
+            return self._explained(error)
+        if self._ending is None:
+            return self._lost(connection, error)
+        self._is_over = True
+        self._store.in_doubt()
+        return OutcomeUnknown(f"{self._store.address.place}: the connection was lost during a commit")
 
     def _follow(self) -> None:
         cache = self._store.cache
@@ -325,6 +361,9 @@ class PostgresTransaction:
         if self._is_over:
             return
         self._is_over = True
+        if self._sent is not None:  # nobody has waited for what became of it
+            self._store.in_doubt()
+            return
         connection = self._connection
         try:
             if connection is not None and not connection.closed:
