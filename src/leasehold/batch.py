@@ -1,7 +1,7 @@
 """One batch: many commands, one transaction. It loads, lets the rules decide, and commits; it decides nothing.
 
 Nothing is handed back before it is durable. A conflict means that somebody else was quicker: everything is
-decided again from what is true now.
+decided again from what is true now. It goes step by step (see ``stepwise``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leasehold.commands import Command
     from leasehold.model import Drop, Event, Lease, Outcome, Record
     from leasehold.rules import Step
+    from leasehold.stepwise import Steps
     from leasehold.stores import Store, Transaction
 
     Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], Sequence[Command]]
@@ -77,7 +78,7 @@ class Result(Noun):
     view: View
 
 
-def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing) -> Result:
+def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing) -> Steps[Result]:
     """Decide these commands in order and commit them together.
 
     `closing` may add commands once the others are decided: an engine's heartbeat, a sweep of what is due.
@@ -86,11 +87,14 @@ def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing
     for command in commands:
         wanted += keys_of(command)
     keys = list(dict.fromkeys(wanted))
+    is_ready = getattr(store, "ready", None)
+    if is_ready is None or not is_ready(keys):
+        yield None
     for _ in range(ATTEMPTS):
         try:
-            return _attempt(store, commands, engine, closing, keys)
+            return (yield from _attempt(store, commands, engine, closing, keys))
         except Conflict:
-            continue
+            yield None
     raise StoreError(f"the store is too busy: somebody else was quicker {ATTEMPTS} times in a row; try again")
 
 
@@ -100,7 +104,7 @@ def _attempt(
     engine: str,
     closing: Closing,
     keys: list[str],
-) -> Result:
+) -> Steps[Result]:
     transaction = store.begin()
     try:
         deciding = _Deciding(transaction, keys, engine, commands, LOOKS_AHEAD if store.capabilities.remote else 0)
@@ -108,13 +112,17 @@ def _attempt(
         for number, command in enumerate(commands):
             if number in stops:
                 deciding.hand_on()
-            deciding.decide(command)
+            while deciding.decide(command):
+                yield None
+                deciding.fetch()
         outcomes = list(deciding.outcomes)
         for command in closing(outcomes, transaction):
-            deciding.decide(command)
+            while deciding.decide(command):
+                yield None
+                deciding.fetch()
         result = Result(outcomes, deciding.picked_up, deciding.events, transaction.now, deciding.view)
         try:
-            deciding.commit(store)
+            yield from deciding.commit(store)
         except Unresolved as unresolved:
             unresolved.result = result
             raise
@@ -139,6 +147,7 @@ class _Deciding:
         "fence",
         "keys",
         "looks_ahead",
+        "needed",
         "opens_at",
         "outcomes",
         "picked_up",
@@ -168,27 +177,24 @@ class _Deciding:
         """and changes with them, or without any."""
         self.outcomes: list[Outcome | Exception] = []
         self.picked_up: dict[str, Lease] = {}
+        self.needed: tuple[str, ...] = ()
+        """What has to be fetched before the next command can be decided."""
 
-    def decide(self, command: Command) -> None:
-        """Run one command on top of those before it; a breakage of one leaves the others untouched."""
+    def decide(self, command: Command) -> bool:
+        """Run one command on top of those before it; a breakage of one leaves the others untouched.
+
+        Whether something has to be fetched first.
+        """
         try:
-            self._decide(command)
+            result = self._step(command)
         except (LeaseholdError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 (told to the caller whose command it was)
             self.outcomes.append(error)
-
-    def _decide(self, command: Command) -> None:
-        while True:
-            result = self._step(command)
-            if not isinstance(result, Need):
-                break
-            wanted = (*result.keys, *self._wanted_later())
-            # What is asked for now comes first the next time, should the store make us start over.
-            self.keys.extend(wanted)
-            self.view.fetch(wanted)
-            # A number from before this record was ours may be smaller than one that it has seen meanwhile.
-            self.fence = max(self.fence, self.transaction.fence)
+            return False
+        if isinstance(result, Need):
+            self.needed = result.keys
+            return True
         outcome, changes, events, self.fence, changed, picked_up = result
         self.outcomes.append(outcome)
         self.events += events
@@ -196,6 +202,16 @@ class _Deciding:
         self.changes.update(changes)
         if picked_up:
             self.picked_up.update(picked_up)
+        return False
+
+    def fetch(self) -> None:
+        """Load what is needed now, and what the commands to come are known to need."""
+        wanted = (*self.needed, *self._wanted_later())
+        # What is asked for now comes first the next time, should the store make us start over.
+        self.keys.extend(wanted)
+        self.view.fetch(wanted)
+        # A number from before this record was ours may be smaller than one that it has seen meanwhile.
+        self.fence = max(self.fence, self.transaction.fence)
 
     def _step(self, command: Command) -> Step | Need:
         view = self.view
@@ -217,11 +233,12 @@ class _Deciding:
             return ()
         return result.keys if isinstance(result, Need) else ()
 
-    def commit(self, store: Store) -> None:
+    def commit(self, store: Store) -> Steps[None]:
         """Make it durable; where the outcome can stay unknown, find out by the receipt that was left."""
         if not self.changes and not self.events and not self.wrote_ahead:
             confirm = getattr(self.transaction, "confirm", None)
             if confirm is not None:  # a store that goes on from what it saw last: an answer must not rest on that alone
+                yield None
                 confirm()
             return
         changes = list(self.changes.values())
@@ -235,8 +252,13 @@ class _Deciding:
         receipt = self._receipt()
         changes.append(receipt)
         try:
-            self.transaction.commit(changes, events, self.fence)
+            committing = getattr(self.transaction, "committing", None)
+            if committing is None:
+                self.transaction.commit(changes, events, self.fence)
+            else:  # a store that can leave us alone until it answers
+                yield from committing(changes, events, self.fence)
         except OutcomeUnknown as unknown:
+            yield None
             try:
                 is_there = happened(store, receipt)
             except StoreError:

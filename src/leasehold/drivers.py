@@ -8,6 +8,7 @@ from _thread import get_ident
 
 from leasehold.errors import StoreError
 from leasehold.pending import Latch, Pending
+from leasehold.stepwise import through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from leasehold.commands import Command
     from leasehold.engine import Engine
     from leasehold.model import Event, Outcome
+    from leasehold.stepwise import Answering, Steps
 
     class Driver(Protocol):
         """Asks an engine and waits for the answer."""
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
         def close(self) -> None:
             """Answer everybody and stop."""
+
+
+PATIENCE = 0.25
+"""So many seconds a loop listens for a store's answer; then a thread waits for it."""
 
 
 class CallerDriver:
@@ -249,9 +255,10 @@ class LoopDriver:
 
 
 class LoopThreadDriver(LoopDriver):
-    """An event loop says when, a thread turns the engine: for stores that wait for a network, which no loop may do.
+    """An event loop turns the engine, and leaves it while an answer is on its way: for stores behind a network.
 
-    What a turn has to tell is told by the loop, all together, when the turn is over.
+    Whatever else may wait for the store, which no loop may do, is left to a thread, with the rest of that turn. What a
+    turn has to tell is told by the loop, all together, when the turn is over.
     """
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
@@ -260,7 +267,11 @@ class LoopThreadDriver(LoopDriver):
         self._thread = ThreadPoolExecutor(1, "leasehold")
         self._home = get_ident()
         """The loop's own thread."""
-        self._turning: Future[int] | None = None
+        self._turning: Steps[int] | None = None
+        self._listening: int | None = None
+        """The socket by which the loop expects an answer in the midst of a turn,"""
+        self._giving_up: asyncio.TimerHandle | None = None
+        """and until when."""
         self._begun = 0.0
         self._again = False
         self._told: list[Callable[[], None]] = []
@@ -276,7 +287,7 @@ class LoopThreadDriver(LoopDriver):
             self._loop.call_soon(self._deliver)
 
     def deliver(self, tell: Callable[[], None]) -> None:
-        """Called by a turn, in the thread: have this called by the loop, when the turn is over."""
+        """Called by a turn, perhaps in the thread: have this called by the loop, when the turn is over."""
         self._told.append(tell)
 
     def _wake(self) -> None:
@@ -303,18 +314,69 @@ class LoopThreadDriver(LoopDriver):
             return
         self._again = False
         self._begun = time.perf_counter()
-        self._turning = self._thread.submit(self._engine.turn)
-        self._turning.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._turned))
+        self._turning = self._engine.turning()
+        self._go_on(self._turning)
 
-    def _turned(self) -> None:
-        turning, self._turning = self._turning, None
+    # ----------------------------------------------------------------------------------- step by step
+
+    def _go_on(self, turning: Steps[int]) -> None:
+        """The next step, in the loop."""
+        try:
+            answering = next(turning)
+        except StopIteration as end:
+            self._turned(end.value)
+        except Exception:
+            self._turned(0)
+            raise  # a breakage: the engine has told all callers, the loop tells it
+        else:
+            if answering is None:
+                self._leave_to_thread(turning)
+            else:
+                self._listen(turning, answering)
+
+    def _listen(self, turning: Steps[int], answering: Answering) -> None:
+        self._listening = answering.fileno()
+        self._loop.add_reader(self._listening, self._heard, turning, answering)
+        self._giving_up = self._loop.call_later(PATIENCE, self._give_up, turning)
+
+    def _heard(self, turning: Steps[int], answering: Answering) -> None:
+        if answering.is_answered():
+            self._stop_listening()
+            self._go_on(turning)
+
+    def _give_up(self, turning: Steps[int]) -> None:
+        """It takes long: whoever can wait knows what to do about that."""
+        self._stop_listening()
+        self._leave_to_thread(turning)
+
+    def _stop_listening(self) -> None:
+        # Before the next step: that one may close the socket, and another may get its number.
+        if self._listening is not None:
+            self._loop.remove_reader(self._listening)
+            self._listening = None
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _leave_to_thread(self, turning: Steps[int]) -> None:
+        rest = self._thread.submit(through, turning)
+        rest.add_done_callback(lambda rest: self._loop.call_soon_threadsafe(self._turned_there, rest))
+
+    def _turned_there(self, rest: Future[int]) -> None:
+        error = rest.exception()
+        self._turned(0 if error is not None else rest.result())
+        if error is not None:
+            raise error
+
+    def _turned(self, commands: int) -> None:
+        self._turning = None
         self._deliver()
-        if self._closed or turning is None:
+        if self._closed:
             return
         self._set_timer()
         if self._again or self._engine.has_work:
             self._wake()
-        self._took(turning.result())  # a breakage: the engine has told all callers, the loop tells it
+        self._took(commands)
 
     def _took(self, commands: int) -> None:
         if commands and self.measure is not None:
@@ -330,8 +392,12 @@ class LoopThreadDriver(LoopDriver):
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        is_midway = self._listening is not None
+        self._stop_listening()
         self._thread.shutdown()
         try:
+            if is_midway and self._turning is not None:
+                through(self._turning)
             self._engine.close()
         finally:
             self._deliver()

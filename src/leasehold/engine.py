@@ -16,6 +16,7 @@ from leasehold import commands as c
 from leasehold.errors import Closed, LeaseholdError
 from leasehold.model import Done, Granted, Queued
 from leasehold.pending import Errand, Pending
+from leasehold.stepwise import through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from leasehold.batch import Result
     from leasehold.collection import Collection
     from leasehold.model import Ask, Event, Outcome
+    from leasehold.stepwise import Steps
     from leasehold.stores import Store, Transaction
 else:
     try:
@@ -74,8 +76,10 @@ class Engine:
         """The clearing up that is under way."""
         self._closed = False
         self._sweep_at = 0.0
+        self._is_sweeping = False
+        """Whether this turn looks for what is due,"""
         self._swept: tuple[str, ...] | None = None
-        """What the last batch swept; None: it did not."""
+        """and what it swept; None: it did not."""
         self._forget_at = clock() + FORGET_EVERY
         self._trouble_until = 0.0
         self._decided_at = 0.0
@@ -173,17 +177,24 @@ class Engine:
 
     def turn(self) -> int:
         """Take what has arrived, decide and commit it as one transaction, answer. Hands back how much that was."""
+        return through(self.turning())
+
+    def turning(self) -> Steps[int]:
+        """The same, step by step: what may wait for the store is said before."""
         asked = self._take()
         try:
-            self._turn(asked)
+            yield from self._turn(asked)
         except Exception as error:
             self._break_down(asked, error)
             raise
         return len(asked)
 
-    def _turn(self, asked: list[Pending]) -> None:
+    def _turn(self, asked: list[Pending]) -> Steps[None]:
         now = self._clock()
         extra: list[c.Command] = []
+        self._is_sweeping = now >= self._sweep_at or self._sweeps_all()
+        if self._is_sweeping or self._unresolved is not None or self._attends(now):
+            yield None
         try:
             if self._unresolved is not None and (asked or now >= self._trouble_until):
                 self._resolve(*self._unresolved)
@@ -191,7 +202,8 @@ class Engine:
                 extra = self._attendance.due()
             result = None
             if asked or extra or self._is_sweep_due(now):
-                result = batch.run(self.store, [*(each.command for each in asked), *extra], self.key, self._closing)
+                commands = [*(each.command for each in asked), *extra]
+                result = yield from batch.run(self.store, commands, self.key, self._closing)
         except LeaseholdError as error:
             if isinstance(error, batch.Unresolved):
                 self._unresolved = (error, asked, extra)
@@ -200,7 +212,12 @@ class Engine:
         if result is not None:
             self._answer(asked, extra, result)
         if self._collection is not None or self._decided_at >= self._forget_at:
+            yield None
             self._forget_some()
+
+    def _attends(self, now: float) -> bool:
+        """Whether it is time to look after those who wait."""
+        return self._attendance is not None and len(self._attendance) > 0 and now >= min(self._attendance.next_times())
 
     def _is_sweep_due(self, now: float) -> bool:
         """Whether to sweep although nobody asks anything."""
@@ -229,8 +246,7 @@ class Engine:
         if self._attendance is None and Queued in map(type, outcomes):
             self._attend()
         more = self._attendance.beat(self.key, outcomes, now) if self._attendance is not None else []
-        is_due = now >= self._sweep_at or self._sweeps_all()
-        self._swept = tuple(transaction.due(SWEEP_AT_ONCE)) if is_due else None
+        self._swept = tuple(transaction.due(SWEEP_AT_ONCE)) if self._is_sweeping else None
         if self._swept:
             more.append(c.Sweep(self._swept))
         return more
@@ -358,7 +374,7 @@ class Engine:
         if self._attendance is not None:
             self._leave_queues(self._attendance, leaving)
         elif leaving:
-            batch.run(self.store, leaving, self.key, _nothing_more)
+            through(batch.run(self.store, leaving, self.key, _nothing_more))
 
     def _leave_queues(self, attendance: Attendance, leaving: list[c.Command]) -> None:
         from leasehold.attendance import given_up  # noqa: PLC0415 (see `_attend`)
@@ -367,7 +383,7 @@ class Engine:
         leaving = [*leaving, *(given_up(id_, pending) for id_, pending in waiting)]
         try:
             if leaving or attendance.has_presence:
-                batch.run(self.store, [*leaving, c.Beat(self.key, None)], self.key, _nothing_more)
+                through(batch.run(self.store, [*leaving, c.Beat(self.key, None)], self.key, _nothing_more))
         finally:
             attendance.dismiss()
             for _, pending in waiting:

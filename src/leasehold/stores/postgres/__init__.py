@@ -241,6 +241,10 @@ class PostgresStore:
         """Whether a transaction that is begun now could be decided without a trip, as far as records are known."""
         return self.assumed() is not None
 
+    def ready(self, keys: Sequence[str]) -> bool:
+        """Whether one on these records could be begun and decided without waiting for anything."""
+        return not self._mutex.locked() and self.may_assume() and not self.cache.missing(keys)
+
     def wants_all(self) -> bool:
         """Whether it is time to load all records."""
         if self.cache.is_whole or self._alone < PRACTICE or time.monotonic() < self._all_at:

@@ -17,6 +17,7 @@ import psycopg
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitable
 from leasehold.keys import home
 from leasehold.model import EMPTY
+from leasehold.stepwise import through
 from leasehold.stores.postgres.exchange import Exchange, exchange, send
 from leasehold.stores.postgres.memory import Certain
 from leasehold.stores.postgres.rows import Writing, each_row, gathered, gathered_all, told
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from leasehold.model import Drop, Event, Put, Record
+    from leasehold.stepwise import Steps
     from leasehold.stores.postgres import PostgresStore
     from leasehold.stores.postgres.connections import Connection
     from leasehold.stores.postgres.exchange import Call, Values
@@ -256,7 +258,12 @@ class PostgresTransaction:
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it."""
+        through(self.committing(changes, events, fence))
+
+    def committing(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
+        """The same, for whoever has something else to do until it is answered."""
         self.send_commit(changes, events, fence)
+        yield self
         self.finish_commit()
 
     def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> int:
@@ -282,6 +289,12 @@ class PostgresTransaction:
             listed(self._promoted(self._tickets)) if self._tickets else b"",
         ]
         return self._send((self._queries.called("end_turn"), values), (self._queries.called("commit"), []))
+
+    def fileno(self) -> int:
+        """The socket that the answer comes by."""
+        if self._sent is None:
+            raise StoreError("nothing was sent that could be waited for")
+        return self._sent.socket
 
     def is_answered(self) -> bool:
         """Whether `finish_commit` has nothing to wait for. It never waits itself."""
