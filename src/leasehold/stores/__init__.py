@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         """One atomic change under way. Left without `commit`, it changes nothing.
 
         A store that can lose leases which still count (a standby that was promoted) may have an `opens_at` as well:
-        the rules grant nothing new before that time of its clock.
+        the rules grant nothing new before that time of its clock. One behind a network may have a `committing`: what
+        `commit` does, step by step (see ``stepwise``), so that an event loop need not wait for the answer.
         """
 
         @property
@@ -59,7 +60,11 @@ if TYPE_CHECKING:
         capabilities: Capabilities
 
         def begin(self) -> Transaction:
-            """Start a transaction; blocks until it is this caller's turn."""
+            """Start a transaction; blocks until it is this caller's turn.
+
+            A store that has `committing` also has `ready(keys)`: whether one on these records could begin and be
+            decided now, without waiting for anything.
+            """
 
         def hint(self) -> bool:
             """Whether somebody else may have changed something since the last call. Cheap; only a hint.
