@@ -210,6 +210,28 @@ def test_a_session_releases_what_it_took_without_a_token(shell: Shell, tmp_path:
     assert shell.holders("a") == []
 
 
+def test_what_is_a_sessions_is_its_own_whatever_the_caller_is_called(shell: Shell, tmp_path: Path) -> None:
+    credential = shell.call("session", "start", "--json", holder="nightly").said["data"]["credential"]
+    env = {"LEASEHOLD_SESSION": credential}
+    shell.call("acquire", "a", env=env)
+    shell.call("acquire", "b", holder="bob")
+    assert shell.holders("a") == ["nightly"]
+    mine = shell.call("list", "--mine", "--json", env=env).said["data"]["leases"]
+    assert [lease["resources"] for lease in mine] == [["a"]]
+    assert shell.call("list", "--mine", holder="bob").out.count("\n") == 2
+    url = f"sqlite://{shell.database}"
+    elsewhere = {**env, "XDG_STATE_HOME": str(tmp_path / "other"), "LEASEHOLD_URL": url}
+    assert shell.call("lock", "release", "a", env=elsewhere).code == 0
+    assert shell.holders("a") == []
+
+
+def test_a_sessions_wait_is_shown_with_its_place(shell: Shell) -> None:
+    credential = shell.call("session", "start", "--json", holder="nightly").said["data"]["credential"]
+    shell.call("acquire", "x", holder="bob")
+    done = shell.run("run", "x", "--wait", "3s", "--json", "--", "true", env={"LEASEHOLD_SESSION": credential})
+    assert 1 in [line.get("position") for line in done.lines]
+
+
 def test_stealing_is_one_step_and_is_told(shell: Shell) -> None:
     shell.call("acquire", "x")
     taken = shell.call("steal", "x", "--reason", "hotfix", holder="ops")

@@ -44,9 +44,9 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def over_stdio(folder: Path, era: str) -> AsyncIterator[Client]:
+async def over_stdio(folder: Path, era: str, **env: str) -> AsyncIterator[Client]:
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "leasehold.cli", "mcp"], env=settings(folder), cwd=folder
+        command=sys.executable, args=["-m", "leasehold.cli", "mcp"], env=settings(folder) | env, cwd=folder
     )
     async with Client(stdio_client(command), mode=era) as client:
         yield client
@@ -242,6 +242,24 @@ def test_what_a_client_over_stdio_took_is_released_when_it_goes(tmp_path: Path, 
     with leasehold.connect(database(tmp_path)) as locks:
         assert locks.list() == ()
         assert locks.sessions() == ()
+
+
+def test_a_session_that_was_given_acts_in_its_own_name(tmp_path: Path) -> None:
+    with leasehold.connect(database(tmp_path), holder="nightly") as locks:
+        session = locks.start_session(ttl=600)
+        assert isinstance(session, leasehold.SessionStarted)
+        assert isinstance(locks.acquire("taken", ttl=600, holder="bob"), leasehold.Granted)
+
+    async def work() -> None:
+        async with over_stdio(tmp_path, "auto", LEASEHOLD_SESSION=session.secret) as client:
+            mine = await call(client, "acquire_lock", resource="a")
+            assert mine["data"]["lease"]["holder"] == "nightly"
+            waited = await call(client, "wait_for_lock", resource="taken", wait_seconds=0.5)
+            assert waited["data"]["queue"] == {"length": 1, "position": 1}
+            assert (await call(client, "renew_lock", resource="a"))["ok"]
+            assert (await call(client, "release_lock", resource="a", token=mine["data"]["token"]))["ok"]
+
+    run(work)
 
 
 KILLED = """

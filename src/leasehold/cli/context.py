@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leasehold.cli.parsing import Line
     from leasehold.config import Choice
     from leasehold.locks import Locks
+    from leasehold.model import Lease, Waiting
 
 _SECRET_LENGTH = 4_096
 
@@ -97,6 +98,12 @@ class Context:
         if self._session is None:
             self._session = self._find_session() or ""
         return self._session or None
+
+    def is_mine(self, each: Lease | Waiting) -> bool:
+        """Whether this lease, or place in a queue, is this caller's: by its name, or as its session's own."""
+        if self.session is not None and each.session == checks.session_id(self.session):
+            return True
+        return each.holder == self.holder
 
     def _find_session(self) -> str | None:
         path = self.values.get("session_file")

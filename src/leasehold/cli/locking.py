@@ -133,7 +133,7 @@ def _release_by_name(context: Context, resource: str) -> int:
             if other is None
             else _conflict(context, "release", resource, other)
         )
-    if held[0].holder != context.holder:
+    if not context.is_mine(held[0]):
         return _conflict(context, "release", resource, grite.of_lease(held[0], resource))
     # It was taken under this name elsewhere: who may acquire it again may also give it back.
     again = context.locks.acquire(resource, ttl=grite.TTL, session=context.session, reentrant=True)

@@ -46,11 +46,13 @@ def list_leases(context: Context) -> int:
     values = context.values
     leases = context.locks.list(
         space=None if values["all_spaces"] else context.space,
-        holder=context.holder if values["mine"] else values["of"],
+        holder=context.holder if values["mine"] and context.session is None else values["of"],
         resource=values["resource"],
     )
     if isinstance(leases, Refused):
         return context.end(leases, "")
+    if values["mine"]:
+        leases = tuple(lease for lease in leases if context.is_mine(lease))
     text = lease_table(leases, width_of_terminal()) if leases else "No live leases."
     return context.end(leases, text, wire.leases(leases))
 

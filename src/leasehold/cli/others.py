@@ -40,8 +40,8 @@ def _holding(context: Context, name: str) -> tuple[Lease, ...]:
 
 
 def _advice(context: Context, name: str, lease: Lease) -> str:
-    url, space, holder = context.scope
-    if lease.holder == holder:
+    url, space, _ = context.scope
+    if context.is_mine(lease):
         again = context.suggest("acquire", *lease.resources)
         return f"Next: give its token with --token-file FILE; or, as it is yours: {again}    and go on from there"
     if any(state.recall(url, space, lease.holder, each) for each in lease.resources):

@@ -72,7 +72,7 @@ class WaitingLine:
             self._show(seen)
 
     def _show(self, seen: Inspection) -> None:
-        mine = next((each for each in seen.waiting if each.holder == self._context.holder), None)
+        mine = next((each for each in seen.waiting if self._context.is_mine(each)), None)
         if self._events:
             state = {
                 "position": mine.position if mine else None,

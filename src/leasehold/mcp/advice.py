@@ -63,9 +63,8 @@ def on_ticket() -> str:
     )
 
 
-def place(seen: m.Inspection, waiter_of: str) -> str:
+def place(seen: m.Inspection, position: int) -> str:
     """How a wait stands, in a few words, for a progress line."""
-    position = next((each.position for each in seen.waiting if each.holder == waiter_of), 0)
     where = f"place {position} of {len(seen.waiting)}" if position else "waiting"
     if not seen.leases:
         return where

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold import wire
+from leasehold.checks import session_id
 from leasehold.keys import is_lease_id
 from leasehold.mcp import advice
 from leasehold.mcp.parties import ask, credential
 from leasehold.mcp.pursuits import Pursuits
-from leasehold.model import Granted, Inspection, Lease, Refused
+from leasehold.model import Granted, Inspection, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from leasehold.mcp.parties import Party
     from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
+    from leasehold.model import Lease, Waiting
 
     Progress = Callable[[float, str], Awaitable[None]]
+    T = TypeVar("T", Lease, Waiting)
 
 LISTED_MOST = 200
 _TERMS: dict[str, Any] = {"wait": 0, "priority": 0, "grace": 0, "on_expiry": "free", "request_id": None, "space": None}
@@ -53,7 +56,7 @@ class Desk:
         async def report(waited: float) -> None:
             seen = await self._seen(party, asked) if told is not None else None
             if seen is not None and told is not None:
-                await told(waited, advice.place(seen, asked["holder"]))
+                await told(waited, advice.place(seen, _place(seen, asked)))
 
         got, outcome = await self.pursuits.wait(party, {**asked, "intent": False}, ticket, seconds, report)
         if outcome is not None:
@@ -64,8 +67,7 @@ class Desk:
         seen = await self._seen(party, asked)
         data: dict[str, Any] = {"ticket": ticket}
         if seen is not None:
-            place = next((each.position for each in seen.waiting if each.holder == asked["holder"]), 0)
-            data["queue"] = {"length": len(seen.waiting), "position": place}
+            data["queue"] = {"length": len(seen.waiting), "position": _place(seen, asked)}
             data["holders"] = [wire.lease(each) for each in seen.leases]
         return {"ok": False, "advice": advice.on_ticket(), "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
 
@@ -91,12 +93,13 @@ class Desk:
 
     async def _change(self, party: Party, agent: str | None, verb: str, target: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 (the answer of that verb)
         name = party.agent(agent)
-        lease = target if is_lease_id(target) else await _own(party, name, target)
-        if not isinstance(lease, str):
-            return _answer(lease)
-        session = None if given["token"] else await credential(party, name)
+        session = None if given["token"] and is_lease_id(target) else await credential(party, name)
         if isinstance(session, Refused):
             return _answer(session)
+        lease = target if is_lease_id(target) else await _own(party, name, session, target)
+        if not isinstance(lease, str):
+            return _answer(lease)
+        session = None if given["token"] else session
         return _answer(await ask(party, verb, {**given, "lease": lease, "session": session}))
 
     async def force_release(self, party: Party, agent: str | None, target: str, reason: str) -> Released:
@@ -147,14 +150,29 @@ def _granted(party: Party, outcome: Any) -> Acquired:  # noqa: ANN401 (whatever 
     return answer
 
 
-async def _own(party: Party, agent: str, resource: str) -> str | Refused:
+def _place(seen: Inspection, asked: dict[str, Any]) -> int:
+    """The place in the queue of whoever asks; 0 if it is in none."""
+    return next((each.position for each in _of(seen.waiting, asked["holder"], asked["session"])), 0)
+
+
+def _of(found: tuple[T, ...], agent: str, session: str | None) -> list[T]:
+    """Those of this agent. A session acts in its own name, which may be another than the agent's here."""
+    if session is not None:
+        own = [each for each in found if each.session == session_id(session)]
+        if own:
+            return own
+    return [each for each in found if each.holder == agent]
+
+
+async def _own(party: Party, agent: str, session: str | None, resource: str) -> str | Refused:
     """The id of this agent's lease on a resource; a refusal if there is none."""
-    found: tuple[Lease, ...] | Refused = await ask(
-        party, "list", {"space": None, "holder": agent, "resource": resource}
+    listed: tuple[Lease, ...] | Refused = await ask(
+        party, "list", {"space": None, "holder": None, "resource": resource}
     )
-    if isinstance(found, Refused):
-        return found
-    exact = [lease for lease in found if resource in lease.resources] or list(found)
+    if isinstance(listed, Refused):
+        return listed
+    found = _of(listed, agent, session)
+    exact = [lease for lease in found if resource in lease.resources] or found
     if exact:
         return exact[-1].id
     return Refused("not_found", "resource", f"{agent} holds no lease on it: it was released, lost, or never acquired")

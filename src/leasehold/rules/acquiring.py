@@ -51,6 +51,8 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
         refusal = refuse_session(draft, command)
         if refusal is not None:
             return refusal
+        ask = _as_session(draft, command.actor, ask)
+        command = command._replace(ask=ask)
     if ask.request is not None:
         answer = _seen_before(draft, command, ask.request)
         if answer is not None:
@@ -104,6 +106,12 @@ def refuse_session(draft: Draft, command: Acquire) -> Refused | None:
     if session.secret != command.secret:
         return Refused("not_allowed", "session", "the secret does not belong to this session")
     return None
+
+
+def _as_session(draft: Draft, actor: str, ask: Ask) -> Ask:
+    """A session acts in its own name, whoever shows its secret."""
+    session = session_of(draft, actor)
+    return ask if session is None else ask._replace(holder=session.holder)
 
 
 def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None:

@@ -8,6 +8,7 @@ import pytest
 
 from leasehold.model import (
     Granted,
+    Held,
     Lost,
     Released,
     Session,
@@ -18,9 +19,11 @@ from leasehold.model import (
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,
+    Asking,
     Connect,
     expect,
     give_back,
+    holders_of,
     inspection,
     leases_of,
     queue_of,
@@ -64,6 +67,20 @@ class Sessions:
         started = expect(SessionStarted, alice.start_session(ttl=LONG))
         lease = take(alice, "r", session=started.secret).lease
         assert (lease.session, lease.holder) == (started.session.session, "alice")
+
+    def test_sessions_act_in_their_own_name(self, connect: Connect) -> None:
+        """Whoever shows the secret: what is held or waited for is told under the session's holder."""
+        alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
+        secret = _start(alice)
+        assert take(bob, ["a", "path:src/x"], session=secret).lease.holder == "alice"
+        assert holders_of(carol, "path:src") == holders_of(carol, "a") == ["alice"]
+        assert [each.holder for each in expect(Held, carol.acquire("a", ttl=LONG)).blockers] == ["alice"]
+        granted = take(carol, "c")
+        waiting = Asking(lambda: bob.acquire("c", ttl=LONG, wait=LONG, session=secret))
+        until(lambda: queue_of(carol, "c") == ["alice"], "the session is in the queue")
+        give_back(carol, granted)
+        assert expect(Granted, waiting.answer()).lease.holder == "alice"
+        assert take(bob, "mine").lease.holder == "bob"
 
     def test_sessions_are_listed(self, connect: Connect) -> None:
         """The living ones, the oldest first, by space; never their secrets."""
