@@ -117,6 +117,29 @@ def test_people_are_warned_only(repository: Repository) -> None:
     assert "warning only" in done.stderr
 
 
+@pytest.mark.parametrize("words", [(), ("--no-verify",)])
+def test_a_warning_is_told_once_a_commit(repository: Repository, words: tuple[str, ...]) -> None:
+    repository.hold("path:src", "ada")
+    repository.change("src/a.py", "one")
+    done = repository.commit(*words)
+    assert (done.stderr.count("held by ada"), done.stderr.count("warning only")) == (1, 1)
+
+
+@pytest.mark.parametrize("hook", ["missing", "somebody else's", "not executable"])
+def test_a_warning_is_told_before_a_commit_where_nobody_asks_later(repository: Repository, hook: str) -> None:
+    later = repository.root / ".git/hooks/prepare-commit-msg"
+    if hook == "not executable":
+        later.chmod(0o644)
+    else:
+        later.unlink()
+    if hook == "somebody else's":
+        later.write_text("#!/bin/sh\nexit 0\n")
+        later.chmod(0o755)
+    repository.hold("path:src", "ada")
+    repository.change("src/a.py", "one")
+    assert repository.commit().stderr.count("held by ada") == 1
+
+
 def test_a_push_is_checked_too(repository: Repository) -> None:
     repository.policy("require")
     repository.change("src/a.py", "one")

@@ -30,7 +30,14 @@ def git_hook(context: Context) -> int:
 
 
 def _before_commit(context: Context, policy: str, _words: list[str]) -> int:
-    return _judged(context, policy, asking.staged())[0]
+    """A no is told here, a warning by whoever is asked last: it would be told twice otherwise."""
+    verdicts = _verdicts(context, policy, asking.staged())
+    is_strict = _is_strict(context)
+    is_no = is_strict and not checking.is_allowed(verdicts)
+    is_told = any(verdict.message for verdict in verdicts)
+    if is_told and not is_no and asking.is_asked_with_message():
+        return DONE
+    return _tell(verdicts, is_strict=is_strict)
 
 
 def _with_message(context: Context, policy: str, words: list[str]) -> int:
@@ -63,17 +70,19 @@ _HOOKS = {
 
 
 def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, tuple[Verdict, ...]]:
+    verdicts = _verdicts(context, policy, paths)
+    return _tell(verdicts, is_strict=_is_strict(context)), verdicts
+
+
+def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict, ...]:
     session = checks.session_id(context.session) if context.session else None
-    verdicts = checking.verdicts(
-        context.locks, _resources(paths), holder=context.holder, policy=policy, session=session
-    )
-    return _tell(verdicts, is_strict=_is_agent(context) or context.values["people"] == "block"), verdicts
+    return checking.verdicts(context.locks, _resources(paths), holder=context.holder, policy=policy, session=session)
 
 
-def _is_agent(context: Context) -> bool:
-    """Whoever has a name of its own is an agent; people have none, and are warned only."""
+def _is_strict(context: Context) -> bool:
+    """Whoever has a name of its own is an agent; people have none, and are warned only, unless it was set otherwise."""
     named = context.values["holder"] or os.environ.get("LEASEHOLD_HOLDER") or os.environ.get("LEASEHOLD_SESSION")
-    return bool(named)
+    return bool(named) or context.values["people"] == "block"
 
 
 def _resources(paths: list[str]) -> list[str]:

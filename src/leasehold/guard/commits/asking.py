@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 from leasehold.errors import LeaseholdError
 
 TRAILER = "Leasehold-Fence"
 NOBODY = "0" * 40
+WITH_MESSAGE = "prepare-commit-msg"
+"""The hook that runs before every commit, also with `--no-verify`."""
 
 
 def git(*words: str, feed: bytes | None = None) -> bytes:
@@ -25,6 +28,23 @@ def _names(listing: bytes) -> list[str]:
 def staged() -> list[str]:
     """The paths that the next commit changes, also by removing; the index may be one that only a hook knows."""
     return _names(git("diff", "--cached", "--name-only", "--no-renames", "--no-relative", "-z"))
+
+
+def is_asked_with_message() -> bool:
+    """Whether git asks us a second time on the way to a commit: in `prepare-commit-msg`, or where others moved it."""
+    folder = git("rev-parse", "--git-path", "hooks").decode("utf-8", "surrogateescape").rstrip("\n")
+    hook = f"{folder}/{WITH_MESSAGE}"
+    if not os.access(hook, os.X_OK):
+        return False
+    return any(map(_asks_us, (hook, f"{hook}.legacy", f"{folder}/../{WITH_MESSAGE}")))
+
+
+def _asks_us(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 (pathlib takes longer to import than this)
+            return f"leasehold git-hook {WITH_MESSAGE}".encode() in file.read()
+    except FileNotFoundError:
+        return False
 
 
 def pushed(lines: str) -> list[str]:
