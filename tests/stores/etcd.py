@@ -5,9 +5,17 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import shutil
+import subprocess
 from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
 
 from leasehold.testing.etcd import QUICK, Etcd
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _numbers = itertools.count()
 
@@ -23,3 +31,15 @@ def server() -> Etcd:
 def empty() -> str:
     """The URL of an empty place in the shared cluster."""
     return f"{server().url}/t{os.getpid()}-{next(_numbers)}"
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this machine that nobody else has signed, and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed here: TLS to etcd was not tried")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    words = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    more = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([openssl, "req", *words, *more], check=True, capture_output=True)
+    return cert, key

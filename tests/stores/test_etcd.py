@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import threading
 from typing import TYPE_CHECKING
 
@@ -22,6 +20,8 @@ from tests.stores import etcd
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from leasehold.stepwise import Steps
 
 
 @pytest.fixture
@@ -197,17 +197,17 @@ def test_one_lease_on_many_deep_names() -> None:
 def test_an_answer_that_never_came_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with leasehold.connect(etcd.empty(), holder="ada") as locks:
         store = locks._answers.engine.store  # type: ignore[attr-defined]
-        change = store.calls.change
+        changing = store.calls.changing
         lost: list[str] = []
 
-        def lose(path: str, message: bytes) -> bytes:
-            answer: bytes = change(path, message)
+        def lose(path: str, message: bytes) -> Steps[bytes]:
+            answer: bytes = yield from changing(path, message)
             if not lost:
                 lost.append(path)
                 raise OutcomeUnknown("the answer never came")
             return answer
 
-        monkeypatch.setattr(store.calls, "change", lose)
+        monkeypatch.setattr(store.calls, "changing", lose)
         granted = locks.acquire("x", ttl=60)
         assert lost
         assert isinstance(granted, leasehold.Granted)
@@ -222,13 +222,14 @@ def test_a_commit_that_arrives_after_it_was_looked_for_is_not_carried_out(
     """It was on its way all the time, with a member that was cut off: nobody may learn of it any more."""
     late: list[tuple[str, bytes]] = []
 
-    def keep_back(path: str, message: bytes) -> bytes:
+    def keep_back(path: str, message: bytes) -> Steps[bytes]:
         late.append((path, message))
+        yield None
         raise OutcomeUnknown("the answer never came")
 
     for number in range(3):  # also the very first one
         with monkeypatch.context() as patched:
-            patched.setattr(store.calls, "change", keep_back)
+            patched.setattr(store.calls, "changing", keep_back)
             with pytest.raises(OutcomeUnknown):
                 put(store, "na", f"x{number}")
         if number == 1:
@@ -244,13 +245,13 @@ def test_a_commit_that_arrives_after_it_was_looked_for_is_not_carried_out(
 def test_a_commit_that_arrived_before_it_was_looked_for_stays(
     store: EtcdStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    change = store.calls.change
+    changing = store.calls.changing
 
-    def hear_nothing(path: str, message: bytes) -> bytes:
-        change(path, message)
+    def hear_nothing(path: str, message: bytes) -> Steps[bytes]:
+        yield from changing(path, message)
         raise OutcomeUnknown("the answer never came")
 
-    monkeypatch.setattr(store.calls, "change", hear_nothing)
+    monkeypatch.setattr(store.calls, "changing", hear_nothing)
     with pytest.raises(OutcomeUnknown):
         put(store, "na", "x")
     assert set(store.read(["na"])[1]["na"].notes) == {"x"}
@@ -321,13 +322,7 @@ def test_a_user_with_a_password() -> None:
 
 
 def test_tls_with_certificates_of_ones_own(tmp_path: Path) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed here: TLS to etcd was not tried")
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    words = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    more = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([openssl, "req", *words, *more], check=True, capture_output=True)
+    cert, key = etcd.certificate(tmp_path)
     with Etcd(*QUICK, tls=(cert, key)) as cluster:
         url = f"{cluster.url}?ca={cert}"
         with leasehold.connect(url, holder="ada") as locks:

@@ -21,6 +21,7 @@ from tests.stores import etcd
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from leasehold.stepwise import Steps
     from leasehold.stores.etcd import EtcdStore
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
@@ -44,22 +45,22 @@ class Delays:
 
     def __init__(self, store: EtcdStore, seed: int) -> None:
         self._chance = random.Random(seed)
-        self._store, self._change, self._ask = store, store.calls.change, store.calls.ask
+        self._store, self._changing, self._asking = store, store.calls.changing, store.calls.asking
         store.memory.cache._limit = 5
 
     def _pause(self) -> None:
         if self._chance.random() < 0.3:
             time.sleep(self._chance.random() * 0.004)
 
-    def change(self, path: str, message: bytes) -> bytes:
+    def changing(self, path: str, message: bytes) -> Steps[bytes]:
         self._pause()
-        answer = self._change(path, message)
+        answer = yield from self._changing(path, message)
         self._pause()
         return answer
 
-    def ask(self, path: str, message: bytes) -> bytes:
+    def asking(self, path: str, message: bytes) -> Steps[bytes]:
         self._pause()
-        answer = self._ask(path, message)
+        answer = yield from self._asking(path, message)
         self._pause()
         return answer
 
@@ -72,8 +73,8 @@ def engines(monkeypatch: pytest.MonkeyPatch, number: int) -> Iterator[list[lease
         for seed, locks in enumerate(opened):
             store: EtcdStore = locks._answers.engine.store  # type: ignore[attr-defined]
             delays = Delays(store, seed)
-            monkeypatch.setattr(store.calls, "change", delays.change)
-            monkeypatch.setattr(store.calls, "ask", delays.ask)
+            monkeypatch.setattr(store.calls, "changing", delays.changing)
+            monkeypatch.setattr(store.calls, "asking", delays.asking)
         yield opened
 
 

@@ -17,6 +17,7 @@ from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.model import EMPTY, Drop, Event, Put, Receipt, Ref
 from leasehold.records import apply
 from leasehold.rules.timing import first_due
+from leasehold.stepwise import through
 from leasehold.stores import HistoryQuery
 from leasehold.stores.etcd import EtcdStore, folding, journal, looking, messages, parts, rows, transaction
 from leasehold.stores.etcd.calls import RANGE
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from leasehold.model import Record
+    from leasehold.stepwise import Steps
     from leasehold.stores.etcd.memory import Memory
     from leasehold.stores.etcd.reminding import Reminder
 
@@ -462,16 +464,16 @@ class Dies:
     """A server whose connection breaks at its n-th write: before that is carried out, or after."""
 
     def __init__(self, store: EtcdStore, at: int, *, is_carried_out: bool) -> None:
-        self._change = store.calls.change
+        self._changing = store.calls.changing
         self._count = count()
         self._at = at
         self._is_carried_out = is_carried_out
 
-    def __call__(self, path: str, message: bytes) -> bytes:
+    def __call__(self, path: str, message: bytes) -> Steps[bytes]:
         number = next(self._count)
         if number > self._at or (number == self._at and not self._is_carried_out):
             raise OutcomeUnknown("it died")
-        answer = self._change(path, message)
+        answer = yield from self._changing(path, message)
         if number == self._at:
             raise OutcomeUnknown("it died")
         return answer
@@ -504,7 +506,7 @@ def test_a_server_that_dies_between_two_transactions_leaves_everything_whole(
             write(mortal, changes)
             kept.follow(changes)
         before = mortal.memory.meta.at
-        monkeypatch.setattr(mortal.calls, "change", Dies(mortal, at, is_carried_out=is_carried_out))
+        monkeypatch.setattr(mortal.calls, "changing", Dies(mortal, at, is_carried_out=is_carried_out))
         last, begun = until_it_dies(mortal, kept, chance)
         other.read(())
         if other.memory.meta.at - before == begun:  # the last one was carried out, although nobody heard of it
@@ -596,7 +598,9 @@ def test_parts_to_which_nothing_refers_go_and_others_stay(monkeypatch: pytest.Mo
         long = os.urandom(1_000).hex()
         write(store, [Put("na", Receipt("i", long, HOUR))])
         now = store.read(())[0]
-        parts.Spilled(store, now).value(store.names.record("nb"), os.urandom(1_000))  # and then it died
+        spilled = parts.Spilled(store, now)
+        spilled.value(store.names.record("nb"), os.urandom(1_000))
+        through(spilled.writing())  # and then it died
         assert len(_parts(store)) == 2
         assert store.prune() == 0  # they are young: somebody may be about to refer to them
         monkeypatch.setattr(parts, "PATIENCE", -HOUR)
@@ -616,10 +620,10 @@ def test_parts_that_went_meanwhile_are_not_referred_to(monkeypatch: pytest.Monke
         write(store, [Put("na", Ref("x"))])
         checked = transaction.EtcdTransaction._put
 
-        def too_late(self: transaction.EtcdTransaction, *told: object) -> None:
+        def too_late(self: transaction.EtcdTransaction, *told: object) -> Steps[None]:
             for id_ in _parts(store):
                 store.txn([], [parts.removal(store, id_)], [], changes=True)
-            checked(self, *told)  # type: ignore[arg-type]
+            return checked(self, *told)  # type: ignore[arg-type]
 
         turn = store.begin()
         turn.load(["nb"])

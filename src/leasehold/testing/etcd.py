@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import ssl
@@ -69,6 +70,7 @@ class Member:
         """As if cut off: it neither answers nor hangs up."""
         if self.process is not None:
             self.process.send_signal(signal.SIGSTOP)
+            os.waitpid(self.process.pid, os.WUNTRACED)  # until then some of its threads may go on
 
     def go_on(self) -> None:
         """After a pause."""

@@ -11,6 +11,7 @@ from _thread import allocate_lock, get_ident
 
 from leasehold.errors import Conflict, StoreError
 from leasehold.model import EMPTY
+from leasehold.stepwise import through
 from leasehold.stores import Capabilities
 from leasehold.stores.etcd import messages, parts, rows
 from leasehold.stores.etcd.address import parse
@@ -21,7 +22,7 @@ from leasehold.stores.etcd.looking import look
 from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.memory import Memory
 from leasehold.stores.etcd.timekeeping import Timekeeper
-from leasehold.stores.etcd.transaction import EtcdTransaction
+from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from leasehold.model import Event, Record
+    from leasehold.stepwise import Steps
     from leasehold.stores import HistoryQuery
 
 __all__ = ["EtcdStore"]
@@ -109,6 +111,18 @@ class EtcdStore:
         if self._losses >= MANY:
             time.sleep(MEET_AGAIN * os.urandom(1)[0] / 255)
         return EtcdTransaction(self)
+
+    def ready(self, keys: Iterable[str]) -> bool:
+        """Whether a transaction on these could begin and decide now without waiting for anything. It changes nothing.
+
+        It then has to be begun at once: a reader of another thread may come in between.
+        """
+        if self._mutex.locked() or self._in_doubt is not None or self._losses >= MANY or not self.calls.is_connected:
+            return False
+        unknown = self.memory.unknown(keys)
+        if unknown is None:
+            return False
+        return not unknown or (self._doubts <= 1 and len(unknown) <= ASSUMED)  # the next to ask `may_assume` may
 
     def hint(self) -> bool:
         """Whether somebody else has committed since the last call, or may have."""
@@ -229,8 +243,14 @@ class EtcdStore:
         self, compares: list[bytes], then: list[bytes], otherwise: list[bytes], *, changes: bool = False
     ) -> messages.Answer:
         """One transaction of etcd's."""
-        asking = self.calls.change if changes else self.calls.ask
-        told = asking(TRANSACTION, messages.transaction(compares, then, otherwise))
+        return through(self.asking(compares, then, otherwise, changes=changes))
+
+    def asking(
+        self, compares: list[bytes], then: list[bytes], otherwise: list[bytes], *, changes: bool = False
+    ) -> Steps[messages.Answer]:
+        """The same, step by step."""
+        asking = self.calls.changing if changes else self.calls.asking
+        told = yield from asking(TRANSACTION, messages.transaction(compares, then, otherwise))
         answer = messages.answer(told, is_wanted=not changes)
         self.cluster = answer.cluster
         return answer

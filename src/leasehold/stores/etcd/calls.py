@@ -5,10 +5,11 @@ An answer that never came may have been carried out: whoever changes something s
 
 from __future__ import annotations
 
-import threading
 import time
 
 from leasehold.errors import Closed, OutcomeUnknown, StoreError, Unreachable
+from leasehold.noun import Noun
+from leasehold.stepwise import through
 from leasehold.stores.etcd import http2
 from leasehold.stores.etcd.doubting import HEADER, SILENCE, is_worth_waiting
 from leasehold.stores.etcd.members import TIMEOUT
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from leasehold.stepwise import Steps
     from leasehold.stores.etcd.members import Members
 
 TRANSACTION = "/etcdserverpb.KV/Txn"
@@ -26,15 +28,28 @@ TRANSIENT = (4, 14)
 UNAUTHENTICATED = 16
 
 
+class _Line(Noun):
+    """A connection to one member."""
+
+    connection: http2.Connection
+    place: tuple[str, int]
+    turn: int
+    """Whose turn it was when it was made."""
+
+
 class Calls:
-    """etcd, from the outside. Each thread has a connection of its own."""
+    """etcd, from the outside. A connection carries one call at a time, and is then kept for the next, whoever calls.
+
+    Each call can also be made step by step, where the next step may be another thread's.
+    """
 
     def __init__(self, members: Members, authenticate: Callable[[], str]) -> None:
         self._members = members
         self._authenticate = authenticate
         self._token = ""
         self._tls = members.tls("h2")
-        self._local = threading.local()
+        self._idle: list[_Line] = []
+        """Those without a call, the last one used last. As many as there ever were calls at the same time."""
         self._all: set[http2.Connection] = set()
         self._latest = b""
         """How the last answer began."""
@@ -42,18 +57,36 @@ class Calls:
 
     def ask(self, path: str, message: bytes) -> bytes:
         """The answer to a call that changes nothing: another member is asked if one does not answer."""
+        return through(self.asking(path, message))
+
+    def asking(self, path: str, message: bytes) -> Steps[bytes]:
+        """The same, step by step."""
         return self._ask(path, message, changes=False)
 
     def change(self, path: str, message: bytes) -> bytes:
         """The answer to a call that changes something: sent once, unless it certainly was not carried out."""
+        return through(self.changing(path, message))
+
+    def changing(self, path: str, message: bytes) -> Steps[bytes]:
+        """The same, step by step."""
         return self._ask(path, message, changes=True)
 
-    def _ask(self, path: str, message: bytes, *, changes: bool) -> bytes:
+    @property
+    def is_connected(self) -> bool:
+        """Whether a call can be sent at once."""
+        idle = self._idle[-1:]  # another thread may take it
+        return bool(idle) and idle[0].turn == self._members.turn and (bool(self._token) or not self._has_user)
+
+    @property
+    def _has_user(self) -> bool:
+        return bool(self._members.address.user)
+
+    def _ask(self, path: str, message: bytes, *, changes: bool) -> Steps[bytes]:
         trouble: object = None
         for _ in range(2 * len(self._members)):
             turn = self._members.turn
             try:
-                reply = self._call(path, message, changes=changes)
+                reply = yield from self._call(path, message, changes=changes)
             except OutcomeUnknown:
                 self._members.next(turn)
                 raise
@@ -64,7 +97,7 @@ class Calls:
             if not reply.status:
                 return reply.message
             trouble = reply.error
-            if reply.status == UNAUTHENTICATED and self._members.address.user:
+            if reply.status == UNAUTHENTICATED and self._has_user:
                 self._token = ""
                 continue
             self._refuse(reply, changes=changes)
@@ -78,25 +111,33 @@ class Calls:
         if changes:
             raise OutcomeUnknown(f"etcd did not say whether it was written: {reply.error}")
 
-    def _call(self, path: str, message: bytes, *, changes: bool) -> http2.Reply:
-        if self._members.address.user and not self._token:
+    def _call(self, path: str, message: bytes, *, changes: bool) -> Steps[http2.Reply]:
+        if not self.is_connected:
+            yield None
+        if self._has_user and not self._token:
             self._token = self._authenticate()
-        connection = self._connection()
-        authority = "{}:{}".format(*self._local.place)
+        line = self._take_line()
+        connection = line.connection
+        authority = "{}:{}".format(*line.place)
         headers = http2.head(path, authority, self._token, tls=self._tls is not None)
         try:
-            reply = connection.call(headers, message, self._patience(self._local.place))
+            reply = yield from connection.calling(headers, message, self._patience(line.place))
         except http2.Refused as error:
-            self._drop()
+            self._drop(connection)
             raise Unreachable(f"etcd at {authority}: {error}") from error
         except OSError as error:
-            self._drop()
+            self._drop(connection)
             # What never left as a whole was never carried out. Once it was sent, nobody knows.
             if changes and connection.is_sent:
                 raise OutcomeUnknown(f"the connection to etcd broke before it answered: {error}") from error
             raise Unreachable(f"etcd at {authority}: {error}") from error
+        except BaseException:  # an interrupt, or nobody wants to know any more: the answer may still come
+            self._drop(connection)
+            raise
         if connection.is_ending:
-            self._drop()
+            self._drop(connection)
+        else:
+            self._idle.append(line)
         self._latest = reply.message[:HEADER] or self._latest
         return reply
 
@@ -111,33 +152,37 @@ class Calls:
 
         return goes_on
 
-    def _connection(self) -> http2.Connection:
-        if self._is_closed:
-            raise Closed("this store is closed; connect again")
-        known: http2.Connection | None = getattr(self._local, "connection", None)
-        if known is not None and self._local.turn == self._members.turn:
-            return known
-        self._drop()
-        self._local.turn = self._members.turn
-        self._local.place = host, port = self._members.present
+    def _take_line(self) -> _Line:
+        """One that nobody else uses meanwhile, also not another call of this thread."""
+        while True:
+            if self._is_closed:
+                raise Closed("this store is closed; connect again")
+            try:
+                line = self._idle.pop()
+            except IndexError:
+                return self._connect()
+            if line.turn == self._members.turn:
+                return line
+            self._drop(line.connection)
+
+    def _connect(self) -> _Line:
+        turn = self._members.turn
+        host, port = self._members.present
         try:
             made = http2.Connection(host, port, self._members.patience, self._tls, SILENCE)
         except OSError as error:
             raise Unreachable(f"etcd at {host}:{port}: {error}") from error
         self._all.add(made)
-        self._local.connection = made
-        return made
+        return _Line(made, (host, port), turn)
 
-    def _drop(self) -> None:
-        connection: http2.Connection | None = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._all.discard(connection)
-            self._local.connection = None
+    def _drop(self, connection: http2.Connection) -> None:
+        connection.close()
+        self._all.discard(connection)
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
         self._is_closed = True
+        self._idle.clear()
         for connection in tuple(self._all):
             connection.hang_up()
             connection.close()

@@ -6,18 +6,23 @@ understood. See docs/adr for why there is no library.
 
 from __future__ import annotations
 
+import select
 import socket
+import ssl
 import struct
+import time
 from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import unquote
 
 from leasehold.noun import Noun
+from leasehold.stepwise import through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
+
+    from leasehold.stepwise import Steps
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
@@ -104,10 +109,12 @@ def _connected(host: str, port: int, timeout: float, tls: ssl.SSLContext | None)
     plain = socket.create_connection((host, port), timeout)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+        made = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
     except OSError:
         plain.close()
         raise
+    made.setblocking(False)  # whoever waits does it by itself
+    return made
 
 
 def _never() -> bool:
@@ -116,13 +123,18 @@ def _never() -> bool:
 
 
 class Connection:
-    """One connection, for one thread at a time."""
+    """One connection, for one call at a time; it does not matter which thread takes the next step of a call.
+
+    While a call is under way it is what `stepwise` calls an answer that is on its way.
+    """
 
     def __init__(
         self, host: str, port: int, timeout: float, tls: ssl.SSLContext | None, silence: float | None = None
     ) -> None:
         self._socket = _connected(host, port, timeout, tls)
-        self._socket.settimeout(silence or timeout)
+        self._silence = silence or timeout
+        self._quiet_until = time.monotonic() + self._silence
+        """Until then it may be quiet without being asked about."""
         self._buffer = b""
         self._stream = -1
         self._read = 0
@@ -137,6 +149,8 @@ class Connection:
         self._ends_here = False
         self._body: list[bytes] = []
         self._is_complete = False
+        self._trouble: OSError | None = None
+        """What `is_answered` has met with: the next step is told."""
         self.is_ending = False
         """Whether the other side takes no further calls."""
         self.is_sent = False
@@ -150,18 +164,25 @@ class Connection:
 
     def call(self, headers: bytes, message: bytes, goes_on: Callable[[], bool] = _never) -> Reply:
         """Ask, and wait for the answer; `goes_on` is asked after each time-out whether to wait on."""
+        return through(self.calling(headers, message, goes_on))
+
+    def calling(self, headers: bytes, message: bytes, goes_on: Callable[[], bool] = _never) -> Steps[Reply]:
+        """The same, step by step."""
         self._goes_on = goes_on
+        self._quiet_until = time.monotonic() + self._silence
         self._stream += 2
         self._stream_window = self._initial_window
         self._fields, self._block, self._body, self._is_complete = {}, b"", [], False
         self.is_sent = False
-        self._send(headers, _message_head.pack(0, len(message)) + message)
+        yield from self._send(headers, _message_head.pack(0, len(message)) + message)
         self.is_sent = True
+        if not self._is_complete:
+            yield self
         while not self._is_complete:
             self._take_in()
         return self._reply()
 
-    def _send(self, headers: bytes, body: bytes) -> None:
+    def _send(self, headers: bytes, body: bytes) -> Steps[None]:
         out = self._owed + _frame(_HEADERS, _END_HEADERS, self._stream, headers)
         self._owed = b""
         at = 0
@@ -169,6 +190,7 @@ class Connection:
             room = min(self._window, self._stream_window, _FRAME)
             if room <= 0:
                 self._send_all(out)
+                yield None
                 self._take_in()
                 out, self._owed = self._owed, b""
                 continue
@@ -184,22 +206,61 @@ class Connection:
         while sent < len(data):
             try:
                 sent += self._socket.send(data[sent:] if sent else data)
-            except TimeoutError:
-                if not self._goes_on():
-                    raise
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._wait(select.POLLOUT)
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN)
+
+    def _wait(self, event: int) -> None:
+        """Until the socket is ready for that; while it is not, it is asked again and again whether to go on."""
+        socket_ = self._socket.fileno()
+        if socket_ < 0:
+            raise Broken("the connection was closed")
+        ready = select.poll()
+        ready.register(socket_, event)
+        while not ready.poll(max(0.0, self._quiet_until - time.monotonic()) * 1_000):
+            if not self._goes_on():
+                raise TimeoutError("timed out")
+            self._quiet_until = time.monotonic() + self._silence
 
     # -------------------------------------------------------------------------------- what comes back
 
+    def fileno(self) -> int:
+        """The socket that the answer comes by."""
+        return self._socket.fileno()
+
+    def is_answered(self) -> bool:
+        """Take in what has come, without waiting. Whether that is all of the answer, or there will be none."""
+        try:
+            while not self._is_complete and self._trouble is None:
+                data = self._received()
+                if data is None:
+                    return False
+                self._take(data)
+        except OSError as error:
+            self._trouble = error
+        return True
+
     def _take_in(self) -> None:
         """Wait for something, and look at every frame that is there as a whole."""
+        if self._trouble is not None:
+            raise self._trouble
+        while (data := self._received()) is None:
+            self._wait(select.POLLIN)
+        self._take(data)
+
+    def _received(self) -> bytes | None:
+        """What has come; None: nothing yet."""
         try:
             data = self._socket.recv(1 << 16)
-        except TimeoutError:
-            if self._goes_on():
-                return
-            raise
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return None
         if not data:
             raise Broken("the connection was closed")
+        self._quiet_until = time.monotonic() + self._silence
+        return data
+
+    def _take(self, data: bytes) -> None:
         data = self._buffer + data
         if data.startswith(b"HTTP/"):
             raise Broken("what listens there speaks no gRPC")
@@ -212,7 +273,10 @@ class Connection:
             end = at + _frame_head.size + size
             if end > len(data):
                 break
-            self._look_at(kind, flags, stream & 0x7FFFFFFF, data[end - size : end])
+            try:
+                self._look_at(kind, flags, stream & 0x7FFFFFFF, data[end - size : end])
+            except (struct.error, IndexError):
+                raise Broken("a frame was cut off") from None
             at = end
         self._buffer = data[at:]
 

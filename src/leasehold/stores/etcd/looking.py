@@ -66,6 +66,11 @@ def learn(store: EtcdStore, memory: Memory, answer: Answer, only: Sequence[str] 
     return is_known
 
 
+def waits(answer: Answer) -> bool:
+    """Whether to `learn` what this answer tells takes further questions."""
+    return any(is_reference(value) for _, value in answer.responses[1].pairs)
+
+
 def _entry(store: EtcdStore, name: str, value: bytes, only: Sequence[str] | None) -> journal.Entry:
     data = rows.data_of(value)
     number = store.names.journal_number(name)

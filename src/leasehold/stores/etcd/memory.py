@@ -66,6 +66,17 @@ class Memory:
                     records[key] = found
         return missing
 
+    def unknown(self, keys: Iterable[str]) -> set[str] | None:
+        """Which of these are neither known nor in the journal; None: some have to be read. It changes nothing."""
+        if self.last is None:
+            return None
+        records, overlay = self.cache.records, self.overlay
+        unknown = {key for key in keys if key not in records}
+        laid_over = [key for key in unknown if key in overlay.lines]
+        if any(overlay.known(key) is None for key in laid_over):
+            return None
+        return unknown.difference(laid_over)
+
     # ------------------------------------------------------------------------------------ to be told
 
     def keep(self, keys: Sequence[str], kept: Sequence[Record]) -> None:

@@ -13,6 +13,7 @@ from leasehold.stores.etcd import messages, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leasehold.stepwise import Steps
     from leasehold.stores.etcd import EtcdStore
 
 ROOM = 400_000
@@ -39,24 +40,33 @@ class Spilled:
     def __init__(self, store: EtcdStore, now: int) -> None:
         self._store = store
         self._now = now
+        self._parts: list[bytes] = []
+        """Operations that write them, each of which has to go alone."""
         self.compares: list[bytes] = []
         self.marks: list[bytes] = []
 
     def value(self, owner: str, data: bytes) -> bytes:
-        """What to write at this key: the value, or a reference to its parts, which are then there."""
+        """What to write at this key: the value, or a reference to its parts, which `writing` then writes."""
         value = rows.value_of(data)
         if len(value) <= ROOM:
             return value
-        store = self._store
-        id_ = store.names.new_parts(self._now, os.urandom(8).hex())
-        prefix = store.names.parts(id_)
+        names = self._store.names
+        id_ = names.new_parts(self._now, os.urandom(8).hex())
+        prefix = names.parts(id_)
         count = -(-len(value) // ROOM)
         for number in range(count):
             part = value[number * ROOM : (number + 1) * ROOM]
-            store.txn([], [messages.put(f"{prefix}{number}", part)], [], changes=True)
+            self._parts.append(messages.put(f"{prefix}{number}", part))
         self.compares.append(messages.present(f"{prefix}0"))
         self.marks.append(messages.put(f"{prefix}mark", owner.encode()))
         return b"%b%b:%d" % (_REFERENCE, id_.encode(), count)
+
+    def writing(self) -> Steps[None]:
+        """Have the parts there, before anything refers to them."""
+        for part in self._parts:
+            yield None
+            self._store.txn([], [part], [], changes=True)
+        self._parts.clear()
 
 
 def whole(store: EtcdStore, data: bytes) -> bytes:

@@ -3,6 +3,8 @@
 Every commit writes one key, and names the value that this key must still have. So a commit goes through only if nothing
 at all was changed meanwhile: what is remembered was true, numbers are unique and in order, and deadlocks are seen
 exactly, with any number of servers. Whoever loses is told what is new, and starts over.
+
+What may wait is written step by step (see `stepwise`), and none of it minds which thread takes the next step.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from leasehold.errors import Conflict, StoreError
 from leasehold.model import EMPTY, Put, Receipt
 from leasehold.records import apply
+from leasehold.stepwise import through
 from leasehold.stores.codec import pack
 from leasehold.stores.etcd import looking, messages, rows
 from leasehold.stores.etcd.folding import Piece
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.model import Drop, Event, Record
+    from leasehold.stepwise import Steps
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.messages import Answer
     from leasehold.stores.etcd.reminding import Reminder
@@ -63,7 +67,12 @@ class EtcdTransaction:
     def _tell(self) -> None:
         """From here on nothing may change any more."""
         if not self._has_told:
+            through(self._telling())
+
+    def _telling(self) -> Steps[None]:
+        if not self._has_told:
             if self._memory.is_blank:
+                yield None
                 self._look(())
             self._now = self._store.tell_time()
             self._has_told = True
@@ -72,24 +81,29 @@ class EtcdTransaction:
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
         """These records, and whatever else is known."""
+        return through(self.loading(keys))
+
+    def loading(self, keys: Iterable[str]) -> Steps[Mapping[str, Record]]:
+        """The same, step by step: there is nothing to wait for if all is known, or assumed not to be there."""
         wanted = list(dict.fromkeys(keys))
         missing = self._memory.missing(wanted)
         if missing:
-            self._find(wanted, missing)
-        self._tell()
+            yield from self._find(wanted, missing)
+        yield from self._telling()
         return self._memory.cache.records
 
-    def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> None:
+    def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> Steps[None]:
         """Most of what is asked for and not known is not there: then there is no need to ask etcd before the commit."""
         memory, records = self._memory, self._memory.cache.records
         assumed = self._assumable(missing)
         unsure = [key for key in missing if key not in assumed]
         if unsure:
+            yield None
             self._ask_for([key for key in wanted if key not in assumed], unsure)
             self._store.note_presence(records, unsure)
             still = memory.missing(assumed)
             if still:  # what is new may be about these
-                self._find(wanted, still)
+                yield from self._find(wanted, still)
             return
         self._assumed.update(assumed)
         memory.assume(assumed)
@@ -140,13 +154,13 @@ class EtcdTransaction:
             if len(found) >= limit:
                 break
         for start in range(0, len(needless), REMINDERS):
-            self._checked([messages.delete(name) for name in needless[start : start + REMINDERS]], [])
+            through(self._checked([messages.delete(name) for name in needless[start : start + REMINDERS]], []))
         return [key for _, key in sorted(found)[:limit]]
 
     def _reminders(self, until: int) -> Iterator[Reminder]:
         first, end = self._store.names.dues(until)
         while True:
-            found = self._checked([messages.get(first, end, limit=REMINDERS)], []).responses[0]
+            found = through(self._checked([messages.get(first, end, limit=REMINDERS)], [])).responses[0]
             yield from reminders_in(found, self._store.names)
             if not found.more:
                 return
@@ -168,42 +182,51 @@ class EtcdTransaction:
 
     def confirm(self) -> None:
         """Nothing is written: then it must be true what was told, and not only remembered or assumed."""
-        self._tell()
+        through(self.confirming())
+
+    def confirming(self) -> Steps[None]:
+        """The same, step by step."""
+        yield from self._telling()
         if self._assumed or not self._is_checked:
-            self._checked([], [])
+            yield from self._checked([], [])
             self._assumed.clear()
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """All of this, or nothing of it."""
+        through(self.committing(changes, events, fence))
+
+    def committing(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
+        """The same, step by step. Whoever gives it up in between leaves a commit of which nobody knows."""
         if self._is_over:
             raise StoreError("this transaction is over; begin another")
         try:
+            yield from self._telling()
             if changes or events or fence != self.fence:
-                self._write(changes, events, fence)
+                yield from self._write(changes, events, fence)
             else:
-                self.confirm()
+                yield from self.confirming()
         finally:
             self.close()
 
-    def _write(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+    def _write(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
         store, memory = self._store, self._memory
-        self._tell()
         known = memory.cache.records
         unknown = [change.key for change in changes if change.key not in known]
         if unknown:
-            self.load(unknown)
+            yield from self.loading(unknown)
         after = self._after(changes)
         while memory.overlay.is_long(MOST):
-            self._fold()
+            yield from self._fold()
         spilled = Spilled(store, self._now)
         entry, value = self._entry(changes, after, spilled)
-        piece = self._piece(spilled, after)
+        piece = yield from self._piece(spilled, after)
         meta = self._meta(piece, fence=fence, seq=memory.meta.seq + len(events), at=entry.number)
         operations = [messages.put(store.names.journal(entry.number), value)]
         if events:
             name = store.names.events(meta.seq)
             operations.append(messages.put(name, spilled.value(name, rows.events_data(events))))
-        self._put(meta, operations, spilled, piece)
+        yield from spilled.writing()
+        yield from self._put(meta, operations, spilled, piece)
         memory.committed(rows.meta_data(meta), meta, entry, after)
         self._assumed.clear()
         if piece is not None:
@@ -244,22 +267,24 @@ class EtcdTransaction:
             return Entry(number, told, len(data), id_in(value)), value
         return Entry(number, told, len(value)), value
 
-    def _piece(self, spilled: Spilled, after: Mapping[str, Record]) -> Piece | None:
+    def _piece(self, spilled: Spilled, after: Mapping[str, Record]) -> Steps[Piece | None]:
         """If the journal is long: what of it goes into the records now."""
         if not self._memory.overlay.is_long():
             return None
         piece = Piece(self._store, self._memory, spilled, after)
         if not piece.unknown:
             return piece
+        yield None
         self._read(piece.unknown)
         return Piece(self._store, self._memory, spilled, after)
 
-    def _fold(self) -> None:
+    def _fold(self) -> Steps[None]:
         """Shorten the journal, and nothing else."""
         spilled = Spilled(self._store, self._now)
-        piece = self._piece(spilled, {})
+        piece = yield from self._piece(spilled, {})
         meta = self._meta(piece)
-        self._put(meta, [], spilled, piece)
+        yield from spilled.writing()
+        yield from self._put(meta, [], spilled, piece)
         self._memory.committed(rows.meta_data(meta), meta, None, {})
         if piece is not None:
             piece.done(meta.at)
@@ -269,26 +294,28 @@ class EtcdTransaction:
         folded, part = (meta.folded, meta.part) if piece is None else (piece.folded, piece.part)
         return meta._replace(now=self._now, cluster=store.cluster, folded=folded, part=part, by=store.id, **more)
 
-    def _put(self, meta: rows.Meta, operations: list[bytes], spilled: Spilled, piece: Piece | None) -> None:
+    def _put(self, meta: rows.Meta, operations: list[bytes], spilled: Spilled, piece: Piece | None) -> Steps[None]:
         names = self._store.names
         operations = [messages.put(names.meta, rows.meta_data(meta)), *operations, *spilled.marks]
         operations += piece.operations if piece is not None else []
         try:
-            self._checked(operations, spilled.compares, changes=True)
+            yield from self._checked(operations, spilled.compares, changes=True)
         except Conflict:
             raise
-        except StoreError:
+        except BaseException:  # nobody tells us any more, or nobody wants to know
             self._store.note_doubt()  # it may have been written
             self._memory.forget()
             raise
 
-    def _checked(self, operations: list[bytes], compares: list[bytes], *, changes: bool = False) -> Answer:
+    def _checked(self, operations: list[bytes], compares: list[bytes], *, changes: bool = False) -> Steps[Answer]:
         """The answer, if what we know is true; otherwise what is new is learned, and everything starts over."""
         store, memory = self._store, self._memory
         assumed = [messages.absent(store.names.record(key)) for key in self._assumed]
         compares = [memory.unchanged(store.names), *assumed, *compares]
-        answer = store.txn(compares, operations, memory.news(store.names), changes=changes)
+        answer = yield from store.asking(compares, operations, memory.news(store.names), changes=changes)
         if not answer.succeeded:
+            if looking.waits(answer):
+                yield None
             self._unassume()
             before = memory.last
             looking.learn(store, memory, answer)
