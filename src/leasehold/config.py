@@ -149,11 +149,14 @@ def _refuse_long_ttl(choice: Choice) -> None:
 def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
     """The URL in full: a path in it becomes absolute, relative to this directory, `~/` being home."""
     scheme, colon, rest = url.partition(":")
+    if not scheme.islower():
+        scheme = scheme.lower()
+        url = scheme + colon + rest
     if scheme == "git" and colon:
         return _git_url(rest, directory, env)
     if scheme != "sqlite" or not colon or not rest.strip("/"):
         return url
-    rest, options = split_options(rest)
+    rest, options = places.split_options(rest)
     if rest.startswith("//"):
         path = "/" + rest.lstrip("/")
     elif rest.startswith("~/"):
@@ -161,12 +164,6 @@ def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
     else:
         path = os.path.join(directory, rest)
     return sqlite_url(path) + options
-
-
-def split_options(rest: str) -> tuple[str, str]:
-    """A path, and the `?name=value` behind it; a question mark in the name of a folder is part of the path."""
-    path, mark, options = rest.rpartition("?")
-    return (path, mark + options) if mark and "=" in options and "/" not in options else (rest, "")
 
 
 def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:

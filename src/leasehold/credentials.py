@@ -38,9 +38,9 @@ def stored(url: str, env: Mapping[str, str]) -> str | None:
         raise InvalidInput("credentials", f"{where} cannot be read: {error}") from None
     if why:
         raise InvalidInput("credentials", f"{where} is not private: {why}; make it yours and `chmod 600` it")
-    wanted = {each.rstrip("/") for each in url.split(",")}
+    wanted = {places.one_spelling(each) for each in url.split(",")}
     for line in lines:
         server, _, key = line.strip().partition(" ")
-        if not server.startswith("#") and server.rstrip("/") in wanted and key.strip():
+        if not server.startswith("#") and key.strip() and places.one_spelling(server) in wanted:
             return key.strip()
     return None

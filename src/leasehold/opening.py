@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leasehold import config, identity
+from leasehold import config, identity, places
 from leasehold.drivers import CallerDriver, ThreadDriver
 from leasehold.embedded import EngineAnswers
 from leasehold.engine import Engine
@@ -133,7 +133,7 @@ def open_store(url: str, *, accept_restore: bool = False, why: str = "") -> Stor
 def _sqlite(rest: str, *, accept_restore: bool) -> Store:
     from leasehold.stores.sqlite import SqliteStore  # noqa: PLC0415 (each store is imported when it is used)
 
-    path, options = sqlite_path(rest), config.split_options(rest)[1]
+    path, options = sqlite_path(rest), places.split_options(rest)[1]
     if not path.strip("/"):
         raise InvalidInput("url", "names no file: write sqlite:///absolute/path or sqlite:relative/path")
     if not path.isprintable() and any("\ud800" <= one <= "\udfff" for one in path):
@@ -159,7 +159,7 @@ def _git(scheme: str) -> Callable[..., Store]:
 
 def sqlite_path(rest: str) -> str:
     """The file that the part of a `sqlite:` URL after the colon means."""
-    path, _ = config.split_options(rest)
+    path, _ = places.split_options(rest)
     return "/" + path.lstrip("/") if path.startswith("//") else path
 
 

@@ -79,6 +79,54 @@ def digest(*parts: str) -> str:
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+# ------------------------------------------------------------------------------------------ spellings of URLs
+
+_PORTS = {"http": "7420", "https": "443", "etcd": "2379", "postgresql": "5432"}
+"""Which port is meant where none is named."""
+
+
+def split_options(rest: str) -> tuple[str, str]:
+    """A path, and the `?name=value` behind it; a question mark in the name of a folder is part of the path."""
+    path, mark, options = rest.rpartition("?")
+    return (path, mark + options) if mark and "=" in options and "/" not in options else (rest, "")
+
+
+def one_spelling(url: str) -> str:
+    """The same text for every way to write where the same locks live, to compare by: it is no URL to open.
+
+    Without passwords and without options that only say how to get there. Nothing is looked up: two names of one machine
+    stay two. A path must be in full already (see `config.resolve`).
+    """
+    scheme, _, rest = url.partition(":")
+    scheme = scheme.lower()
+    if scheme in ("http", "https"):
+        return ",".join(sorted(_one_server(each) for each in url.split(",")))
+    path, options = split_options(rest)
+    if scheme in ("sqlite", "git", "git+file"):
+        return f"{scheme}:{path.rstrip('/')}{_remote(options)}"
+    if scheme in ("postgres", "postgresql"):
+        words = sorted(word for word in options[1:].split("&") if word and not word.startswith("password="))
+        return _one_server(f"postgresql:{path}") + "".join(f"?{word}" for word in words)
+    return _one_server(f"{scheme}:{path}")
+
+
+def _remote(options: str) -> str:
+    """A repository may have several remotes."""
+    return "".join(f"?{word}" for word in options[1:].split("&") if word.startswith("remote="))
+
+
+def _one_server(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    scheme = scheme.lower()
+    authority, slash, path = rest.rstrip("/").partition("/")
+    user, at, hosts = authority.rpartition("@")
+    port = f":{_PORTS[scheme]}" if scheme in _PORTS else ""
+    named = ",".join(sorted(host.lower().removesuffix(port) for host in hosts.split(",")))
+    return f"{scheme}://{user.partition(':')[0]}{at}{named}{slash}{path}"
+
+
 # --------------------------------------------------------------------------------------------- directories
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.cli.table import VERBS
+from tests.surfaces.serving import serving
 from tests.surfaces.shell import Shell
 
 if TYPE_CHECKING:
@@ -51,6 +52,21 @@ def test_no_token_is_ever_listed(shell: Shell, words: list[str]) -> None:
         assert done.code == 0
         assert token not in done.out + done.err
         assert '"token"' not in done.out
+
+
+def test_a_server_may_be_spelled_another_way_when_the_lease_is_given_back(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    with serving(tmp_path / "served") as server:
+        assert shell.run("acquire", "issue:42", "--url", f"{server.url}/").code == 0
+        assert shell.run("renew", "issue:42", "--url", server.url).code == 0
+        assert shell.run("release", "issue:42", "--url", server.url.upper()).code == 0
+
+
+def test_a_database_may_be_spelled_another_way_when_the_lease_is_given_back(shell: Shell) -> None:
+    full = shell.home / "x.db"
+    assert shell.run("acquire", "issue:42", "--url", "sqlite:./x.db").code == 0
+    assert shell.run("renew", "issue:42", "--url", f"sqlite://{full}?retention_days=7").code == 0
+    assert shell.run("release", "issue:42", "--url", f"SQLITE:///.{full}").code == 0
 
 
 def test_no_option_takes_a_secret_itself() -> None:

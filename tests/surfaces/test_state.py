@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold import LeaseholdError
+from leasehold import LeaseholdError, credentials, places
 from leasehold.cli import state
 from tests.surfaces.someone import SOURCE, settle
 
@@ -232,3 +232,84 @@ def test_processes_do_not_lose_each_others_tokens(tokens: Path) -> None:
     kept = {line.lease for line in state.all_for(*WHO) if line.resource == "pool"}
     assert kept == {f"l{me * 100 + turn + 1}-{0:032x}" for me in range(8) for turn in range(0, 20, 2)}
     assert not [path for path in files(tokens) if path.name.startswith(".")]
+
+
+ADA = ("default", "ada")
+SPELLINGS = [
+    (
+        "http://localhost:7420",
+        "http://localhost:7420/",
+        "HTTP://LOCALHOST:7420",
+        "http://localhost",
+        "http://Localhost//",
+    ),
+    ("https://a.example/locks", "https://A.example:443/locks/"),
+    ("http://a:1,http://b:2", "http://B:2/,http://a:1"),
+    ("sqlite:///var/x.db", "sqlite:///var/x.db?retention_days=7", "SQLITE:///var/x.db"),
+    ("postgresql://ada@db/x", "postgres://ada:secret@DB:5432/x", "postgresql://ada@db/x?password=secret"),
+    ("etcd://a,b:1/team", "etcd://B:1,A:2379/team/", "etcd://a,b:1/team?tls=true"),
+    ("git:/r/.git", "git:/r/.git?max_skew=5s", "git:/r/.git/"),
+    ("git+ssh://git@host/r.git", "git+ssh://git@HOST/r.git/", "git+ssh://git@host/r.git?poll=1s"),
+    ("git+file:///r.git", "git+file:///r.git/?timeout=5s"),
+]
+OTHERS = [
+    ("http://localhost:7420", "https://localhost:7420"),
+    ("http://localhost:7420", "http://localhost:7421"),
+    ("http://localhost/a", "http://localhost/A"),
+    ("http://localhost", "http://127.0.0.1"),
+    ("http://a", "http://a,http://b"),
+    ("sqlite:///x.db", "sqlite:///X.db"),
+    ("sqlite:///a?b=c/x.db", "sqlite:///a"),
+    ("postgresql://ada@db/x", "postgresql://ada@db/y"),
+    ("postgresql://ada@db", "postgresql://bob@db"),
+    ("postgresql://db/x", "postgresql://db/x?options=-csearch_path%3Dy"),
+    ("etcd://a/x", "etcd://a/y"),
+    ("git:/r/.git", "git:/r/.git?remote=upstream"),
+]
+
+
+@pytest.mark.parametrize("spellings", SPELLINGS, ids=lambda each: each[0])
+def test_a_store_is_the_same_however_it_is_spelled(spellings: tuple[str, ...], tokens: Path) -> None:
+    for one in spellings:
+        state.remember(one, *ADA, ["issue:1"], ONE, "secret")
+        for other in spellings:
+            assert state.recall(other, *ADA, "issue:1") == (ONE, "secret")
+            assert state.all_for(other, *ADA) == [state.Kept(ONE, "secret", "issue:1")]
+        state.forget(spellings[0], *ADA, ONE)
+        assert files(tokens) == []
+
+
+@pytest.mark.parametrize(("one", "other"), OTHERS)
+def test_another_store_is_another_one(one: str, other: str) -> None:
+    state.remember(one, *ADA, ["issue:1"], ONE, "secret")
+    assert state.recall(other, *ADA, "issue:1") is None
+
+
+def test_what_was_kept_by_the_spelling_itself_is_found_by_it_and_forgotten(tokens: Path) -> None:
+    url = "http://Localhost:7420/"
+    state.remember(url, *ADA, ["issue:1"], ONE, "secret")
+    old, new = (places.digest(each, *ADA) for each in (url, "http://localhost"))
+    for path in files(tokens):  # as it was named before
+        path.rename(path.with_name(path.name.replace(new, old)))
+    assert all(path.name.startswith(old) for path in files(tokens))
+    assert state.recall("http://localhost", *ADA, "issue:1") is None
+    assert state.recall(url, *ADA, "issue:1") == state.recall(url, *ADA, ONE) == (ONE, "secret")
+    assert state.all_for(url, *ADA) == [state.Kept(ONE, "secret", "issue:1")]
+    state.remember(url, *ADA, ["issue:1"], TWO, "newer")
+    assert state.recall(url, *ADA, "issue:1") == (TWO, "newer")
+    state.forget(url, *ADA, TWO)
+    assert state.recall(url, *ADA, "issue:1") == (ONE, "secret")
+    state.forget(url, *ADA, ONE)
+    assert files(tokens) == []
+
+
+def test_a_key_is_found_however_its_server_is_spelled_and_for_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "leasehold" / "credentials"
+    file.parent.mkdir(mode=0o700)
+    file.write_text("HTTP://Localhost:7420/ lh_1_a\n")
+    file.chmod(0o600)
+    env = {"XDG_CONFIG_HOME": str(tmp_path)}
+    for url in ("http://localhost", "http://localhost:7420", "http://LOCALHOST:7420/", "http://a,http://localhost"):
+        assert credentials.stored(url, env) == "lh_1_a"
+    for url in ("https://localhost", "http://localhost:80", "http://localhost@evil", "http://localhost/x", "http://a"):
+        assert credentials.stored(url, env) is None

@@ -4,6 +4,8 @@ It keeps and finds; whether a lease still lives is for the store to say. A token
 
 A file for each resource and one for each lease, named after the hash of what they belong to; in it a line for each
 lease: its id, its token, the resource. Whoever writes has the directory to itself, and replaces a file as a whole.
+All spellings of one store's URL lead to the same files; those that were once written by the spelling itself are still
+found by it.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -51,7 +53,7 @@ def remember(
 ) -> None:
     """Keep the token of a lease; it is found by each of its resources and by its id."""
     lines = [Kept(lease, token, resource) for resource in resources]
-    scope = places.digest(url, space, holder)
+    scope = _scopes(url, space, holder)[0]
     with _Drawer(_directory(env), create=True) as drawer:
         drawer.write(_name(scope, lease), lines)
         for line in lines:
@@ -65,25 +67,28 @@ def recall(
 ) -> tuple[str, str] | None:
     """Id and token of the newest lease on this resource, or of the lease with this id; None if none is known."""
     with _Drawer(_directory(env)) as drawer:
-        lines = drawer.read(_name(places.digest(url, space, holder), target))
-    return lines[-1][:2] if lines else None
+        for scope in _scopes(url, space, holder):
+            lines = drawer.read(_name(scope, target))
+            if lines:
+                return lines[-1][:2]
+    return None
 
 
 def forget(url: str, space: str, holder: str, lease: str, *, env: Mapping[str, str] | None = None) -> None:
     """The lease is no more: forget its token, and no other's. Idempotent."""
-    scope = places.digest(url, space, holder)
     with _Drawer(_directory(env), alone=True) as drawer:
-        lines = drawer.read(_name(scope, lease))
-        for name in (_name(scope, line.resource) for line in lines):
-            drawer.write(name, [line for line in drawer.read(name) if line.lease != lease])
-        drawer.write(_name(scope, lease), [])
+        for scope in _scopes(url, space, holder):
+            lines = drawer.read(_name(scope, lease))
+            for name in (_name(scope, line.resource) for line in lines):
+                drawer.write(name, [line for line in drawer.read(name) if line.lease != lease])
+            drawer.write(_name(scope, lease), [])
 
 
 def all_for(url: str, space: str, holder: str, *, env: Mapping[str, str] | None = None) -> list[Kept]:
     """Everything that is kept for this holder, in no particular order."""
-    scope = places.digest(url, space, holder)
+    scopes = _scopes(url, space, holder)
     with _Drawer(_directory(env)) as drawer:
-        found = [line for name in drawer.names() if name.startswith(scope) for line in drawer.read(name)]
+        found = [line for name in drawer.names() if name.startswith(scopes) for line in drawer.read(name)]
     return list(dict.fromkeys(found))
 
 
@@ -95,6 +100,11 @@ def tidy(*, days: int = 30, env: Mapping[str, str] | None = None) -> int:
 
 def _directory(env: Mapping[str, str] | None) -> str:
     return places.token_directory(os.environ if env is None else env)
+
+
+def _scopes(url: str, space: str, holder: str) -> tuple[str, ...]:
+    """Under what the files are named: the first is written, also the others are read."""
+    return tuple(dict.fromkeys(places.digest(each, space, holder) for each in (places.one_spelling(url), url)))
 
 
 def _name(scope: str, target: str) -> str:
