@@ -169,10 +169,24 @@ KEEPING = (
     ),
     Mutant(
         "what a journal dropped stays in the table",
-        "stores/sqlite/journal.py",
+        "stores/netting.py",
         "        return False\n    return not record.waiters",
         "        return True\n    return not record.waiters",
-        ("tests/stores/test_sqlite_journal.py",),
+        ("tests/stores/test_sqlite_journal.py", "tests/stores/test_postgres_journal.py"),
+    ),
+    Mutant(
+        "a journal that came to nothing is remembered in PostgreSQL's store",
+        "stores/postgres/transaction.py",
+        "        self._store.doubt()  # see above\n",
+        "",
+        ("tests/stores/test_postgres_journal.py",),
+    ),
+    Mutant(
+        "what PostgreSQL's journal dropped is seen as put",
+        "stores/postgres/rows.py",
+        "_places([*self._puts, *self._drops])",
+        "_places([*self._drops, *self._puts])",
+        ("tests/stores/test_postgres_journal.py",),
     ),
     Mutant(
         "who looks does not see the journal",

@@ -9,7 +9,7 @@ import pytest
 
 import leasehold
 from leasehold.stores import postgres
-from leasehold.stores.postgres import PostgresStore
+from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.testing.conformance import Conformance, Connections
 from tests.stores.postgres import schema
 
@@ -25,11 +25,12 @@ class TestOnPostgres(Conformance):
 
 
 class TestOnPostgresAlone(Conformance):
-    """The same of servers that assume soon, and again and again, that nobody else is there."""
+    """The same of servers that assume soon, and again and again, that nobody else is there; with short journals."""
 
     @pytest.fixture
     def connect(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connections]:
         for patience in ("PRACTICE", "ALONE", "AGAIN"):
             monkeypatch.setattr(postgres, patience, 0)
+        monkeypatch.setattr(journal, "FULL", 12)
         with schema() as url, Connections(partial(leasehold.connect, url), PostgresStore.capabilities) as connect:
             yield connect

@@ -107,7 +107,7 @@ def test_a_failure_of_it_is_found_out_at_the_commit(store: PostgresStore) -> Non
     first = store.begin()
     first.load([A])
     first.commit([Put(A, Ref("r1"))], [], first.fence)
-    entry = f"INSERT INTO {store.address.schema}.entry VALUES ('{A}', 'r2', NULL, '[\"r\",\"r2\"]')"
+    entry = f"INSERT INTO {store.address.schema}.folded VALUES ('{A}', 'r2', NULL, '[\"r\",\"r2\"]')"
     with psycopg.connect(server().url, autocommit=True) as connection:
         connection.execute(entry)  # by hand, past every promise
     second = store.begin()

@@ -10,7 +10,7 @@ import pytest
 
 from leasehold import keys
 from leasehold.errors import Conflict, StoreUnsuitable
-from leasehold.model import EMPTY, SECOND, Event, Put, Ref
+from leasehold.model import EMPTY, SECOND, Drop, Event, Put, Ref
 from leasehold.stores import HistoryQuery, postgres
 from leasehold.stores.postgres import PostgresStore, exchange, transaction
 from leasehold.stores.postgres.memory import Memory
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 A, B, C = (keys.node("default", name) for name in "abc")
 HOUR = 3600 * SECOND
+EVENT = Event("granted", 1, "default", (), "h", None, None, 0, {})
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_a_turn_of_somebody_else_refuses_it(store: PostgresStore, url: str) -> N
     assert turn.load([B])[B] == EMPTY
     _of_another(url, B, "theirs")  # which it does not keep out
     with pytest.raises(Conflict):
-        turn.commit([Put(B, Ref("ours"))], [Event("granted", 1, "default", (), "h", None, None, 0, {})], turn.fence)
+        turn.commit([Put(B, Ref("ours"))], [EVENT], turn.fence)
     turn.close()
     assert _notes(store, B) == ["theirs"]
     assert store.history(HistoryQuery()) == []
@@ -120,16 +121,29 @@ def test_it_refuses_also_what_was_written_ahead(store: PostgresStore, url: str) 
     assert (_notes(store, B), _notes(store, C)) == (["theirs"], [])
 
 
-def test_who_writes_ahead_has_its_turn_from_then_on(store: PostgresStore) -> None:
+def test_what_is_written_ahead_goes_with_the_rest(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    trips = _trips(monkeypatch)
+    turn = store.begin()
+    turn.load([B, C])
+    assert turn.part == 0
+    turn.write_ahead([Put(B, Ref("r1")), Put(C, Ref("r1"))], [EVENT])
+    turn.write_ahead([Drop(B, "r1"), Put(B, Ref("r2"))], [EVENT])
+    turn.commit([Put(B, Ref("r3"))], [EVENT], turn.fence)
+    assert len(trips) == 1
+    assert (_notes(store, B), _notes(store, C)) == (["r2", "r3"], ["r1"])
+    assert [event.seq for event in store.history(HistoryQuery())] == [3, 2, 1]
+
+
+def test_what_was_decided_before_the_turn_is_written_before_what_comes_after(store: PostgresStore) -> None:
     turn = store.begin()
     turn.load([B])
-    turn.write_ahead([Put(B, Ref("ours"))], [])
-    turn.load([B])
-    with psycopg.connect(server().url) as connection:
-        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [store.address.salt]).fetchone()
-    assert row == (False,)
+    turn.write_ahead([Put(B, Ref("r1")), Put(B, Ref("r2"))], [EVENT])
+    turn.due(1)  # for which the turn is waited for
+    assert turn.part > 0
+    turn.write_ahead([Drop(B, "r1")], [EVENT])
     turn.commit([], [], turn.fence)
-    assert _notes(store, B) == ["ours"]
+    assert _notes(store, B) == ["r2"]
+    assert [event.seq for event in store.history(HistoryQuery())] == [2, 1]
 
 
 @pytest.mark.parametrize("how", ["confirm", "commit"])
@@ -264,7 +278,7 @@ def test_what_somebody_else_has_changed_is_loaded_and_nothing_else(store: Postgr
     _put(other, B, "theirs")
     with pytest.raises(Conflict):
         _put(store, C, "ours")
-    _do(store, f"DELETE FROM {{schema}}.entry WHERE key = '{A}'")  # by hand, past every promise: so that it would show
+    _do(store, f"DELETE FROM {{schema}}.folded WHERE key = '{A}'")  # by hand, past every promise: so that it would show
     turn = store.begin()
     assert sorted(turn.load([A, B, C])[A].notes) == ["r0", "r1", "r2"]
     assert sorted(turn.load([B])[B].notes) == ["r0", "r1", "r2", "theirs"]

@@ -60,7 +60,7 @@ def _do(pair: Pair, statement: str) -> None:
 
 def test_while_nobody_else_has_a_turn_nothing_is_loaded_twice(pair: Pair) -> None:
     pair.put(pair.one, A, "r1")
-    _do(pair, "DELETE FROM {schema}.entry")  # by hand, past every promise: so that it would show
+    _do(pair, "DELETE FROM {schema}.folded")  # by hand, past every promise: so that it would show
     assert pair.ids(pair.one, [A]) == [["r1"]]
 
 
@@ -71,7 +71,7 @@ def test_what_another_server_has_changed_is_loaded_and_nothing_else(pair: Pair) 
     assert pair.ids(pair.two, [A, B, C]) == [["r1"], ["r2"], []]
     pair.put(pair.one, B, "r3")
     pair.put(pair.one, C, "r4")
-    _do(pair, f"DELETE FROM {{schema}}.entry WHERE key = '{A}'")
+    _do(pair, f"DELETE FROM {{schema}}.folded WHERE key = '{A}'")
     assert pair.ids(pair.two, [A, B, C]) == [["r1"], ["r2", "r3"], ["r4"]]
 
 
@@ -108,7 +108,7 @@ def test_if_the_turn_that_is_known_is_gone_everything_is_loaded(pair: Pair, gone
 def test_another_past_with_as_many_turns_is_noticed(pair: Pair) -> None:
     """As after a crash that has lost commits, where somebody had allowed that."""
     pair.put(pair.one, A, "r1")
-    _do(pair, "DELETE FROM {schema}.entry")
+    _do(pair, "DELETE FROM {schema}.folded")
     _do(pair, "UPDATE {schema}.turn SET id = 'another'")
     assert pair.ids(pair.one, [A]) == [[]]
 
@@ -136,7 +136,7 @@ def test_two_turns_cannot_have_the_same_number(pair: Pair) -> None:
 
 def test_an_entry_that_is_there_against_all_knowledge_is_found_out(pair: Pair) -> None:
     pair.put(pair.one, A, "r1")
-    _do(pair, f"INSERT INTO {{schema}}.entry VALUES ('{A}', 'r2', NULL, '[\"r\",\"r2\"]')")
+    _do(pair, f"INSERT INTO {{schema}}.folded VALUES ('{A}', 'r2', NULL, '[\"r\",\"r2\"]')")
     transaction = pair.one.begin()
     transaction.load([A])
     with pytest.raises(Conflict):

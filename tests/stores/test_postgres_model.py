@@ -12,7 +12,7 @@ from leasehold import keys
 from leasehold.errors import Conflict
 from leasehold.model import Drop, Event, Put, Ref
 from leasehold.stores import HistoryQuery, postgres
-from leasehold.stores.postgres import PostgresStore
+from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.stores.postgres.memory import Memory
 from tests.stores.postgres import schema
 
@@ -38,7 +38,7 @@ class World:
         self.told: list[str] = []
         self.fence = 0
         self.now = 0
-        self.assumed = self.mistaken = 0
+        self.assumed = self.mistaken = self.journalled = 0
 
     def step(self) -> None:
         """One transaction of somebody: a look or two, and a commit, or none. Until then it may be mistaken."""
@@ -52,6 +52,17 @@ class World:
             self.mistaken += 1
         finally:
             transaction.close()
+        self.journalled += store.journal.since is not None
+        if self.chance.random() < 0.2:
+            self.check(self.chance.choice(self.stores))
+
+    def check(self, store: PostgresStore) -> None:
+        """Somebody looks without a turn."""
+        if self.chance.random() < 0.5:
+            found = {key: {*record.notes} for key, record in store.read(KEYS)[1].items()}
+        else:
+            found = {key: set[str]() for key in KEYS} | {key: {*record.notes} for key, record in store.scan("n")}
+        assert found == self.records
 
     def _look_and_write(self, transaction: PostgresTransaction, is_assumed: bool) -> None:
         wanted, more = self._some(5), self._some(3)
@@ -103,11 +114,12 @@ class World:
 def test_whatever_three_servers_remember_they_see_what_is_true(
     alone: tuple[int, ...], hasty: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if they assume soon that they are alone."""
+    """Also if they assume soon that they are alone, and leave a journal to each other."""
     if hasty:
         monkeypatch.setattr(postgres, "AGAIN", 0.0)
         monkeypatch.setattr(postgres, "PRACTICE", 1)
         monkeypatch.setattr(postgres, "ALONE", 1)
+        monkeypatch.setattr(journal, "FULL", 15)
     with schema() as url:
         world = World(url, 7, alone)
         try:
@@ -120,6 +132,7 @@ def test_whatever_three_servers_remember_they_see_what_is_true(
             if hasty:
                 assert world.assumed > STEPS / 10
                 assert world.mistaken > STEPS / 100
+                assert world.journalled > STEPS / 10
             else:
                 assert world.mistaken == 0
         finally:

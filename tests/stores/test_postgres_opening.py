@@ -38,6 +38,9 @@ UNION ALL SELECT 'sequence', sequencename, data_type::text, increment_by::text, 
 FROM pg_sequences WHERE schemaname = %(schema)s
 UNION ALL SELECT 'table', relname, reloptions::text, '', '', '', ''
 FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind = 'r'
+UNION ALL SELECT 'storage', attrelid::regclass::text, attname, attstorage::text, '', '', ''
+FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+WHERE relnamespace = %(schema)s::regnamespace AND relkind = 'r' AND attnum > 0
 UNION ALL SELECT 'constraint', conrelid::regclass::text, pg_get_constraintdef(oid), '', '', '', ''
 FROM pg_constraint WHERE connamespace = %(schema)s::regnamespace
 UNION ALL SELECT 'function', proname, pg_get_function_arguments(oid), pg_get_function_result(oid),
@@ -151,7 +154,7 @@ def test_a_role_with_few_rights_is_enough(url: str, role: str) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "DROP TABLE {schema}.entry",
+        "DROP TABLE {schema}.folded",
         "ALTER TABLE {schema}.meta ADD COLUMN x int",
         "TRUNCATE {schema}.history",
         "UPDATE {schema}.history SET events = '[]'",
@@ -167,7 +170,7 @@ def test_that_role_may_do_nothing_else(url: str, role: str, statement: str) -> N
 
 def test_a_role_without_rights_is_told_what_it_needs(url: str, role: str) -> None:
     with _admin() as connection:
-        connection.execute(f"REVOKE UPDATE ON {parse(url).schema}.entry FROM {role}")
+        connection.execute(f"REVOKE UPDATE ON {parse(url).schema}.folded FROM {role}")
     with (
         leasehold.connect(url.replace("postgres@", f"{role}@"), holder="ada") as locks,
         pytest.raises(StoreUnsuitable, match=r"docs/postgresql\.md"),

@@ -19,6 +19,7 @@ from leasehold.stores.postgres import migrating, promotion
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.connections import Connections, ask
 from leasehold.stores.postgres.exchange import is_quiet
+from leasehold.stores.postgres.journal import Journal
 from leasehold.stores.postgres.listening import Listener
 from leasehold.stores.postgres.memory import Memory
 from leasehold.stores.postgres.rows import each_record, events_of, gathered, signs_of
@@ -80,6 +81,8 @@ class PostgresStore:
         """The turn as of which the records in the cache are true: its number and its id."""
         self.certain: Certain | None = None
         """What else was so at the end of it, if it was ours."""
+        self.journal = Journal()
+        """What the turns that we assumed have left to be brought into the table."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
         self._id = os.urandom(16).hex()
@@ -218,7 +221,7 @@ class PostgresStore:
         self.known = (number, id_)
 
     def doubt(self) -> None:
-        """Somebody else may have had a turn: for a while, ours are waited for."""
+        """Somebody else may have had a turn: for a while, ours are waited for. The first of them ends our journal."""
         self.certain = None
         self._alone = 0
 
@@ -268,8 +271,9 @@ class PostgresStore:
         self._company -= 1
         return listed({change.key for change in changes})
 
-    def got_through(self, number: int, id_: bytes, certain: Certain) -> None:
+    def got_through(self, number: int, id_: bytes, since: int | None, certain: Certain) -> None:
         """A transaction was committed."""
+        self.journal.settle(since)
         self.known, self.certain = (number, id_), certain
         self._alone += 1
         self._is_doubtful = False  # it came after the lost one had ended

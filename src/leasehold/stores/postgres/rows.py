@@ -6,6 +6,7 @@ from leasehold.model import EMPTY, Event, Hold, Put
 from leasehold.records import build, grouped
 from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack
+from leasehold.stores.netting import is_new
 from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_ROWS, listed, spellings
 from leasehold.stores.quick_json import decode, encode, encode_lines
 
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.exchange import Values
 
 
-class Writing:
-    """What `end_turn` is told, found out in one look at the changes."""
+_NO_ROWS: Values = [b""] * 6
+"""No drops, and no entries that there were not."""
 
-    def __init__(
-        self, changes: Sequence[Put | Drop], known: Mapping[str, Record], ahead: Collection[tuple[str, str]] = ()
-    ) -> None:
-        """Of these changes, on top of records that are known, and of entries that were written since then."""
+
+class Writing:
+    """Changes on their way into the database, found out in one look at them."""
+
+    def __init__(self, changes: Sequence[Put | Drop]) -> None:
         self.longest = 0
         """The longest TTL among these leases."""
         self.tickets: list[str] = []
@@ -32,19 +34,24 @@ class Writing:
         self._puts: dict[tuple[str, str], Entry] = {}
         self._drops: dict[tuple[str, str], None] = {}
         self._sort(changes)
-        fresh = self._puts
-        others = {
-            place: fresh[place] for place in fresh if place in ahead or not _is_new(known.get(place[0]), place[1])
-        }
-        if others:
-            fresh = {place: entry for place, entry in fresh.items() if place not in others}
-        self.values: Values = [*_places(self._drops), *_rows(fresh), *_rows(others)]
-        """Drops, entries that there were not, and others."""
 
     @property
     def places(self) -> Collection[tuple[str, str]]:
         """Record and id of each entry that there is now."""
         return self._puts
+
+    def as_rows(self, known: Mapping[str, Record], ahead: Collection[tuple[str, str]] = ()) -> Values:
+        """What to write into the table, on top of records that are known, and of entries written since then."""
+        fresh = self._puts
+        others = {place: fresh[place] for place in fresh if place in ahead or not is_new(place[1], known.get(place[0]))}
+        if others:
+            fresh = {place: entry for place, entry in fresh.items() if place not in others}
+        return as_rows(self._drops, fresh, others)
+
+    def as_journal(self) -> Values:
+        """What to leave in the turn's own row: what there is comes first, and what there is not has only its place."""
+        _, _, *entries = _rows(self._puts)
+        return [*_NO_ROWS, *_places([*self._puts, *self._drops]), *entries]
 
     def _sort(self, changes: Sequence[Put | Drop]) -> None:
         puts, drops = self._puts, self._drops
@@ -69,6 +76,13 @@ class Writing:
             self.tickets.append(hold.ticket)
 
 
+def as_rows(
+    drops: Collection[tuple[str, str]], fresh: Mapping[tuple[str, str], Entry], others: Mapping[tuple[str, str], Entry]
+) -> Values:
+    """Drops, entries that there were not, and others."""
+    return [*_places(drops), *_rows(fresh), *_rows(others)]
+
+
 def _places(places: Collection[tuple[str, str]]) -> Values:
     """Records and ids, each as one text."""
     if not places:
@@ -83,13 +97,6 @@ def _rows(entries: Mapping[tuple[str, str], Entry]) -> Values:
     dues = [due(entry) for entry in entries.values()]
     bodies = encode_lines([pack(entry) for entry in entries.values()])
     return [*_places(entries), listed(["" if at is None else str(at) for at in dues]), bodies]
-
-
-def _is_new(record: Record | None, id_: str) -> bool:
-    """Whether we know that there is no such entry."""
-    if record is None:
-        return False
-    return record is EMPTY or not (record.waiters or id_ in record.holds or id_ in record.notes)
 
 
 def told(events: Sequence[Event]) -> Values:

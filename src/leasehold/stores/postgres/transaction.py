@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.connections import Connection
     from leasehold.stores.postgres.exchange import Call, Values
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The number of the newest migration."""
 PATIENCE = "5s"
 """So long is a turn waited for."""
@@ -57,8 +57,6 @@ ENGINE = "e"
 class PostgresTransaction:
     """One turn."""
 
-    part = PART
-
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._queries = store.connections.queries
@@ -69,11 +67,13 @@ class PostgresTransaction:
         self._is_over = False
         self._sent: Exchange | None = None
         """The end of the turn, once it is on its way;"""
-        self._ending: tuple[int, bytes, int, int] | None = None
-        """with the turn's number and id, the next fence and the longest TTL, if there is anything to write."""
+        self._ending: tuple[int, bytes, int | None, int, int] | None = None
+        """with its number and id, where the journal begins, the next fence, the longest TTL: if there is a change."""
         self._foreseen: Mapping[str, Record] | None = None
+        self._kept: tuple[list[Put | Drop], list[Event]] = ([], [])
+        """What is to be written with the rest,"""
         self._ahead: list[Put | Drop] = []
-        """What was written already,"""
+        """what was written already,"""
         self._engines: list[Put | Drop] = []
         """of that what is engines' own,"""
         self._places: set[tuple[str, str]] = set()
@@ -86,6 +86,11 @@ class PostgresTransaction:
         self._longest_here = 0
         self._opens_at = 0
         self._timeline = b""
+
+    @property
+    def part(self) -> int:
+        """After so many commands what was decided should be handed on; 0: it is not worth while."""
+        return PART if self._assumed is None else 0
 
     @property
     def now(self) -> int:
@@ -234,20 +239,32 @@ class PostgresTransaction:
     def write_ahead(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
         """Have PostgreSQL write these while the rest is still being decided. `commit` makes them durable, with it."""
         self._check_under_way()
-        taking = self._taking()
+        self._keep_back(changes, events)
+        if self._assumed is not None:
+            return  # all of it goes into one row
         connection = self._connection
         if connection is None:
             raise StoreError("something to write before anything was loaded")
-        writing = self._write(changes)
+        changes, events = self._all_kept()
+        writing = self._note(changes)
+        values = writing.as_rows(self._store.cache.records, self._places)
         self._places.update(writing.places)
         try:
-            send(connection, *taking, (self._queries.called("write_part"), [*writing.values, *told(events)]))
+            send(connection, (self._queries.called("write_part"), [*values, *told(events)]))
         except psycopg.Error as error:
             raise self._lost(connection, error) from error
 
-    def _write(self, changes: Sequence[Put | Drop]) -> Writing:
+    def _keep_back(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
+        self._kept[0].extend(changes)
+        self._kept[1].extend(events)
+
+    def _all_kept(self) -> tuple[list[Put | Drop], list[Event]]:
+        kept, self._kept = self._kept, ([], [])
+        return kept
+
+    def _note(self, changes: Sequence[Put | Drop]) -> Writing:
         """What there is to write, on top of what was written already."""
-        writing = Writing(changes, self._store.cache.records, self._places)
+        writing = Writing(changes)
         engines = [change for change in changes if change.key[0] == ENGINE]
         self._store.note_engines(engines)
         self._engines += engines
@@ -269,26 +286,44 @@ class PostgresTransaction:
     def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> int:
         """Do what there is to do before anybody has to wait for it; hands back the file to wait on."""
         self._check_under_way()
+        self._keep_back(changes, events)
+        changes, events = self._all_kept()
         if not changes and not events and fence == self.fence and not self._ahead:
             return self._send((self._queries.called("rollback"), []))
+        try:
+            end = (self._queries.called("end_turn"), self._end(changes, events, fence))
+            return self._send(end, (self._queries.called("commit"), []))
+        except BaseException:
+            self._store.doubt()  # what it remembers of the journal is ahead
+            raise
+
+    def _end(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Values:
         store = self._store
         number, id_ = self._number + 1, store.new_id()
-        writing = self._write(changes)
+        writing = self._note(changes)
         fence = max(fence, self.fence)
         longest = max(self._longest, self._longest_here)
-        self._ending = (number, id_, fence, longest)
-        values: Values = [
+        since, values = self._written(number, changes, writing)
+        self._ending = (number, id_, since, fence, longest)
+        return [
             b"%d" % number,
             id_,
             store.told_to_others(self._ahead),
             b"%d" % fence,
             b"%d" % (longest if longest > self._longest else 0),
-            *writing.values,
+            *values,
             *told(events),
             store.address.channel.encode(),
             listed(self._promoted(self._tickets)) if self._tickets else b"",
+            None if since is None else b"%d" % since,
         ]
-        return self._send((self._queries.called("end_turn"), values), (self._queries.called("commit"), []))
+
+    def _written(self, number: int, changes: Sequence[Put | Drop], writing: Writing) -> tuple[int | None, Values]:
+        """Who assumes that it is alone writes a journal; in a turn that was waited for there is none any more."""
+        known = self._store.cache.records
+        if self._assumed is None:
+            return None, writing.as_rows(known, self._places)
+        return self._store.journal.add(number, changes, writing, known)
 
     def fileno(self) -> int:
         """The socket that the answer comes by."""
@@ -317,11 +352,11 @@ class PostgresTransaction:
         if ending is None:
             self._store.leave()
             return
-        number, id_, fence, longest = ending
+        number, id_, since, fence, longest = ending
         now = _int(answers[-2][0])
         self._follow()
         certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
-        self._store.got_through(number, id_, certain)
+        self._store.got_through(number, id_, since, certain)
 
     def _send(self, *calls: Call) -> int:
         taking = self._taking()
@@ -341,6 +376,7 @@ class PostgresTransaction:
     def _unfinished(self, error: psycopg.Error) -> StoreError:
         """What a failure at the end of a turn means."""
         self._sent = None
+        self._store.doubt()  # see above
         connection = self._connection
         if connection is None or not (connection.closed or connection.broken):
             return self._explained(error)

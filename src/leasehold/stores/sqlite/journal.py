@@ -15,18 +15,18 @@ import apsw
 from leasehold.model import Drop, Put
 from leasehold.rules.timing import due
 from leasehold.stores.codec import unpack
+from leasehold.stores.netting import Netting
 from leasehold.stores.sqlite import tell, write
 from leasehold.stores.sqlite.chapters import event_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any, TypeAlias
+    from typing import Any
 
     from leasehold.model import Entry, Event, Record
+    from leasehold.stores.netting import Place
     from leasehold.stores.sqlite.database import Meta
-
-    Place: TypeAlias = tuple[str, str]
 
 FULL = 2_500
 """Changes and events in it before it is folded: whoever looks at the database first has to read all of them."""
@@ -34,31 +34,26 @@ LARGE = 1 << 20
 """The same in bytes, where entries are large."""
 DROPPED = "-"
 """A row is `[tags, changes, events]`: a change is `[key, fields]` with its entry's tag, or `[key, id]` with this."""
-_WAITER = "w"
-"""Ids of waiters, and no others on a node, begin with this (see ``keys``)."""
 
 _APPEND = "INSERT INTO journal (number, fence, seq, now, body) VALUES (?, ?, ?, ?, ?)"
 # As apsw can read it without any module of Python's: who reads all of it is mostly a one-shot process.
 _READ = "SELECT jsonb(CAST(body AS TEXT)), length(body) FROM journal WHERE number > ? ORDER BY number"
 
 
-class Journal:
+class Journal(Netting):
     """All of it, as far as it was read or written by us."""
 
-    __slots__ = ("changed", "events", "folded", "keys", "length", "new", "number", "seq", "size")
+    __slots__ = ("events", "folded", "keys", "length", "number", "seq", "size")
 
     def __init__(self) -> None:
         self.clear(-1)
 
     def clear(self, number: int) -> None:
         """There is nothing behind this row, which was folded."""
+        super().__init__()
         self.folded = self.number = number
-        self.changed: dict[Place, Entry | None] = {}
-        """By record and id, what became of an entry in the end; None: it was dropped."""
         self.keys: set[str] = set()
         """Of all those records, and of some of which nothing is left to say."""
-        self.new: set[Place] = set()
-        """Which entries the table does not have for sure: once they are dropped, there is nothing to say about them."""
         self.events: list[Event] = []
         """Without their numbers: the newest is `seq`."""
         self.seq = 0
@@ -101,19 +96,7 @@ class Journal:
 
     def add(self, changes: Sequence[Put | Drop], events: Sequence[Event], before: Mapping[str, Record]) -> None:
         """We are about to commit this; as far as they are known, the records were so `before`."""
-        changed, new = self.changed, self.new
-        for change in changes:
-            if isinstance(change, Put):
-                key, entry = change
-                place = (key, entry.id)
-                if place not in changed and _is_new(entry.id, before.get(key)):
-                    new.add(place)
-                changed[place] = entry
-            elif change in new:
-                new.remove(change)
-                del changed[change]
-            else:
-                changed[change] = None
+        self.net(changes, before)
         self.keys.update([change[0] for change in changes])
         self.events += events
         self.seq += len(events)
@@ -177,13 +160,6 @@ class Journal:
         else:
             tell(cursor, self.events, first)
         cursor.execute("DELETE FROM journal")
-
-
-def _is_new(id_: str, record: Record | None) -> bool:
-    """Whether an entry of this id was not there, for sure."""
-    if record is None or id_ in record.holds or id_ in record.notes:
-        return False
-    return not record.waiters or id_[:1] != _WAITER
 
 
 def _key_of(item: tuple[str, Entry]) -> str:

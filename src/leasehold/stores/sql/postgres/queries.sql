@@ -13,20 +13,21 @@ SELECT {schema}.take_turn(
 )
 
 -- name: load_all
+-- In a turn that was waited for all is in the table.
 SELECT count(*), string_agg(key || E'\x1f' || body, E'\x1e')
-FROM (SELECT key, body FROM {schema}.entry LIMIT $1::bigint) AS loaded
+FROM (SELECT key, body FROM {schema}.folded LIMIT $1::bigint) AS loaded
 
 -- name: load
-SELECT string_agg(key || E'\x1f' || body, E'\x1e') FROM {schema}.entry WHERE key = ANY(string_to_array($1, E'\x1f'))
+SELECT string_agg(key || E'\x1f' || body, E'\x1e') FROM {schema}.folded WHERE key = ANY(string_to_array($1, E'\x1f'))
 
 -- name: due
 SELECT string_agg(key, E'\x1f' ORDER BY due)
-FROM (SELECT key, due FROM {schema}.entry WHERE due <= $1::bigint ORDER BY due LIMIT $2::bigint) AS come
+FROM (SELECT key, due FROM {schema}.folded WHERE due <= $1::bigint ORDER BY due LIMIT $2::bigint) AS come
 
 -- name: end_turn
 SELECT {schema}.end_turn(
     $1::bigint, $2, $3, $4::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-    $16::bigint, $17::integer, $18, $19, $20, $21
+    $16::bigint, $17::integer, $18, $19, $20, $21, $22::bigint
 )
 
 -- name: write_part

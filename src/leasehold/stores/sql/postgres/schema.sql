@@ -1,7 +1,8 @@
 -- What all migrations together lead to, for reading; a test compares. It is never executed by the store.
 
--- Entries of all records. One row an entry; `body` is the packed entry (stores/codec.py).
-CREATE TABLE {schema}.entry (
+-- Entries of all records, but for what the journal changes in them: nobody looks here alone. One row an entry; `body` is
+-- the packed entry (stores/codec.py).
+CREATE TABLE {schema}.folded (
     key text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     due bigint,
@@ -10,14 +11,25 @@ CREATE TABLE {schema}.entry (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 
 -- When a sweep should look at an entry.
-CREATE INDEX entry_due ON {schema}.entry (due) WHERE due IS NOT NULL;
+CREATE INDEX folded_due ON {schema}.folded (due) WHERE due IS NOT NULL;
 
 -- The last turns. `number` grows by one; a second one of the same number cannot be.
 CREATE TABLE {schema}.turn (
     number bigint PRIMARY KEY,
     id text NOT NULL, -- a name that nobody else ever gives
-    keys text -- the records that it changed, where that may be of use to others; null: perhaps any
+    keys text, -- the records that it changed, where that may be of use to others; null: perhaps any
+    since bigint, -- in the newest: what this turn and those after it have changed is not in `folded` yet; null: all is
+    change_keys text, -- so that is here: record and id of each entry, once,
+    change_ids text,
+    change_dues text, -- and of those that there are now, which come first, when they are due,
+    change_bodies text -- and what they are
 );
+-- They live for moments: it is not worth while to make them smaller.
+ALTER TABLE {schema}.turn
+    ALTER COLUMN change_keys SET STORAGE EXTERNAL,
+    ALTER COLUMN change_ids SET STORAGE EXTERNAL,
+    ALTER COLUMN change_dues SET STORAGE EXTERNAL,
+    ALTER COLUMN change_bodies SET STORAGE EXTERNAL;
 
 -- History: only ever appended to and trimmed at its old end. One row for many events of a turn.
 CREATE TABLE {schema}.history (
@@ -47,6 +59,30 @@ CREATE TABLE {schema}.meta (
     longest bigint NOT NULL -- the longest TTL that was ever granted, in microseconds
 );
 
+-- The journal: what the changes that are not in `folded` yet come to. Without a body: there is no such entry any more.
+CREATE VIEW {schema}.journal AS
+SELECT DISTINCT ON (change.key COLLATE "C", change.id COLLATE "C")
+    change.key COLLATE "C" AS key,
+    change.id COLLATE "C" AS id,
+    change.due::bigint AS due,
+    change.body
+FROM
+    {schema}.turn,
+    unnest(
+        string_to_array(turn.change_keys, E'\x1f'), string_to_array(turn.change_ids, E'\x1f'),
+        string_to_array(turn.change_dues, E'\x1f', ''), string_to_array(turn.change_bodies, E'\n')
+    ) AS change (key, id, due, body)
+WHERE turn.number >= (SELECT since FROM {schema}.turn ORDER BY number DESC LIMIT 1)
+ORDER BY change.key COLLATE "C", change.id COLLATE "C", turn.number DESC;
+
+-- All entries, for whoever looks without having a turn.
+CREATE VIEW {schema}.entry AS
+WITH change AS MATERIALIZED (SELECT * FROM {schema}.journal)
+SELECT key, id, due, body FROM {schema}.folded
+WHERE NOT EXISTS (SELECT FROM change WHERE change.key = folded.key AND change.id = folded.id)
+UNION ALL
+SELECT key, id, due, body FROM change WHERE body IS NOT NULL;
+
 -- For people: what is held now.
 CREATE VIEW {schema}.leases AS
 SELECT
@@ -70,8 +106,23 @@ WHERE
     AND body ->> 12 = 'false'
     AND (body ->> 8)::bigint > extract(epoch FROM clock_timestamp()) * 1e6;
 
+-- Bring the journal into the table, within a turn: the row that this leaves says that it was.
+CREATE FUNCTION {schema}.fold() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    WITH
+    change AS MATERIALIZED (SELECT * FROM {schema}.journal),
+    gone AS (
+        DELETE FROM {schema}.folded USING change
+        WHERE change.body IS NULL AND folded.key = change.key AND folded.id = change.id
+    )
+    INSERT INTO {schema}.folded (key, id, due, body)
+    SELECT key, id, due, body FROM change WHERE body IS NOT NULL
+    ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body;
+END $$;
+
 -- Begin a turn: wait until it is ours, then read the clock, the numbers, what the turns since the one that is known have
--- changed, and the records that are missing. Each statement in here sees what was committed before it began.
+-- changed, and the records that are missing. If there is a journal, it is brought into the table first. Each statement in
+-- here sees what was committed before it began.
 -- Lists go as one text: items are parted by 0x1f; records that are found, by 0x1e, each as key, 0x1f, body.
 CREATE FUNCTION {schema}.begin_turn(
     in_salt bigint,
@@ -96,6 +147,7 @@ CREATE FUNCTION {schema}.begin_turn(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     needed text[] := string_to_array(in_missing, E'\x1f');
+    of_journal bigint;
 BEGIN
     -- Plans are kept while tables grow: they must not be made for small ones. And only a plain look into an index marks
     -- what is dead there, of which the record of a busy holder has a lot.
@@ -123,12 +175,18 @@ BEGIN
             AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
     INTO is_now, next_fence, of_meta, of_timeline, of_opening, of_longest, here, is_synchronous
     FROM {schema}.meta;
-    SELECT number, id INTO last_number, last_id FROM {schema}.turn ORDER BY number DESC LIMIT 1;
+    SELECT number, id, since INTO last_number, last_id, of_journal FROM {schema}.turn ORDER BY number DESC LIMIT 1;
+    IF of_journal IS NOT NULL THEN
+        PERFORM {schema}.fold();
+    END IF;
     IF last_id = in_id THEN
         changed := '';
     ELSE
         IF EXISTS (SELECT FROM {schema}.turn WHERE number = in_number AND id = in_id) THEN
-            SELECT CASE WHEN bool_and(keys IS NOT NULL) THEN string_agg(keys, E'\x1f') END INTO changed
+            -- Some may be gone already.
+            SELECT CASE
+                WHEN bool_and(keys IS NOT NULL) AND count(*) = last_number - in_number THEN string_agg(keys, E'\x1f')
+            END INTO changed
             FROM {schema}.turn WHERE number > in_number;
         END IF;
         SELECT array_agg(key) INTO needed FROM (
@@ -140,7 +198,7 @@ BEGIN
         ) AS keys;
     END IF;
     IF cardinality(needed) > 0 THEN
-        SELECT string_agg(key || E'\x1f' || body, E'\x1e') INTO entries FROM {schema}.entry WHERE key = ANY(needed);
+        SELECT string_agg(key || E'\x1f' || body, E'\x1e') INTO entries FROM {schema}.folded WHERE key = ANY(needed);
     END IF;
 END $$;
 
@@ -213,19 +271,19 @@ CREATE FUNCTION {schema}.write_part(
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF drop_keys <> '' THEN
-        DELETE FROM {schema}.entry AS entry
+        DELETE FROM {schema}.folded
         USING unnest(string_to_array(drop_keys, E'\x1f'), string_to_array(drop_ids, E'\x1f')) AS gone (key, id)
-        WHERE entry.key = gone.key AND entry.id = gone.id;
+        WHERE folded.key = gone.key AND folded.id = gone.id;
     END IF;
     IF new_keys <> '' THEN
-        INSERT INTO {schema}.entry (key, id, due, body)
+        INSERT INTO {schema}.folded (key, id, due, body)
         SELECT * FROM unnest(
             string_to_array(new_keys, E'\x1f'), string_to_array(new_ids, E'\x1f'),
             string_to_array(new_dues, E'\x1f', '')::bigint[], string_to_array(new_bodies, E'\n')
         );
     END IF;
     IF put_keys <> '' THEN
-        INSERT INTO {schema}.entry (key, id, due, body)
+        INSERT INTO {schema}.folded (key, id, due, body)
         SELECT * FROM unnest(
             string_to_array(put_keys, E'\x1f'), string_to_array(put_ids, E'\x1f'),
             string_to_array(put_dues, E'\x1f', '')::bigint[], string_to_array(put_bodies, E'\n')
@@ -241,7 +299,8 @@ BEGIN
     END IF;
 END $$;
 
--- End it: what is left to write, and that it was. It hands back the time.
+-- End it: what is left to write, and that it was. With `in_since` changes are left in the journal: all of them are named as
+-- the last four lists, and those that there are not any more have neither a time nor a body. It hands back the time.
 CREATE FUNCTION {schema}.end_turn(
     in_number bigint,
     in_id text,
@@ -263,16 +322,26 @@ CREATE FUNCTION {schema}.end_turn(
     in_kinds text,
     in_events text,
     in_channel text,
-    in_payloads text
+    in_payloads text,
+    in_since bigint
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM {schema}.write_part(
-        drop_keys, drop_ids, new_keys, new_ids, new_dues, new_bodies, put_keys, put_ids, put_dues, put_bodies,
-        in_at, in_told, in_kinds, in_events
-    );
-    INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
+    IF in_since IS NULL THEN
+        PERFORM {schema}.write_part(
+            drop_keys, drop_ids, new_keys, new_ids, new_dues, new_bodies, put_keys, put_ids, put_dues, put_bodies,
+            in_at, in_told, in_kinds, in_events
+        );
+        -- What was in the journal until now is in the table. Where others are told what was changed, it is kept for a while.
+        DELETE FROM {schema}.turn
+        WHERE number >= (SELECT since FROM {schema}.turn WHERE number = in_number - 1) AND keys IS NULL;
+        INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
+    ELSE
+        PERFORM {schema}.write_part('', '', '', '', '', '', '', '', '', '', in_at, in_told, in_kinds, in_events);
+        INSERT INTO {schema}.turn (number, id, keys, since, change_keys, change_ids, change_dues, change_bodies)
+        VALUES (in_number, in_id, in_keys, in_since, put_keys, put_ids, put_dues, put_bodies);
+    END IF;
     IF in_number % 100 = 0 THEN
-        DELETE FROM {schema}.turn WHERE number <= in_number - 1000;
+        DELETE FROM {schema}.turn WHERE number <= in_number - 1000 AND number < coalesce(in_since, in_number);
     END IF;
     PERFORM setval('{schema}.fence', in_fence, false);
     IF in_longest > 0 THEN

@@ -1,0 +1,68 @@
+"""The journal as its writer knows it: what it has left in its turns since all was in the table. It sends nothing.
+
+It is never read: whoever did not write it brings it into the table first, in SQL, or lays it over (docs/adr/0033).
+"""
+
+from __future__ import annotations
+
+from leasehold.stores.netting import Netting
+from leasehold.stores.postgres.rows import as_rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from leasehold.model import Drop, Entry, Put, Record
+    from leasehold.stores.postgres.exchange import Values
+    from leasehold.stores.postgres.rows import Writing
+
+FULL = 2_500
+"""Changes in it before it is folded: whoever looks has to lay them over the table."""
+LARGE = 1 << 20
+"""The same in bytes, where entries are large."""
+
+
+class Journal(Netting):
+    """What is in the rows of our last turns, and not in the table."""
+
+    __slots__ = ("_length", "_size", "since")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """All is in the table."""
+        super().__init__()
+        self.since: int | None = None
+        """The turn that it begins with."""
+        self._length = self._size = 0
+
+    def add(
+        self, number: int, changes: Sequence[Put | Drop], writing: Writing, before: Mapping[str, Record]
+    ) -> tuple[int | None, Values]:
+        """What the turn of this number tells `end_turn`: since when there is a journal, and what to write.
+
+        Until that is committed, what is remembered here is ahead. If it never is, no turn may be assumed before one
+        was waited for and committed: after that there is no journal.
+        """
+        values = writing.as_journal()
+        self.net(changes, before)
+        self._length += len(changes)
+        self._size += sum(map(len, filter(None, values)))
+        if self._length > FULL or self._size > LARGE:
+            return None, self._folded()
+        return self.since or number, values
+
+    def settle(self, since: int | None) -> None:
+        """That was committed."""
+        if since is None:
+            self.clear()
+        self.since = since
+
+    def _folded(self) -> Values:
+        fresh: dict[tuple[str, str], Entry] = {}
+        others: dict[tuple[str, str], Entry] = {}
+        for place, entry in self.changed.items():
+            if entry is not None:
+                (fresh if place in self.new else others)[place] = entry
+        return as_rows([place for place, entry in self.changed.items() if entry is None], fresh, others)
