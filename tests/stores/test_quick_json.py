@@ -19,3 +19,12 @@ def test_each_value_has_a_line(has_library: bool, monkeypatch: pytest.MonkeyPatc
         lines = quick_json.encode_lines(values).split(b"\n")
         assert [json.loads(line) for line in lines] == values
     assert quick_json.encode_lines([]) == b""
+
+
+def test_a_text_is_written_in_one_of_two_ways() -> None:
+    letters = [chr(number) for number in range(0x3100)] + ["\U0001f512", "\ud800", '"', "\\"]
+    for letter in letters:
+        text = f"a{letter}b"
+        written = {quick_json.encode(text).decode(), quick_json.in_ascii(text)}
+        assert written <= set(quick_json.spellings(text)), text
+        assert all(each.encode() for each in quick_json.spellings(text))

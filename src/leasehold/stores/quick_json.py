@@ -55,3 +55,13 @@ def encode_lines(values: Sequence[object]) -> bytes:
         except UnicodeEncodeError:  # see above
             pass
     return b"\n".join([encode(value) for value in values])
+
+
+def spellings(text: str) -> tuple[str, str]:
+    """How `encode` may have written this, with that library or without: as it is, or with escapes for all but ASCII."""
+    escaped, plain = in_ascii(text), _in_utf8(text)
+    try:
+        plain.encode()
+    except UnicodeEncodeError:  # half a character
+        plain = escaped
+    return plain, escaped

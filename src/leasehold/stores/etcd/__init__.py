@@ -9,11 +9,11 @@ import os
 import time
 from _thread import allocate_lock, get_ident
 
-from leasehold.errors import Conflict, StoreError
+from leasehold.errors import StoreError
 from leasehold.model import EMPTY
 from leasehold.stepwise import through
 from leasehold.stores import Capabilities
-from leasehold.stores.etcd import messages, parts, rows
+from leasehold.stores.etcd import messages, parts, past, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE, TRANSACTION, Calls
 from leasehold.stores.etcd.clock import clock_of
@@ -187,32 +187,15 @@ class EtcdStore:
             yield from pairs
             if not found.more:
                 return
-            if more.get("backwards"):
-                end = pairs[-1][0]
-            else:
-                first = pairs[-1][0] + "\0"
+            first = pairs[-1][0] + "\0"
 
     def each_name(self, first: str, end: str) -> Iterator[str]:
         """Every key of a range, as of one moment."""
         return (name for name, _ in self._each(first, end, keys_only=True))
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
-        """Past events, newest first. It is looked through: there is no index."""
-        found: list[Event] = []
-        first = self.names.events(0)[:-16]
-        for name, data in self._each(first, rows.after(first), backwards=True):
-            for event in self._events(name, data):
-                if len(found) >= max(query.limit, 0):
-                    return found
-                if query.wants(event):
-                    found.append(event)
-        return found[: max(query.limit, 0)]
-
-    def _events(self, name: str, data: bytes) -> list[Event]:
-        try:
-            return rows.events_of(parts.whole(self, data), self.names.last_event(name))
-        except Conflict:  # forgotten while we read
-            return []
+        """Past events, newest first. They are looked through: there is no index."""
+        return past.find(self, query)
 
     def prune(self) -> int:
         """Forget some of what is older than the newest events that are kept; about how many went."""
@@ -223,7 +206,7 @@ class EtcdStore:
         old = rows.each(messages.range_answer(self.calls.ask(RANGE, asked))) if last > 0 else []
         if not old:
             return parts.collect(self, self.clock.now())
-        went = sum(len(self._events(name, data)) for name, data in old)
+        went = past.count(self, old)
         spilled = [parts.removal(self, parts.id_in(data)) for _, data in old if parts.is_reference(data)]
         self.txn([], [messages.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
         return max(went, 1)

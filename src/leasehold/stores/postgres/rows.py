@@ -7,8 +7,8 @@ from leasehold.records import build, grouped
 from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack
 from leasehold.stores.netting import is_new
-from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_ROWS, listed, spellings
-from leasehold.stores.quick_json import decode, encode, encode_lines
+from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_ROWS, listed
+from leasehold.stores.quick_json import decode, encode, encode_lines, spellings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

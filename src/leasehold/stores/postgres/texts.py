@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from leasehold.stores.quick_json import encode, in_ascii
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,11 +10,6 @@ BETWEEN, BETWEEN_ROWS = "\x1f", "\x1e"
 """Neither is ever part of a name, an id, or of JSON: control characters are refused there, and escaped here.
 
 So a list goes as one text, and nothing in it has to be quoted."""
-
-
-def spellings(text: str) -> tuple[str, str]:
-    """How this may be written in JSON: as it is, or with escapes for all that is not ASCII."""
-    return encode(text).decode(), in_ascii(text)
 
 
 def listed(items: Iterable[str]) -> bytes:

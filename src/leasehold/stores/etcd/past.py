@@ -1,0 +1,131 @@
+"""Looking through past events, the newest first. There is no index, so what certainly has none is not read through.
+
+etcd reads a whole range before it hands out its last keys. So the range is walked by the numbers that keys have, from
+the newest down, some at a time. It writes nothing.
+"""
+
+from __future__ import annotations
+
+from leasehold.errors import Conflict
+from leasehold.stores.etcd import messages, parts, rows
+from leasehold.stores.etcd.calls import RANGE
+from leasehold.stores.quick_json import spellings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TypeAlias
+
+    from leasehold.model import Event
+    from leasehold.stores import HistoryQuery
+    from leasehold.stores.etcd import EtcdStore
+
+    Kept: TypeAlias = tuple[str, bytes]
+    """The events of one commit: the key that they have, and they."""
+
+PAGE = 500
+"""So many commits are looked at together."""
+
+
+def find(store: EtcdStore, query: HistoryQuery) -> list[Event]:
+    """Those that are asked for."""
+    found: list[Event] = []
+    signs = _signs(query)
+    for page in _pages(store, query.before):
+        for kept in reversed(page):
+            found += [event for event in _events(store, kept, signs) if query.wants(event)]
+            if len(found) >= query.limit:
+                return found[: max(query.limit, 0)]
+        if query.since is not None and _is_older(store, page[:1], query.since):
+            break
+    return found
+
+
+def count(store: EtcdStore, kept: Sequence[Kept]) -> int:
+    """How many events these are."""
+    return sum(len(_events(store, each, ())) for each in kept)
+
+
+# ----------------------------------------------------------------------------------------- what has none
+
+
+def _signs(query: HistoryQuery) -> list[tuple[bytes, ...]]:
+    """For each word that is asked for, how it may be written: one of these is in whatever has such an event."""
+    asked = ((query.space,), (query.resource,), (query.holder,), (query.lease,), query.kinds)
+    return [
+        tuple(each.encode() for word in words if word is not None for each in spellings(word))
+        for words in asked
+        if words and words != (None,)
+    ]
+
+
+def _events(store: EtcdStore, kept: Kept, signs: Sequence[tuple[bytes, ...]]) -> list[Event]:
+    """The newest first; none, if none of them can be wanted."""
+    name, data = kept
+    try:
+        data = parts.whole(store, data)
+    except Conflict:  # forgotten while we read
+        return []
+    if all(any(sign in data for sign in either) for either in signs):
+        return rows.events_of(data, store.names.last_event(name))
+    return []
+
+
+def _is_older(store: EtcdStore, oldest: Sequence[Kept], since: int) -> bool:
+    """Whether all that comes before these is, too: a commit is never earlier than one before it."""
+    return any(event.at < since for kept in oldest for event in _events(store, kept, ())[:1])
+
+
+# ------------------------------------------------------------------------------------------ what there is
+
+
+def _pages(store: EtcdStore, before: int | None) -> Iterator[list[Kept]]:
+    """All of it, some at a time, as of one moment: the newest page first, and the oldest of a page first."""
+    first, last, revision = _bounds(store, before)
+    end, width = last + 1, PAGE
+    while end > first:
+        start = max(first, end - width)
+        asked = messages.range_request(
+            store.names.events(start), store.names.events(end), limit=PAGE, revision=revision
+        )
+        found = messages.range_answer(store.calls.ask(RANGE, asked))
+        if found.more:  # these would be the oldest of them
+            width //= 2
+            continue
+        yield rows.each(found)
+        end = start
+        if len(found.pairs) < PAGE // 2:
+            width *= 2
+
+
+def _bounds(store: EtcdStore, before: int | None) -> tuple[int, int, int]:
+    """The numbers of the oldest and of the newest that can be wanted, and as of which revision."""
+    names = store.names
+    told = store.txn([], [messages.get(names.meta), messages.get(*_all(store), limit=1, keys_only=True)], [])
+    meta, oldest = told.responses
+    if not oldest.pairs:
+        return 0, -1, told.revision
+    seq, last = rows.meta_of(rows.only(meta)).seq, None
+    if before is not None and before <= seq:
+        last = _next(store, before, told.revision)
+    elif _next(store, seq + 1, told.revision) is None:
+        last = seq
+    if last is None:  # it was written anew, and knows nothing of them
+        last = _number(store, told.revision, *_all(store), backwards=True)
+    return names.last_event(oldest.pairs[0][0]), last or 0, told.revision
+
+
+def _all(store: EtcdStore) -> tuple[str, str]:
+    first = store.names.events(0)[:-16]
+    return first, rows.after(first)
+
+
+def _next(store: EtcdStore, number: int, revision: int) -> int | None:
+    """The first from this number on."""
+    return _number(store, revision, store.names.events(number), _all(store)[1])
+
+
+def _number(store: EtcdStore, revision: int, first: str, end: str, *, backwards: bool = False) -> int | None:
+    asked = messages.range_request(first, end, limit=1, revision=revision, backwards=backwards, keys_only=True)
+    pairs = messages.range_answer(store.calls.ask(RANGE, asked)).pairs
+    return store.names.last_event(pairs[0][0]) if pairs else None
