@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +18,12 @@ from leasehold.stores.etcd import EPOCH, EtcdStore, messages, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.clock import EXACT, SECOND, Clock
 from leasehold.stores.etcd.clock import parse as parse_date
+from leasehold.testing.conformance.asking import until
 from leasehold.testing.etcd import QUICK, Etcd
 from tests.stores import etcd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from leasehold.stepwise import Steps
 
@@ -329,3 +333,30 @@ def test_tls_with_certificates_of_ones_own(tmp_path: Path) -> None:
             assert isinstance(locks.acquire("x", ttl=60), leasehold.Granted)
         with pytest.raises(Unreachable):
             leasehold.connect(f"{cluster.url}?tls=true")
+
+
+# ------------------------------------------------------------------------------------------- its own cluster
+
+
+def test_an_etcd_ends_with_whoever_has_started_it() -> None:
+    """Although that one was killed, and could clear nothing up."""
+    program = (
+        "from leasehold.testing.etcd import QUICK, Etcd\n"
+        "cluster = Etcd(*QUICK).__enter__()\n"
+        "print(cluster.url, cluster.folder, flush=True)\n"
+        "input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stdout is not None
+        url, folder = started.stdout.readline().split()
+        EtcdStore(url).close()
+        started.kill()
+    until(lambda: not Path(folder).exists(), "its folder is gone")
+    until(lambda: not _listens(int(url.rpartition(":")[2])), "it is gone")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as asking:
+        return not asking.connect_ex(("127.0.0.1", port))

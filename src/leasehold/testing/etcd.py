@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from leasehold.testing.lending import free_port, run_with
+from leasehold.testing.lending import Leash, free_port, run_with
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -39,6 +39,7 @@ class Member:
         self._cluster = cluster
         self._words = words
         self.process: subprocess.Popen[bytes] | None = None
+        self._leash: Leash | None = None
 
     def start(self) -> None:
         """Begin, or go on where it was."""
@@ -58,9 +59,13 @@ class Member:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # whoever presses Ctrl-C means the command that uses it
         )
+        self._leash = Leash(self.process.pid, self._folder)
 
     def kill(self) -> None:
         """At once."""
+        if self._leash is not None:
+            self._leash.let_go()
+            self._leash = None
         if self.process is not None:
             self.process.kill()
             self.process.wait()

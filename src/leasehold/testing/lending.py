@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from pathlib import Path
     from typing import Protocol
 
     class Lent(Protocol):
@@ -33,6 +34,23 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+class Leash:
+    """Ends a process of ours, and removes its folder, once we are gone ourselves, however that came about."""
+
+    def __init__(self, pid: int, folder: Path) -> None:
+        # It waits for a line that never comes: what it reads from ends with us, and with nobody else.
+        words = ["/bin/sh", "-c", 'read -r _; kill -9 "$1"; rm -rf -- "$2"', "sh", str(pid), str(folder)]
+        quiet = subprocess.DEVNULL
+        self._shell = subprocess.Popen(  # noqa: S603 (our own words)
+            words, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+        )
+
+    def let_go(self) -> None:
+        """Whoever is at its end has ended by other means, or is about to."""
+        self._shell.kill()
+        self._shell.communicate()
 
 
 def run_with(store: AbstractContextManager[Lent], words: list[str]) -> int:
