@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.keeping import KEEPING
 from tests.mutants.moving import MOVING
+from tests.mutants.over_etcd import OVER_ETCD
 from tests.mutants.over_git import OVER_GIT
 from tests.mutants.serving import SERVING
 
-MUTANTS = (*SERVING, *KEEPING, *MOVING, *OVER_GIT)
+MUTANTS = (*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD)

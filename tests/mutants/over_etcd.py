@@ -1,0 +1,75 @@
+"""Classic bugs of locks in etcd: what is remembered is trusted, calls that get in each other's way, doubt forgotten."""
+
+from __future__ import annotations
+
+from tests.mutants.kinds import Mutant
+
+STEPS = "tests/stores/test_etcd_steps.py"
+STORE = "tests/stores/test_etcd.py"
+
+OVER_ETCD = (
+    Mutant(
+        "etcd: a commit compares nothing",
+        "stores/etcd/transaction.py",
+        "compares = [memory.unchanged(store.names), *assumed, *compares]",
+        "compares = [*assumed, *compares]",
+        (STORE, "-k", "comes_second"),
+    ),
+    Mutant(
+        "etcd: what is assumed is not compared",
+        "stores/etcd/transaction.py",
+        "compares = [memory.unchanged(store.names), *assumed, *compares]",
+        "compares = [memory.unchanged(store.names), *compares]",
+        ("tests/stores/test_etcd_journal.py",),
+    ),
+    Mutant(
+        "etcd: two calls at a time on one connection",
+        "stores/etcd/calls.py",
+        "line = self._idle.pop()",
+        "line = self._idle[-1]",
+        (STEPS, "-k", "carries_no_other"),
+    ),
+    Mutant(
+        "etcd: a commit that was given up is forgotten",
+        "stores/etcd/transaction.py",
+        "except BaseException:  # nobody tells us any more, or nobody wants to know",
+        "except StoreError:",
+        (STEPS, "-k", "gives_a_commit_up"),
+    ),
+    Mutant(
+        "etcd: the answer to who gave up is taken for another's",
+        "stores/etcd/calls.py",
+        "        except BaseException:  # an interrupt, or nobody wants to know any more: the answer may still come\n"
+        "            self._drop(connection)\n",
+        "        except BaseException:\n            self._idle.append(line)\n",
+        (STEPS, "-k", "gives_a_commit_up"),
+    ),
+    Mutant(
+        "etcd: a commit in doubt may still be carried out",
+        "stores/etcd/__init__.py",
+        "self.txn([doubt[0]], [doubt[1]], [])",
+        "pass",
+        (STORE, "-k", "arrives_after"),
+    ),
+    Mutant(
+        "etcd: a call that may have been carried out is made again",
+        "stores/etcd/calls.py",
+        "if changes and connection.is_sent:",
+        "if False:",
+        ("tests/stores/test_etcd_wire.py", "-k", "not_made_again"),
+    ),
+    Mutant(
+        "etcd: an event loop waits for what is not known",
+        "stores/etcd/memory.py",
+        "        if any(overlay.known(key) is None for key in laid_over):\n            return None\n",
+        "",
+        (STEPS, "-k", "decides_without_waiting"),
+    ),
+    Mutant(
+        "etcd: history is looked for in one spelling",
+        "stores/etcd/past.py",
+        "for each in spellings(word))",
+        "for each in spellings(word)[:1])",
+        ("tests/stores/test_etcd_history.py", "-k", "asked_for"),
+    ),
+)
