@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 0.25
 """So many seconds a loop listens for a store's answer; then a thread waits for it."""
+LOOKS = 3
+"""So often a loop looks around for more to do in one turn, at most."""
 
 
 class CallerDriver:
@@ -274,6 +276,9 @@ class LoopThreadDriver(LoopDriver):
         """and until when."""
         self._begun = 0.0
         self._again = False
+        self._seen = 0
+        """How many had asked when the loop last looked."""
+        self._looks = 0
         self._told: list[Callable[[], None]] = []
         """What is to be told by the loop."""
         self.measure: Callable[[int, float], None] | None = None
@@ -309,15 +314,33 @@ class LoopThreadDriver(LoopDriver):
             super()._wake()
 
     def _turn(self) -> None:
-        self._scheduled = False
         if self._closed or self._turning is not None:
-            return
-        self._again = False
-        self._begun = time.perf_counter()
-        self._turning = self._engine.turning()
-        self._go_on(self._turning)
+            self._scheduled = False
+        elif self._are_more_likely():
+            self._loop.call_soon(self._turn)  # after the loop has looked who else has something to say
+        else:
+            self._scheduled = self._again = False
+            self._begun = time.perf_counter()
+            self._begin()
+
+    def enough(self) -> None:
+        """Whoever has just asked brought much at once, and has nothing to do meanwhile: nobody else is waited for."""
+        self._looks = LOOKS
+
+    def _are_more_likely(self) -> bool:
+        """Whether several have asked since the last look: then others are about to, and one turn for all costs less."""
+        asked = self._engine.backlog
+        if asked > self._seen + 1 and self._looks < LOOKS:
+            self._seen, self._looks = asked, self._looks + 1
+            return True
+        self._seen = self._looks = 0
+        return False
 
     # ----------------------------------------------------------------------------------- step by step
+
+    def _begin(self) -> None:
+        self._turning = self._engine.turning()
+        self._go_on(self._turning)
 
     def _go_on(self, turning: Steps[int]) -> None:
         """The next step, in the loop."""

@@ -29,8 +29,6 @@ SMOOTHING = 8
 TRY_EVERY = 1.0
 """While a thread does it, the loop tries one by itself so often, to see how it would be."""
 TRIES = 3
-LOOKS = 3
-"""So often the loop looks around for more to do in one turn, at most."""
 
 
 class Pace:
@@ -71,9 +69,6 @@ class PacedDriver(LoopThreadDriver):
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
         self._turns = 0
-        self._seen = 0
-        """How many had asked when the loop last looked."""
-        self._looks = 0
         super().__init__(engine, loop)
 
     def deliver(self, tell: Callable[[], None]) -> None:
@@ -83,34 +78,16 @@ class PacedDriver(LoopThreadDriver):
         else:
             self._told.append(tell)
 
-    def _turn(self) -> None:
-        if self._turning is not None or self._closed:
-            super()._turn()
-        elif self._are_more_likely():
-            self._loop.call_soon(self._turn)  # after the loop has looked who else has something to say
-        elif self._pace.wants_thread():
-            super()._turn()
+    def _begin(self) -> None:
+        if self._pace.wants_thread():
+            super()._begin()
         else:
             self._turn_here()
 
-    def enough(self) -> None:
-        """Whoever has just asked brought much at once, and has nothing to do meanwhile: nobody else is waited for."""
-        self._looks = LOOKS
-
-    def _are_more_likely(self) -> bool:
-        """Whether several have asked since the last look: then others are about to, and one turn for all costs less."""
-        asked = self._engine.backlog
-        if asked > self._seen + 1 and self._looks < LOOKS:
-            self._seen, self._looks = asked, self._looks + 1
-            return True
-        self._seen = self._looks = 0
-        return False
-
     def _turn_here(self) -> None:
-        self._scheduled = self._again = False
         self._turns += 1
         is_timed = self._pace.is_slow or self._turns % TIMED_EVERY == 0
-        self._begun, worked = time.perf_counter(), time.thread_time() if is_timed else 0.0
+        worked = time.thread_time() if is_timed else 0.0
         commands = self._engine.turn()
         if commands:
             if is_timed:
