@@ -68,7 +68,7 @@ MOVING = (
     Mutant(
         "a stored key goes to any server",
         "credentials.py",
-        'server.rstrip("/") in wanted',
+        "places.one_spelling(server) in wanted",
         "wanted",
         (RUNS, "-k", "own_server"),
     ),
