@@ -1,4 +1,4 @@
-"""The journal in PostgreSQL: what a server that is alone leaves in its turns, for who looks and for who comes after."""
+"""The journal in PostgreSQL: what a server that is alone leaves there, for who looks and for who comes after."""
 
 from __future__ import annotations
 
@@ -311,7 +311,8 @@ def test_a_turn_of_ours_that_is_not_there_any_more_was_never_journalled(store: P
     """As on a standby that lacked the last commits when it was promoted."""
     _commit(store, Put(C, Ref("r1")))
     _commit(store, Put(C, Ref("r2")))
-    _ask(store, "DELETE FROM {schema}.turn WHERE number = (SELECT max(number) FROM {schema}.turn)")
+    last = "number = (SELECT max(number) FROM {schema}.turn)"
+    _ask(store, f"DELETE FROM {{schema}}.page WHERE {last}; DELETE FROM {{schema}}.turn WHERE {last}")
     _commit(store, Put(D, Ref("r1")))
     assert _folded(store) == _seen(store) == {A: ["r1"], B: ["r1", "r2"], C: ["r1"], D: ["r1"]}
 
@@ -414,41 +415,64 @@ def test_what_came_and_went_in_the_journal_never_touches_the_table(
     assert _folded(store) == {A: ["r1"], B: ["r1"], C: ["stays"]}
 
 
-def test_no_turn_is_forgotten_while_it_is_in_the_journal(store: PostgresStore) -> None:
-    """Though there are more than are kept otherwise."""
+def test_nothing_in_the_journal_is_forgotten_with_old_turns(store: PostgresStore, other: PostgresStore) -> None:
+    """Though there are more than are kept."""
     for number in range(1_150):
         _commit(store, Put(C, Ref(f"r{number}")))
-    numbers = [number for (number,) in _ask(store, "SELECT number FROM {schema}.turn WHERE since IS NOT NULL")]
-    assert store.journal.since is not None
-    assert sorted(map(int, map(str, numbers))) == list(range(store.journal.since, store.known[0] + 1))
-    assert len(numbers) == 1_150
+    assert _ask(store, "SELECT min(number) > 4, max(since) FROM {schema}.turn") == [(True, 4)]
     assert len(store.read([C])[1][C].notes) == 1_150
-    assert len(_ask(store, "SELECT 1 FROM {schema}.turn WHERE number < 100")) < 99, "others are"
+    _commit(other, Put(D, Ref("r1")))
+    assert len(_folded(store)[C]) == 1_150
 
 
-def test_turns_that_are_in_the_table_are_forgotten_soon(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "FULL", 20)
+def test_pages_are_written_over_and_not_added(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "FULL", 30)
+    large = "x" * 1_000
+    most = 0
     for number in range(100):
-        _commit(store, Put(C, Ref(f"r{number}")))
-    assert len(_ask(store, "SELECT 1 FROM {schema}.turn WHERE change_keys IS NOT NULL")) <= 20
+        changes = [Put(C, Receipt(f"r{each}", f"{large}{number}", 5)) for each in range(number % 9)]
+        _commit(store, *changes, Drop(C, f"r{number % 5}"))
+        if number == 50:
+            most = len(_ask(store, "SELECT 1 FROM {schema}.page"))
+    (row,) = _ask(store, "SELECT count(*), min(slot), max(slot) + 1, max(length(body)) FROM {schema}.page")
+    count, least, after, longest = map(int, map(str, row))
+    assert (least, after) == (0, count)
+    assert count <= most + 3
+    assert longest == 3_900
 
 
-def test_who_was_away_while_turns_were_forgotten_trusts_nothing(
-    store: PostgresStore, other: PostgresStore, url: str
+def test_a_journal_of_many_pages_is_put_together_again(store: PostgresStore, other: PostgresStore) -> None:
+    """Also where a character lies on the border of two, and where one is shorter than what was there before."""
+    wanted: dict[str, Receipt] = {}
+    for rounds in range(3):
+        for number, length in enumerate((20_000, 3, 3_900, 7_800, 1, 11_111)):
+            receipt = Receipt(f"r{number}", "äß€" * (length // (1 + rounds)), 5)
+            wanted[receipt.id] = receipt
+            _commit(store, Put(C, receipt))
+            assert other.read([C])[1][C].notes == wanted
+        assert _journal(store) > 0
+        _commit(other, Drop(D, "r9"))
+        assert _journal(store) == 0
+        assert other.read([C])[1][C].notes == wanted
+        until(lambda: _is_assumed_after(store), "it writes a journal again")
+
+
+def test_when_hardly_anything_is_left_it_is_folded_sooner(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _commit(other, Put(A, Ref("r5")))
-    before = other.known[0]
-    assert [*other.cache.records[A].notes] == ["r1", "r5"]
-    for number in range(1, 4):  # of which nobody is told
-        turn = "INSERT INTO {schema}.turn (number, id, since, change_keys, change_ids) "
-        _ask(store, f"{turn} VALUES ({before + number}, 't{number}', {before + 1}, '{A}', 'r{number}')")
-    third = PostgresStore(url)
-    third.learn(0, b"somebody else", [])
-    _commit(third, Put(C, Ref("r5")))  # who says what it has changed, and folds what there is
-    third.close()
-    keys = _ask(store, f"SELECT keys FROM {{schema}}.turn WHERE number > {before}")
-    assert keys == [(C,)]
-    assert _loaded(other)[A] == ["r5"]
+    monkeypatch.setattr(journal, "FULL", 9)
+    _commit(store, *(Put(C, Ref(f"r{each}")) for each in range(10)))
+    monkeypatch.setattr(journal, "FULL", 200)
+    assert len(_folded(store)[C]) == 10
+    _commit(store, *(Drop(C, f"r{each}") for each in range(10)))
+    turns = 1
+    while store.journal.since is not None:
+        _commit(store, *(Put(D, Ref(f"r{turns}-{each}")) for each in range(10)))
+        assert store.journal.since is not None, "as long as these are here, it is not"
+        _commit(store, *(Drop(D, f"r{turns}-{each}") for each in range(10)))
+        turns += 2
+    assert turns == 11
+    assert _folded(store) == {A: ["r1"], B: ["r1", "r2"]}
 
 
 # ---------------------------------------------------------------------------------------------- netting
@@ -487,6 +511,7 @@ def third(url: str) -> Iterator[str]:
         connection.execute(f"SELECT setval('{name}.fence', 12, false)")
         grants = queries.in_schema((SQL / "role.sql").read_text()).replace("{role}", f"role_{name}")
         as_it_was = grants.replace(f"{name}.folded", f"{name}.entry").replace(f"{name}.entry, {name}.journal, ", "")
+        as_it_was = "".join(line for line in as_it_was.splitlines(keepends=True) if f"{name}.page" not in line)
         connection.execute(as_it_was)
         yield url
         connection.execute(f"DROP OWNED BY role_{name}; DROP ROLE role_{name}")

@@ -82,7 +82,7 @@ class PostgresStore:
         self.certain: Certain | None = None
         """What else was so at the end of it, if it was ours."""
         self.journal = Journal()
-        """What the turns that we assumed have left to be brought into the table."""
+        """What the turns that we assumed have left, to be brought into the table."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
         self._id = os.urandom(16).hex()

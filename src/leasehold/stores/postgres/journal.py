@@ -1,4 +1,4 @@
-"""The journal as its writer knows it: what it has left in its turns since all was in the table. It sends nothing.
+"""The journal as its writer knows it: what it has changed since all was in the table. It sends nothing.
 
 It is never read: whoever did not write it brings it into the table first, in SQL, or lays it over (docs/adr/0033).
 """
@@ -20,10 +20,12 @@ FULL = 2_500
 """Changes in it before it is folded: whoever looks has to lay them over the table."""
 LARGE = 1 << 20
 """The same in bytes, where entries are large."""
+LITTLE = 50
+"""If not more entries are left than one of so many changes, half of that is enough."""
 
 
 class Journal(Netting):
-    """What is in the rows of our last turns, and not in the table."""
+    """What our last turns have changed, and is not in the table."""
 
     __slots__ = ("_length", "_size", "since")
 
@@ -49,9 +51,18 @@ class Journal(Netting):
         self.net(changes, before)
         self._length += len(changes)
         self._size += sum(map(len, filter(None, values)))
-        if self._length > FULL or self._size > LARGE:
+        if self._is_full():
             return None, self._folded()
         return self.since or number, values
+
+    def _is_full(self) -> bool:
+        """What it leaves in the table has to be taken out again: if that is hardly anything, now is the time."""
+        if self._length > FULL or self._size > LARGE:
+            return True
+        return self._length > FULL // 2 and len(self.changed) - self._dropped() <= self._length // LITTLE
+
+    def _dropped(self) -> int:
+        return sum([entry is None for entry in self.changed.values()])
 
     def settle(self, since: int | None) -> None:
         """That was committed."""

@@ -49,7 +49,7 @@ class Writing:
         return as_rows(self._drops, fresh, others)
 
     def as_journal(self) -> Values:
-        """What to leave in the turn's own row: what there is comes first, and what there is not has only its place."""
+        """What to leave in the journal: what there is comes first, and what there is no more has only its place."""
         _, _, *entries = _rows(self._puts)
         return [*_NO_ROWS, *_places([*self._puts, *self._drops]), *entries]
 

@@ -5,7 +5,8 @@ of, and a cycle has one victim. The database's clock and the numbers are read on
 turn is one that we know, so are the records that we remember; a later one says what it has changed.
 
 Who remembers all records, and has seen nobody else for a while, assumes that this is still so: everything is decided
-before the turn is taken, and written in one trip. PostgreSQL refuses it, if anything was otherwise (docs/adr).
+before the turn is taken, and left in the journal, in one trip. PostgreSQL refuses it if anything was otherwise (see
+docs/adr).
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ class PostgresTransaction:
         self._check_under_way()
         self._keep_back(changes, events)
         if self._assumed is not None:
-            return  # all of it goes into one row
+            return  # there is little to write
         connection = self._connection
         if connection is None:
             raise StoreError("something to write before anything was loaded")

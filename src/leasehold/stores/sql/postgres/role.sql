@@ -1,6 +1,7 @@
 -- What the role of a Leasehold server needs, and no more; {role} is its name. Run it as the owner of the schema.
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.folded TO {role};
+GRANT SELECT, INSERT, UPDATE ON {schema}.page TO {role};
 GRANT SELECT, INSERT, DELETE ON {schema}.turn, {schema}.history TO {role};
 GRANT UPDATE (seq) ON {schema}.history TO {role}; -- to lock old events while they are forgotten; none is changed
 GRANT SELECT, UPDATE ON {schema}.meta TO {role};

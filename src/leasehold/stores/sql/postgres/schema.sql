@@ -19,17 +19,17 @@ CREATE TABLE {schema}.turn (
     id text NOT NULL, -- a name that nobody else ever gives
     keys text, -- the records that it changed, where that may be of use to others; null: perhaps any
     since bigint, -- in the newest: what this turn and those after it have changed is not in `folded` yet; null: all is
-    change_keys text, -- so that is here: record and id of each entry, once,
-    change_ids text,
-    change_dues text, -- and of those that there are now, which come first, when they are due,
-    change_bodies text -- and what they are
+    pages integer -- and so many rows of `page` have it
 );
--- They live for moments: it is not worth while to make them smaller.
-ALTER TABLE {schema}.turn
-    ALTER COLUMN change_keys SET STORAGE EXTERNAL,
-    ALTER COLUMN change_ids SET STORAGE EXTERNAL,
-    ALTER COLUMN change_dues SET STORAGE EXTERNAL,
-    ALTER COLUMN change_bodies SET STORAGE EXTERNAL;
+
+-- What is not in `folded` yet. Rows are written over from the first on, where they are, for each journal anew: there are two
+-- to a page of PostgreSQL's, the one that counts and the one before, and none has to be cleared away.
+CREATE TABLE {schema}.page (
+    slot integer PRIMARY KEY,
+    number bigint NOT NULL, -- the turn that wrote it; one that is older than `since` is of a journal before
+    body bytea NOT NULL -- a part of its changes, as four lists parted by 0x1d: see `end_turn`
+) WITH (fillfactor = 50);
+ALTER TABLE {schema}.page ALTER COLUMN body SET STORAGE PLAIN;
 
 -- History: only ever appended to and trimmed at its old end. One row for many events of a turn.
 CREATE TABLE {schema}.history (
@@ -67,13 +67,21 @@ SELECT DISTINCT ON (change.key COLLATE "C", change.id COLLATE "C")
     change.due::bigint AS due,
     change.body
 FROM
-    {schema}.turn,
+    (
+        SELECT
+            page.number,
+            string_to_array(convert_from(string_agg(page.body, ''::bytea ORDER BY page.slot), 'UTF8'), E'\x1d') AS lists
+        FROM {schema}.page
+        WHERE
+            (SELECT since FROM {schema}.turn ORDER BY number DESC LIMIT 1) IS NOT NULL -- else it is not even looked at
+            AND page.number >= (SELECT since FROM {schema}.turn ORDER BY number DESC LIMIT 1)
+        GROUP BY page.number
+    ) AS told,
     unnest(
-        string_to_array(turn.change_keys, E'\x1f'), string_to_array(turn.change_ids, E'\x1f'),
-        string_to_array(turn.change_dues, E'\x1f', ''), string_to_array(turn.change_bodies, E'\n')
+        string_to_array(told.lists[1], E'\x1f'), string_to_array(told.lists[2], E'\x1f'),
+        string_to_array(told.lists[3], E'\x1f', ''), string_to_array(told.lists[4], E'\n')
     ) AS change (key, id, due, body)
-WHERE turn.number >= (SELECT since FROM {schema}.turn ORDER BY number DESC LIMIT 1)
-ORDER BY change.key COLLATE "C", change.id COLLATE "C", turn.number DESC;
+ORDER BY change.key COLLATE "C", change.id COLLATE "C", told.number DESC;
 
 -- All entries, for whoever looks without having a turn.
 CREATE VIEW {schema}.entry AS
@@ -183,10 +191,7 @@ BEGIN
         changed := '';
     ELSE
         IF EXISTS (SELECT FROM {schema}.turn WHERE number = in_number AND id = in_id) THEN
-            -- Some may be gone already.
-            SELECT CASE
-                WHEN bool_and(keys IS NOT NULL) AND count(*) = last_number - in_number THEN string_agg(keys, E'\x1f')
-            END INTO changed
+            SELECT CASE WHEN bool_and(keys IS NOT NULL) THEN string_agg(keys, E'\x1f') END INTO changed
             FROM {schema}.turn WHERE number > in_number;
         END IF;
         SELECT array_agg(key) INTO needed FROM (
@@ -299,8 +304,30 @@ BEGIN
     END IF;
 END $$;
 
--- End it: what is left to write, and that it was. With `in_since` changes are left in the journal: all of them are named as
--- the last four lists, and those that there are not any more have neither a time nor a body. It hands back the time.
+-- Leave what a turn has changed in the journal, where the turn before has ended: all entries by record and id, and of those
+-- that there are now, which come first, when they are due and what they are. It hands back where this one ends.
+CREATE FUNCTION {schema}.write_journal(in_number bigint, in_keys text, in_ids text, in_dues text, in_bodies text)
+RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    size constant integer := 3900; -- less than half a page
+    changes constant bytea := convert_to(concat_ws(E'\x1d', in_keys, in_ids, in_dues, in_bodies), 'UTF8');
+    begins constant integer := coalesce((SELECT pages FROM {schema}.turn WHERE number = in_number - 1), 0);
+    ends constant integer := begins + (length(changes) + size - 1) / size;
+    written integer;
+BEGIN
+    UPDATE {schema}.page SET number = in_number, body = substr(changes, (slot - begins) * size + 1, size)
+    WHERE slot >= begins AND slot < ends;
+    GET DIAGNOSTICS written = ROW_COUNT;
+    IF begins + written < ends THEN
+        INSERT INTO {schema}.page (slot, number, body)
+        SELECT more, in_number, substr(changes, (more - begins) * size + 1, size)
+        FROM generate_series(begins + written, ends - 1) AS more;
+    END IF;
+    RETURN ends;
+END $$;
+
+-- End it: what is left to write, and that it was. With `in_since` it is left in the journal, from the last four lists: see
+-- above. It hands back the time.
 CREATE FUNCTION {schema}.end_turn(
     in_number bigint,
     in_id text,
@@ -331,17 +358,16 @@ BEGIN
             drop_keys, drop_ids, new_keys, new_ids, new_dues, new_bodies, put_keys, put_ids, put_dues, put_bodies,
             in_at, in_told, in_kinds, in_events
         );
-        -- What was in the journal until now is in the table. Where others are told what was changed, it is kept for a while.
-        DELETE FROM {schema}.turn
-        WHERE number >= (SELECT since FROM {schema}.turn WHERE number = in_number - 1) AND keys IS NULL;
         INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
     ELSE
         PERFORM {schema}.write_part('', '', '', '', '', '', '', '', '', '', in_at, in_told, in_kinds, in_events);
-        INSERT INTO {schema}.turn (number, id, keys, since, change_keys, change_ids, change_dues, change_bodies)
-        VALUES (in_number, in_id, in_keys, in_since, put_keys, put_ids, put_dues, put_bodies);
+        INSERT INTO {schema}.turn (number, id, keys, since, pages) VALUES (
+            in_number, in_id, in_keys, in_since,
+            {schema}.write_journal(in_number, put_keys, put_ids, put_dues, put_bodies)
+        );
     END IF;
     IF in_number % 100 = 0 THEN
-        DELETE FROM {schema}.turn WHERE number <= in_number - 1000 AND number < coalesce(in_since, in_number);
+        DELETE FROM {schema}.turn WHERE number <= in_number - 1000;
     END IF;
     PERFORM setval('{schema}.fence', in_fence, false);
     IF in_longest > 0 THEN
