@@ -119,6 +119,27 @@ KEEPING = (
         ("tests/engine", *SOME_SEEDS),
     ),
     Mutant(
+        "the loop waits for its turn after a conflict",
+        "batch.py",
+        "        except Conflict:\n            yield None\n",
+        "        except Conflict:\n            continue\n",
+        ("tests/engine/test_stepwise.py",),
+    ),
+    Mutant(
+        "the loop begins although the store is not ready",
+        "batch.py",
+        "    if is_ready is None or not is_ready(keys):\n",
+        "    if is_ready is None:\n",
+        ("tests/engine/test_stepwise.py",),
+    ),
+    Mutant(
+        "closing does not wait for the answer that is on its way",
+        "drivers.py",
+        "            if is_midway and self._turning is not None:\n",
+        "            if is_midway and self._turning is None:\n",
+        ("tests/engine/test_stepwise.py",),
+    ),
+    Mutant(
         "a lost reply is taken for a failure",
         "batch.py",
         "            if not is_there:\n",
