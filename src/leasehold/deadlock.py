@@ -9,11 +9,14 @@ when nothing more can be reduced will wait for ever.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
     from typing import TypeAlias
 
 
@@ -21,8 +24,19 @@ class Need(Noun):
     """One resource that is wanted: at least `enough` of its blockers have to give way."""
 
     resource: str
-    blockers: tuple[str, ...]
+    blockers: Sequence[str]
     enough: int
+    first: int | None = None
+    """Only so many of the blockers count, from the first on; None: all of them.
+
+    A queue is one sequence for all who wait in it, each behind the first so many: then it is followed once, and not
+    once for each of them.
+    """
+
+    @property
+    def size(self) -> int:
+        """How many blockers count."""
+        return len(self.blockers) if self.first is None else self.first
 
 
 if TYPE_CHECKING:
@@ -47,12 +61,14 @@ def find_cycle(actor: str, waits_of: WaitsOf, wait: Wait | None = None) -> tuple
 
 def _reachable(actor: str, waits_of: WaitsOf) -> dict[str, Sequence[Wait]]:
     graph: dict[str, Sequence[Wait]] = {}
+    followed: dict[int, int] = {}
     frontier = [actor]
     while frontier:
         here = frontier.pop()
         if here not in graph:
             graph[here] = waits_of(here)
-            frontier.extend(blocker for need in _needs(graph[here]) for blocker in need.blockers)
+            for need in _needs(graph[here]):
+                frontier.extend(_not_followed(need, followed))
     return graph
 
 
@@ -60,17 +76,36 @@ def _needs(waits: Iterable[Wait]) -> Iterable[Need]:
     return (need for wait in waits for choice in wait for need in choice)
 
 
+def _not_followed(need: Need, followed: dict[int, int]) -> Sequence[str]:
+    """The blockers that nobody has followed yet; from now on they count as followed."""
+    line, size = id(need.blockers), need.size
+    start = followed.get(line, 0)
+    if size <= start:
+        return ()
+    followed[line] = size
+    return need.blockers[start:size]
+
+
+# ---------------------------------------------------------------------------------------------- who can go on
+
+
 def _live(graph: dict[str, Sequence[Wait]]) -> set[str]:
-    """Each edge is followed once: who becomes live counts down whatever waits for it."""
-    counting: dict[str, list[_Count]] = {}
-    freed = [actor for actor, waits in graph.items() if not _open(actor, waits, counting)]
-    live = set(freed)
+    """Each place in each line is looked at once or twice: who becomes live lets those behind it look further."""
+    lines: dict[tuple[int, int], _Line] = {}
+    freed = [actor for actor, waits in graph.items() if not _open(actor, waits, lines)]
+    places: dict[str, list[tuple[_Line, int]]] = {}
+    for line in lines.values():
+        for place, blocker in enumerate(line.begin()):
+            places.setdefault(blocker, []).append((line, place))
+    live: set[str] = set()
     while freed:
-        for need in counting.get(freed.pop(), ()):
-            actor = need.count_down()
-            if actor is not None:
-                live.add(actor)
-                freed.append(actor)
+        here = freed.pop()
+        live.add(here)
+        for line, place in places.get(here, ()):
+            for met in line.let_go(place, live):
+                actor = met.count_down()
+                if actor is not None:
+                    freed.append(actor)
     return live
 
 
@@ -92,8 +127,60 @@ class _Count:
         return self.actor if self.part_of is None else self.part_of.count_down()
 
 
-def _open(actor: str, waits: Sequence[Wait], counting: dict[str, list[_Count]]) -> int:
-    """Have every blocker count down what this actor misses; how many waits that is."""
+class _Line:
+    """Needs that look at the same blockers in the same order, and can do without as many of them.
+
+    It is passed from the front for as long as no more than those stand in it for ever, so far as is known. Who needs no
+    more than was passed has what it needs.
+    """
+
+    __slots__ = ("_blockers", "_counts", "_passed", "_spare", "_stuck", "waiting")
+
+    def __init__(self, blockers: Sequence[str], spare: int) -> None:
+        self.waiting: list[tuple[int, _Count]] = []
+        """How many of the blockers each need looks at, and what it is a part of."""
+        self._blockers = blockers
+        self._spare = spare
+        self._passed = 0
+        self._stuck = 0
+        self._counts = bytearray()
+        """Which of the places that were passed count as stuck."""
+
+    def begin(self) -> Sequence[str]:
+        """With nobody live. Whoever matters here, by their places."""
+        self.waiting.sort(key=_first_of, reverse=True)
+        size = self.waiting[0][0]
+        self._counts = bytearray(size)
+        self._pass(frozenset())
+        return self._blockers[:size]
+
+    def let_go(self, place: int, live: AbstractSet[str]) -> list[_Count]:
+        """Whoever stands at this place is live: what is met by that."""
+        if not self._counts[place]:
+            return []  # not passed yet
+        self._counts[place] = 0
+        self._stuck -= 1
+        self._pass(live)
+        free = self._passed - (self._stuck > self._spare)
+        met = []
+        while self.waiting and self.waiting[-1][0] <= free:
+            met.append(self.waiting.pop()[1])
+        return met
+
+    def _pass(self, live: AbstractSet[str]) -> None:
+        while self._stuck <= self._spare and self._passed < len(self._counts):
+            if self._blockers[self._passed] not in live:
+                self._counts[self._passed] = 1
+                self._stuck += 1
+            self._passed += 1
+
+
+def _first_of(waiting: tuple[int, _Count]) -> int:
+    return waiting[0]
+
+
+def _open(actor: str, waits: Sequence[Wait], lines: dict[tuple[int, int], _Line]) -> int:
+    """Have every line count down what this actor misses; how many waits that is."""
     missed = [wait for wait in waits if all(wait)]
     all_of_it = _Count(len(missed), None, actor)
     for wait in missed:
@@ -101,18 +188,36 @@ def _open(actor: str, waits: Sequence[Wait], counting: dict[str, list[_Count]]) 
         for choice in wait:
             all_needs = _Count(len(choice), one_of_them)
             for need in choice:
-                enough = _Count(need.enough, all_needs)
-                for blocker in need.blockers:
-                    counting.setdefault(blocker, []).append(enough)
+                size = need.size
+                key = (id(need.blockers), size - need.enough)
+                if key not in lines:
+                    lines[key] = _Line(need.blockers, size - need.enough)
+                lines[key].waiting.append((size, all_needs))
     return len(missed)
 
 
-def _can_come_about(wait: Wait, live: set[str]) -> bool:
-    return any(all(_is_met(need, live) for need in choice) for choice in wait)
+# ------------------------------------------------------------------------------------------ the way of a cycle
 
 
-def _is_met(need: Need, live: set[str]) -> bool:
-    return sum(1 for blocker in need.blockers if blocker in live) >= need.enough
+class _Met:
+    """Which needs are met by those who are live."""
+
+    def __init__(self, live: AbstractSet[str]) -> None:
+        self._live = live
+        self._lines: dict[int, list[int]] = {}
+        """How many are not live among the first so many of each line."""
+
+    def can_come_about(self, wait: Wait) -> bool:
+        """Whether one of its choices is met as a whole."""
+        return any(all(self.is_met(need) for need in choice) for choice in wait)
+
+    def is_met(self, need: Need) -> bool:
+        """Whether enough of its blockers are live."""
+        line = self._lines.get(id(need.blockers))
+        if line is None:
+            line = list(accumulate((each not in self._live for each in need.blockers), initial=0))
+            self._lines[id(need.blockers)] = line
+        return need.size - line[need.size] >= need.enough
 
 
 def _shortest_way_back(
@@ -120,14 +225,16 @@ def _shortest_way_back(
 ) -> tuple[str, ...] | None:
     paths: dict[str, tuple[str, ...]] = {actor: (actor,)}
     frontier = [actor]
-    while frontier:
-        here = frontier.pop(0)
+    met = _Met(live)
+    followed: dict[int, int] = {}
+    for here in frontier:
         waits = first if here == actor else graph[here]
-        for need in _needs(wait for wait in waits if not _can_come_about(wait, live)):
-            if _is_met(need, live):
+        for need in _needs(wait for wait in waits if not met.can_come_about(wait)):
+            if met.is_met(need):
                 continue
-            for blocker in need.blockers:
-                if blocker == actor:
+            # It does not wait for itself where it stands in a line; others behind it do, and have to find it there.
+            for blocker in _not_followed(need, followed if here != actor else {}):
+                if blocker == actor != here:
                     return (*paths[here], need.resource)
                 if blocker not in live and blocker not in paths:
                     paths[blocker] = (*paths[here], need.resource, blocker)

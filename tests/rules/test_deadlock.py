@@ -239,3 +239,36 @@ def test_any_graph(graph: Graph) -> None:
     agrees(graph, None)
     for wait in graph["a"]:
         agrees(graph, wait)
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> Graph:
+    """Everybody stands in one of two lines, or in both, or twice, and waits for enough of those ahead."""
+    graph: Graph = {who: [] for who in ACTORS}
+    for resource in "RS":
+        line = draw(st.lists(st.sampled_from(ACTORS), min_size=1, max_size=8))
+        for place, who in enumerate(line):
+            others = sum(each != who for each in line[:place])
+            if others and draw(st.booleans()):
+                graph[who].append(((Need(resource, line, draw(st.integers(1, others)), place),),))
+    return graph
+
+
+def each_by_itself(who: str, wait: Wait) -> Wait:
+    """The same, as if nobody shared anything; without whoever waits, who does not wait for itself."""
+    return tuple(
+        tuple(
+            need._replace(blockers=tuple(each for each in need.blockers[: need.first] if each != who), first=None)
+            for need in choice
+        )
+        for choice in wait
+    )
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(queues())
+def test_who_shares_a_line_is_served_as_if_it_had_one_of_its_own(graph: Graph) -> None:
+    alone = {who: [each_by_itself(who, wait) for wait in waits_of_one] for who, waits_of_one in graph.items()}
+    agrees(alone, None)
+    for who in ACTORS:
+        assert found(graph, who) == found(alone, who)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from leasehold.deadlock import Need, find_cycle
 from leasehold.keys import home
-from leasehold.model import EXCLUSIVE, FOREVER, SLOTS, Ref, Session, Wish
+from leasehold.model import FOREVER, SLOTS, Ref, Session, Wish
 from leasehold.noun import Noun
-from leasehold.records import place_in, place_of
+from leasehold.records import place_in
 from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of
 from leasehold.rules.granting import SESSION, WISH
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 LAST = (FOREVER, FOREVER)
 """The order of somebody who is in no queue: behind everybody."""
+FIRST = (-FOREVER, 0)
+"""The order of whoever has it already."""
 
 
 def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) -> tuple[str, ...] | None:
@@ -58,6 +62,8 @@ class Rival(Noun):
     slots: int
     id: str
     """Of the lease or of the waiter; empty for one that is only being considered."""
+    order: tuple[int, int]
+    """Its place in the order of service."""
 
 
 class Seeker(Noun):
@@ -75,6 +81,8 @@ class WaitGraph:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.names: dict[str, str] = {}
+        self._queues: dict[str, dict[str, Waiter]] = {}
+        """By node, and by id: almost everybody in a queue is looked up."""
 
     def named(self, cycle: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The same cycle with the actors' names."""
@@ -107,18 +115,22 @@ class WaitGraph:
         """Its places in queues."""
         ids = [note.id for note in self.draft.record(actor).notes.values() if isinstance(note, Ref)]
         ids = [id_ for id_ in ids if id_.startswith("w")]
-        self.draft.require([home(id_) for id_ in ids])
+        if len(ids) > 1:
+            self.draft.require([home(id_) for id_ in ids])
         waiters = [self._waiter(id_) for id_ in ids]
         return [(each, each.ask) for each in waiters if each and each.ask is not None and is_alive(self.draft, each)]
 
     def _waiter(self, id_: str) -> Waiter | None:
-        queue = self.draft.record(home(id_)).waiters
-        place = place_of(queue, id_)
-        return None if place is None else queue[place]
+        node = home(id_)
+        queue = self._queues.get(node)
+        if queue is None:
+            queue = self._queues[node] = {waiter.id: waiter for waiter in self.draft.record(node).waiters}
+        return queue.get(id_)
 
     def choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, int]) -> Wait:
         """What stands before somebody who wants one of these, at this place of the order."""
-        self.draft.require([claim.node for option in options for claim in option.claims])
+        if len(options) > 1 or len(options[0].claims) > 1:
+            self.draft.require([claim.node for option in options for claim in option.claims])
         seeker = Seeker(actor, options, slots, order)
         return tuple(self._choice(seeker, option) for option in options)
 
@@ -129,15 +141,15 @@ class WaitGraph:
         """Who would have to give way; whoever asks does not wait for itself, nor for a closed resource's ghost."""
         counted: list[Rival] = []
         others: list[Rival] = []
-        for rival in self._in_the_way(seeker, option, claim):
-            is_counted = claim.mode == rival.mode == SLOTS and rival.slots == seeker.slots
-            (counted if is_counted else others).append(rival)
+        for rival in self._in_the_way(seeker, claim):
+            (counted if _is_counted(rival, claim, seeker.slots) else others).append(rival)
         resource = option.resources[claim.of]
         yield from self._need(seeker.actor, resource, others, len(others))
         yield from self._need(seeker.actor, resource, counted, len(counted) - seeker.slots + 1)
 
-    def _in_the_way(self, seeker: Seeker, _option: Option, claim: Claim) -> list[Rival]:
-        return [*self._rivals(claim, seeker.order), *self._newcomer_ahead(claim, seeker.order)]
+    def _in_the_way(self, seeker: Seeker, claim: Claim) -> list[Rival]:
+        order = seeker.order
+        return [*self._holding(claim), *self._queueing(claim, order), *self._newcomer_ahead(claim, order)]
 
     def _need(self, actor: str, resource: str, rivals: list[Rival], enough: int) -> Iterable[Need]:
         others = [rival for rival in rivals if rival.actor != actor]
@@ -145,88 +157,119 @@ class WaitGraph:
         if others and enough > 0:
             yield Need(resource, tuple(rival.actor for rival in others), min(enough, len(others)))
 
-    def _rivals(self, claim: Claim, order: tuple[int, int]) -> Iterable[Rival]:
-        """Whoever has this node, or is to be given it before, in a mode that does not go together with the claim's."""
-        record = self.draft.record(claim.node)
-        for hold in record.holds.values():
-            if hold.expires_at > self.draft.now and not hold.closed and not compatible(claim.mode, hold.mode):
-                yield Rival(hold.actor, hold.holder, hold.mode, hold.slots, hold.id)
-        for waiter in record.waiters[: place_in(record.waiters, order)]:
-            if not compatible(claim.mode, waiter.mode) and is_alive(self.draft, waiter):
-                yield Rival(waiter.actor, waiter.holder, waiter.mode, waiter.slots, waiter.id)
+    def _holding(self, claim: Claim) -> list[Rival]:
+        """Whoever has this node in a mode that does not go together with the claim's."""
+        return [
+            Rival(hold.actor, hold.holder, hold.mode, hold.slots, hold.id, FIRST)
+            for hold in self.draft.record(claim.node).holds.values()
+            if hold.expires_at > self.draft.now and not hold.closed and not compatible(claim.mode, hold.mode)
+        ]
+
+    def _queueing(self, claim: Claim, order: tuple[int, int], start: int = 0) -> list[Rival]:
+        """Whoever is to be given it before, apart from the first so many in the queue."""
+        waiters = self.draft.record(claim.node).waiters
+        return [
+            Rival(waiter.actor, waiter.holder, waiter.mode, waiter.slots, waiter.id, waiter.order)
+            for waiter in waiters[start : place_in(waiters, order)]
+            if not compatible(claim.mode, waiter.mode) and is_alive(self.draft, waiter)
+        ]
 
     def _newcomer_ahead(self, _claim: Claim, _order: tuple[int, int]) -> list[Rival]:
         """Whoever is not in the records yet."""
         return []
 
 
-class _Searched(WaitGraph):
-    """Without the edges that change nothing: in a queue of thousands, most of those to everybody ahead.
+def _is_counted(rival: Rival, claim: Claim, slots: int) -> bool:
+    """Whether both want one of so many slots; of others, all have to give way."""
+    return claim.mode == rival.mode == SLOTS and rival.slots == slots
 
-    Whoever is ahead, and wants what the seeker wants and nothing else, waits for nobody that the seeker does not wait
-    for as well. It can go on if all those can, and a way through it can be made shorter by leaving it out.
-    """
+
+class _Line:
+    """Those in the way of some who want the same, in the order of service; as far as somebody has looked."""
+
+    def __init__(self) -> None:
+        self.actors: list[str] = []
+        self._orders: list[tuple[int, int]] = []
+        self._places: dict[str, list[int]] = {}
+
+    def add(self, rival: Rival) -> None:
+        """One more, behind all others."""
+        self._places.setdefault(rival.actor, []).append(len(self.actors))
+        self.actors.append(rival.actor)
+        self._orders.append(rival.order)
+
+    def ahead_of(self, order: tuple[int, int]) -> int:
+        """How many are before this place."""
+        return bisect_left(self._orders, order)
+
+    def own(self, actor: str, first: int) -> int:
+        """How often this actor is among the first so many."""
+        return sum(place < first for place in self._places.get(actor, ()))
+
+
+class _Lines:
+    """Of one kind of claim on one node: those who are counted, and those who all have to give way."""
+
+    def __init__(self) -> None:
+        self.others = _Line()
+        self.counted = _Line()
+        self.looked_at = 0
+        """So many of the queue."""
+        self.seen = FIRST
+        """Everybody before this place is in here."""
+
+
+class _Searched(WaitGraph):
+    """The same graph, in which all who want the same share one line: a queue of thousands has millions of edges."""
 
     def __init__(self, draft: Draft) -> None:
         super().__init__(draft)
-        self._only_waits: dict[str, Ask | None] = {}
-        """By waiter: what its actor waits for, if that is all it waits for."""
-        self._met: set[str] = set()
-        """Of whom everything is loaded."""
+        self._lines: dict[tuple[str, str, int, bool], _Lines] = {}
 
-    def _in_the_way(self, seeker: Seeker, option: Option, claim: Claim) -> list[Rival]:
-        rivals = super()._in_the_way(seeker, option, claim)
-        self._meet([rival for rival in rivals if rival.id not in self._met])
-        is_behind = any(rival.id.startswith("w") for rival in rivals)
-        if not is_behind or claim.mode == SLOTS or self._is_ahead_itself(seeker):
-            return rivals  # for slots, it matters how many there are
-        return [rival for rival in rivals if not self._is_implied(rival, seeker, option)]
+    def _needs(self, seeker: Seeker, option: Option, claim: Claim) -> Iterable[Need]:
+        order, slots = seeker.order, seeker.slots
+        key = (claim.node, claim.mode, slots, order == LAST)
+        lines = self._lines.get(key)
+        if lines is None:
+            lines = self._lines[key] = _Lines()
+            self._add(lines, claim, slots, self._holding(claim))
+        if lines.seen < order:
+            self._look(lines, claim, slots, order)
+        resource = option.resources[claim.of]
+        return [
+            *_shared_need(seeker, resource, lines.others, 0),
+            *_shared_need(seeker, resource, lines.counted, slots - 1),
+        ]
 
-    def _meet(self, rivals: list[Rival]) -> None:
-        """Their waits are looked at next: one by one, each of them would make the search begin again."""
+    def _look(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, int]) -> None:
+        """See everybody who is before this place, and was not seen yet."""
+        for newcomer in self._newcomer_ahead(claim, order):
+            if lines.seen <= newcomer.order:
+                self._look_along(lines, claim, slots, newcomer.order)
+                self._add(lines, claim, slots, [newcomer])
+        self._look_along(lines, claim, slots, order)
+        lines.seen = order
+
+    def _look_along(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, int]) -> None:
+        self._add(lines, claim, slots, self._queueing(claim, order, lines.looked_at))
+        lines.looked_at = place_in(self.draft.record(claim.node).waiters, order)
+
+    def _add(self, lines: _Lines, claim: Claim, slots: int, rivals: list[Rival]) -> None:
+        """Their waits are looked at next: loaded one by one, each of them would make the search begin again."""
         homes = [home(rival.id) for rival in rivals if rival.id.startswith("w")]
         self.draft.require([*(rival.actor for rival in rivals), *homes])
-        self._met.update(rival.id for rival in rivals)
-
-    def _is_ahead_itself(self, seeker: Seeker) -> bool:
-        """Whether somebody ahead may wait for the seeker, which does not wait for itself."""
-        for claim in (claim for option in seeker.options for claim in option.claims):
-            record = self.draft.record(claim.node)
-            ahead = record.waiters[: place_in(record.waiters, seeker.order)]
-            if seeker.actor in (each.actor for each in ahead) or seeker.actor in (
-                each.actor for each in record.holds.values()
-            ):
-                return True
-        return False
-
-    def _is_implied(self, rival: Rival, seeker: Seeker, option: Option) -> bool:
-        if not rival.id.startswith("w"):
-            return False
-        if rival.id not in self._only_waits:
-            self._only_waits[rival.id] = self._only_wait(rival)
-        ask = self._only_waits[rival.id]
-        if ask is None:
-            return False
-        if ask.options == seeker.options:
-            return True
-        return any(_is_within(each, option) for each in ask.options) and all(
-            any(_is_within(each, other) for other in seeker.options) for each in ask.options
-        )
-
-    def _only_wait(self, rival: Rival) -> Ask | None:
-        if self.wish(rival.actor) is not None:
-            return None
-        refs = (note.id for note in self.draft.record(rival.actor).notes.values() if isinstance(note, Ref))
-        if [id_ for id_ in refs if id_.startswith("w")] != [rival.id]:
-            return None
-        waiter = self._waiter(rival.id)
-        return waiter.ask if waiter is not None else None
+        for rival in rivals:
+            self.names[rival.actor] = rival.holder
+            (lines.counted if _is_counted(rival, claim, slots) else lines.others).add(rival)
 
 
-def _is_within(option: Option, other: Option) -> bool:
-    """Whether whoever is in the way of this option is in the way of the other one as well."""
-    modes = {claim.node: claim.mode for claim in other.claims}
-    return all(modes.get(claim.node) in (EXCLUSIVE, claim.mode) for claim in option.claims)
+def _shared_need(seeker: Seeker, resource: str, line: _Line, spare: int) -> Iterable[Need]:
+    """All of those ahead but so many have to give way; nobody waits for itself, but what it has is not free either."""
+    first = line.ahead_of(seeker.order)
+    if first <= spare:
+        return ()
+    own = line.own(seeker.actor, first)
+    return (Need(resource, line.actors, first - max(spare, own), first),) if first > own else ()
 
 
 class _Considered(_Searched):
@@ -246,9 +289,6 @@ class _Considered(_Searched):
     def _outside_of_queues(self, actor: str) -> list[Wait]:
         return [self.wanted()] if actor == self.actor else super()._outside_of_queues(actor)
 
-    def _only_wait(self, rival: Rival) -> Ask | None:
-        return None if rival.actor == self.actor else super()._only_wait(rival)
-
     def _newcomer_ahead(self, claim: Claim, order: tuple[int, int]) -> list[Rival]:
         """The request that is being considered, where its priority would put it before an older waiter.
 
@@ -259,4 +299,4 @@ class _Considered(_Searched):
         mode = modes_of(self.ask).get(claim.node)
         if mode is None or compatible(claim.mode, mode):
             return []
-        return [Rival(self.actor, self.ask.holder, mode, self.ask.slots, "")]
+        return [Rival(self.actor, self.ask.holder, mode, self.ask.slots, "", self.order)]
