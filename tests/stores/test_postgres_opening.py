@@ -14,7 +14,8 @@ import pytest
 import leasehold
 from leasehold.cli import main
 from leasehold.errors import InvalidInput, LeaseholdError, StoreUnsuitable, Unreachable
-from leasehold.stores.postgres import PostgresStore
+from leasehold.stores import postgres
+from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.queries import SQL, Queries, migrations
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
@@ -141,14 +142,21 @@ def test_the_documented_rights_are_those_that_are_tested() -> None:
     assert "\n".join(grants) in told
 
 
-def test_a_role_with_few_rights_is_enough(url: str, role: str) -> None:
+def test_a_role_with_few_rights_is_enough(url: str, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for patience in ("PRACTICE", "ALONE"):  # so that it writes a journal, too
+        monkeypatch.setattr(postgres, patience, 1)
+    monkeypatch.setattr(journal, "FULL", 12)
     theirs = url.replace("postgres@", f"{role}@")
     with leasehold.connect(f"{theirs}&retention_rows=1", holder="ada") as locks:
-        held = take(locks, "r", name="deploy")
-        assert [lease.id for lease in leases_of(locks)] == [held.lease.id]
-        locks.release(held.lease.id, held.token)
+        for _ in range(9):
+            held = take(locks, "r", name="deploy")
+            assert [lease.id for lease in leases_of(locks)] == [held.lease.id]
+            locks.release(held.lease.id, held.token)
         locks.gc()
         assert len(locks.history()) == 1
+    with _admin() as connection:
+        row = connection.execute(f"SELECT count(*) > 0 FROM {parse(url).schema}.page").fetchone()
+        assert row == (True,)
 
 
 @pytest.mark.parametrize(
