@@ -236,10 +236,9 @@ class _Deciding:
     def commit(self, store: Store) -> Steps[None]:
         """Make it durable; where the outcome can stay unknown, find out by the receipt that was left."""
         if not self.changes and not self.events and not self.wrote_ahead:
-            confirm = getattr(self.transaction, "confirm", None)
-            if confirm is not None:  # a store that goes on from what it saw last: an answer must not rest on that alone
-                yield None
-                confirm()
+            confirming = getattr(self.transaction, "confirming", None)
+            if confirming is not None:  # a store that goes on from what it saw last: no answer may rest on that alone
+                yield from confirming()
             return
         changes = list(self.changes.values())
         foresee = getattr(self.transaction, "foresee", None)

@@ -347,7 +347,7 @@ def test_a_record_that_was_assumed_not_to_be_there_is_found() -> None:
         turn = two.begin()
         assert turn.load(["na"])["na"] == EMPTY
         with pytest.raises(Conflict):
-            turn.confirm()
+            through(turn.confirming())
         turn = two.begin()
         assert set(turn.load(["na"])["na"].notes) == {"x"}
         turn.commit([Drop("na", "x")], [], turn.fence)
@@ -367,7 +367,7 @@ def test_what_the_journal_has_changed_is_not_assumed_not_to_be_there() -> None:
             look = two.begin()
             told = look.load(["na"])["na"]
             try:
-                look.confirm()
+                through(look.confirming())
             except Conflict:
                 continue
             finally:
@@ -382,7 +382,7 @@ def confirmed(store: EtcdStore, keys: Sequence[str]) -> dict[str, Record]:
         try:
             some = turn.load(keys[: len(keys) // 2])  # as a batch does, which finds out what else it needs
             told = {**some, **turn.load(keys)}
-            turn.confirm()
+            through(turn.confirming())
         except Conflict:
             continue
         finally:

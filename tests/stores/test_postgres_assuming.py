@@ -11,6 +11,7 @@ import pytest
 from leasehold import keys
 from leasehold.errors import Conflict, StoreUnsuitable
 from leasehold.model import EMPTY, SECOND, Drop, Event, Put, Ref
+from leasehold.stepwise import through
 from leasehold.stores import HistoryQuery, postgres
 from leasehold.stores.postgres import PostgresStore, exchange, transaction
 from leasehold.stores.postgres.memory import Memory
@@ -149,7 +150,7 @@ def test_what_was_decided_before_the_turn_is_written_before_what_comes_after(sto
 @pytest.mark.parametrize("how", ["confirm", "commit"])
 def test_an_answer_that_changes_nothing_is_confirmed(store: PostgresStore, url: str, how: str) -> None:
     def look() -> None:
-        turn.confirm() if how == "confirm" else turn.commit([], [], turn.fence)
+        through(turn.confirming()) if how == "confirm" else turn.commit([], [], turn.fence)
 
     turn = store.begin()
     turn.load([B])
@@ -180,7 +181,7 @@ def test_whatever_else_is_not_as_it_was_refuses_it(store: PostgresStore, change:
     turn.load([B])
     _do(store, change)
     with pytest.raises(Conflict):
-        turn.confirm()
+        through(turn.confirming())
     turn.close()
     again = store.begin()
     again.load([B])

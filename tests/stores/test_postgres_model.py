@@ -11,6 +11,7 @@ import pytest
 from leasehold import keys
 from leasehold.errors import Conflict
 from leasehold.model import Drop, Event, Put, Ref
+from leasehold.stepwise import through
 from leasehold.stores import HistoryQuery, postgres
 from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.stores.postgres.memory import Memory
@@ -73,7 +74,7 @@ class World:
         if self.chance.random() < 0.7:
             self._commit(transaction, [*wanted, *more])
         else:
-            transaction.confirm()
+            through(transaction.confirming())
         assert seen == before
         assert fence >= last
         assert now >= self.now

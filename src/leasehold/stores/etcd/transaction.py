@@ -180,12 +180,8 @@ class EtcdTransaction:
         """What the changes of the commit to come make of these records, apart from a receipt."""
         self._foreseen = records
 
-    def confirm(self) -> None:
-        """Nothing is written: then it must be true what was told, and not only remembered or assumed."""
-        through(self.confirming())
-
     def confirming(self) -> Steps[None]:
-        """The same, step by step."""
+        """Nothing is written: then it must be true what was told, and not only remembered or assumed."""
         yield from self._telling()
         if self._assumed or not self._is_checked:
             yield from self._checked([], [])

@@ -7,6 +7,7 @@ import os
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
 from leasehold.model import Put, Receipt
 from leasehold.rules.timing import due
+from leasehold.stepwise import through
 from leasehold.stores.git import head as heads
 from leasehold.stores.git import payload, refs
 from leasehold.stores.git.payload import Stamp, Stored
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from leasehold.model import Drop, Event, Record
+    from leasehold.stepwise import Steps
     from leasehold.stores.git import GitStore
 
 LOOK_EVERY = 60_000_000
@@ -94,12 +96,13 @@ class GitTransaction:
             if fence != self.fence or not all(map(_is_receipt, changes)):
                 self._push(changes, fence)
             else:
-                self.confirm()
+                through(self.confirming())
         finally:
             self.close()
 
-    def confirm(self) -> None:
+    def confirming(self) -> Steps[None]:
         """Nothing is written: then what was decided on must have been seen, and not only carried over or assumed."""
+        yield None
         if self._snapshot.is_trusted:
             self._distrust()
 

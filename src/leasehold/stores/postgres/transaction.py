@@ -212,10 +212,11 @@ class PostgresTransaction:
         if assumed is not None and (not self._begin([]) or self._fence != assumed.fence):
             raise Conflict("what was assumed is not true any more")
 
-    def confirm(self) -> None:
-        """The same, where there is nothing to write."""
+    def confirming(self) -> Steps[None]:
+        """The same, where there is nothing to write; for whoever has something else to do until it is answered."""
         if self._assumed is not None:
             self._send((self._queries.called("rollback"), []))
+            yield self
             self.finish_commit()
 
     def _taking(self) -> list[Call]:
