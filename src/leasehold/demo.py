@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -112,8 +113,16 @@ def _drain(server: subprocess.Popen[str]) -> None:
 def _greet(url: str) -> None:
     print(f"\n  Leasehold is running:  {url}/\n")
     print("  Open it in a browser to see who holds what and who waits for whom. Made-up agents keep it busy.")
-    print(f"  In another terminal:   leasehold watch --url {url}")
+    print(f"  In another terminal:   {_command()} watch --url {url}")
     print("  Ctrl-C ends it.\n", flush=True)
+
+
+def _command() -> str:
+    """What to type here for `leasehold`: it may be in a virtual environment that only `make` knows of."""
+    beside = Path(sys.executable).with_name("leasehold")
+    if shutil.which("leasehold") or not beside.exists():
+        return "leasehold"
+    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
 
 
 # ------------------------------------------------------------------------------------------------- the play

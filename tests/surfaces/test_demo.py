@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
@@ -16,18 +17,17 @@ from tests.surfaces.serving import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @contextmanager
-def demo(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def demo(folder: Path, *words: str, **more: str) -> Iterator[subprocess.Popen[str]]:
     settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
     with subprocess.Popen(
         [sys.executable, "-m", "leasehold.demo", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**settings, "TMPDIR": str(folder)},
+        env={**settings, "TMPDIR": str(folder), **more},
     ) as process:
         try:
             yield process
@@ -46,6 +46,22 @@ def line_with(process: subprocess.Popen[str], text: str) -> str:
 
 def url_of(process: subprocess.Popen[str]) -> str:
     return line_with(process, "Leasehold is running:").split()[-1].rstrip("/")
+
+
+def test_what_it_says_to_type_can_be_typed(tmp_path: Path) -> None:
+    """Also by who has only ever typed `make run`: nothing of ours is on the PATH then."""
+    path = ":".join(each for each in os.environ["PATH"].split(":") if not (Path(each) / "leasehold").exists())
+    with demo(tmp_path, "--port", "0", PATH=path) as process:
+        typed = line_with(process, "In another terminal:").partition(":")[2].split()
+        assert typed[1:3] == ["watch", "--url"]
+        done = subprocess.run(
+            [*typed, "--count", "1"],
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_it_serves_the_page_with_some_life_and_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
