@@ -44,7 +44,11 @@ def test_from_create_to_revoke(tmp_path: Path) -> None:
     assert id_ in shown
     assert secret not in shown
     assert data(tmp_path, "keys", "revoke", id_) == {"key": id_, "revoked": True}
-    assert run(tmp_path, "keys", "revoke", id_).returncode == 3
+    again = run(tmp_path, "keys", "revoke", id_)
+    assert (again.returncode, again.stderr.splitlines()[-1]) == (
+        3,
+        "Next: see which keys there are: leasehold keys list",
+    )
     assert run(tmp_path, "keys", "list").stdout == "No keys.\n"
     kinds = [event["kind"] for event in data(tmp_path, "history", "--all-spaces")["events"]]
     assert kinds == ["key_revoked", "key_created"]

@@ -81,6 +81,8 @@ def _advice(outcome: m.Refused, context: Context) -> str:
         return f"\nSee leasehold {context.verb} --help"
     if outcome.field == "session" and outcome.code in ("not_found", "not_allowed"):
         return f"\nNext: {context.suggest('session start')}"
+    if outcome.code == "not_found" and context.verb.startswith("keys"):
+        return f"\nNext: see which keys there are: {context.suggest('keys list')}"
     if outcome.code == "not_found":
         return f"\nNext: see what is held: {context.suggest('list')}"
     if outcome.code == "unauthenticated":
