@@ -45,12 +45,10 @@ def test_every_example_of_the_command_line_prints_what_it_says(shell: Shell, sec
 
 
 def test_the_examples_of_the_readme_work(shell: Shell) -> None:
-    """They are typed after `make`, and need a script to run."""
+    """They are typed after `make`, as they are."""
     shell.with_command(shell.env())
     (shell.home / ".venv").mkdir()
     (shell.home / ".venv" / "bin").symlink_to(shell.home / "bin")
-    (shell.home / "deploy.sh").write_text("#!/bin/sh\necho deployed\n")
-    (shell.home / "deploy.sh").chmod(0o755)
     typed = [
         each.command
         for block in blocks(ROOT / "README.md")
@@ -60,6 +58,15 @@ def test_the_examples_of_the_readme_work(shell: Shell) -> None:
     ]
     assert typed
     for printed in run(shell, [f"{command}; echo code $?" for command in typed]):
+        assert printed.endswith("code 0\n"), printed
+
+
+@pytest.mark.parametrize("name", ["grite", "agiflow"])
+def test_the_line_that_moves_a_script_moves_a_script(shell: Shell, name: str) -> None:
+    line = next(block.text for block in blocks(ROOT / "docs" / "moving" / f"{name}.md") if block.language == "")
+    (shell.home / "script").write_text({"grite": "grite lock status\n", "agiflow": "agiflow-cli workflow list\n"}[name])
+    path = 'PATH="$HOME/.local/bin:$PATH"'
+    for printed in run(shell, [line, *(f"{path} {each} script; echo code $?" for each in ("bash", "sh"))])[1:]:
         assert printed.endswith("code 0\n"), printed
 
 
