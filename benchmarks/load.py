@@ -12,7 +12,7 @@ from leasehold.checks import Settings
 from leasehold.drivers import LoopDriver
 from leasehold.engine import Engine
 from leasehold.model import Granted, Held
-from leasehold.stores.sqlite import SqliteStore, database
+from leasehold.stores.sqlite import SqliteStore, lasting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def fill(path: Path, leases: int) -> None:
     This is not what is measured, so it need not survive a power cut, and Python need not look for cycles in it.
     """
     gc.disable()
-    database.LASTING_CHECKPOINT = 50_000
+    lasting.CHECKPOINT = 50_000
     store = CountingStore(path)
     store.pragma("synchronous = OFF")
     store.pragma("cache_size = -200000")

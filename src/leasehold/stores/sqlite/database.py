@@ -31,9 +31,8 @@ SCHEMA_VERSION = 3
 """The number of the newest migration."""
 
 BRIEF_CHECKPOINT = 150
-LASTING_CHECKPOINT = 2_000
 """Pages in the write-ahead log before it is copied back. Whoever opens the database first must read the whole log, so
-one-shot processes keep it short; who commits again and again lets it grow, which is faster."""
+one-shot processes keep it short; who commits again and again lets it grow, which is faster (see ``lasting``)."""
 STATEMENTS = 1_000
 """Places for prepared statements. apsw puts a statement into the next one after each row, over what was there: with
 fewer of them a large batch would have everything prepared again that is said once a turn."""
@@ -210,7 +209,7 @@ class Database:
         self._owner = get_ident()
         try:
             self.gate.take()
-            self._begin()
+            self.begin()
             if self._unmarked:
                 self.gate.set_mark(self.meta.fence)
                 self._unmarked = False
@@ -220,7 +219,8 @@ class Database:
                 raise self.explain(error) from error
             raise
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Begin, once the gate is ours."""
         self._check_file()
         self.cursor.execute("BEGIN IMMEDIATE")
         self._catch_up()
@@ -292,7 +292,9 @@ class Database:
         if not (is_told or rows):
             self.cursor.execute(_WRITE_META, (fence, meta.seq, now, folded))
         if self._commits == LASTING - 1:
-            self._stay()
+            from leasehold.stores.sqlite.lasting import stay  # noqa: PLC0415 (not for one-shot processes)
+
+            stay(self)
         self.cursor.execute("COMMIT")
         if fence != before.fence:
             self._write_mark(fence)
@@ -304,16 +306,6 @@ class Database:
             return
         self.journal = self.journal or _new_journal()
         self.journal.settle(meta)
-
-    def _stay(self) -> None:
-        """From now on the log is long, and is written over where it is."""
-        from leasehold.stores.sqlite.lasting import lengthen  # noqa: PLC0415 (not for one-shot processes)
-
-        self.connection.wal_autocheckpoint(LASTING_CHECKPOINT)
-        try:
-            lengthen(f"{self.path}-wal", LASTING_CHECKPOINT, self.connection.execute("PRAGMA page_size").get)
-        except OSError:
-            return  # it only makes commits faster: what ails the disk, the commit itself tells
 
     def _keep_log_short(self, connection: apsw.Connection, _name: str, pages: int) -> int:
         """Copy a long log back and empty it; called by SQLite after each commit, while it is still our turn.
@@ -384,28 +376,15 @@ class Database:
         self._mutex.acquire()
         try:
             if self.is_lasting:
-                self._fold_at_last()
+                from leasehold.stores.sqlite.lasting import fold_at_last  # noqa: PLC0415 (not for one-shot processes)
+
+                fold_at_last(self)
                 self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
                 self.gate.sync()
         finally:
             self.connection.close()
             self.gate.close()
             self._mutex.release()
-
-    def _fold_at_last(self) -> None:
-        """Leave no journal behind, so that whoever opens the database next need not read it; not if somebody writes."""
-        if self.journal is None or not self.gate.try_to_take():
-            return
-        try:
-            self.connection.set_busy_timeout(0)
-            self._begin()
-            if self.meta.number != self.meta.folded:
-                self.journal.fold(self.cursor, is_lasting=True)
-                self.commit(self.meta.fence, 0, self.meta.now)
-        except (apsw.Error, OSError, StoreError):
-            pass  # all of it is in the journal, where the next one finds it: that one tells what is wrong
-        finally:
-            self.gate.release()
 
 
 def _new_journal() -> Journal:
