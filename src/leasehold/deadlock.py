@@ -184,15 +184,16 @@ def _open(actor: str, waits: Sequence[Wait], lines: dict[tuple[int, int], _Line]
     missed = [wait for wait in waits if all(wait)]
     all_of_it = _Count(len(missed), None, actor)
     for wait in missed:
-        one_of_them = _Count(1, all_of_it)
+        one_of_them = all_of_it if len(wait) == 1 else _Count(1, all_of_it)
         for choice in wait:
-            all_needs = _Count(len(choice), one_of_them)
+            all_needs = one_of_them if len(choice) == 1 else _Count(len(choice), one_of_them)
             for need in choice:
                 size = need.size
                 key = (id(need.blockers), size - need.enough)
-                if key not in lines:
-                    lines[key] = _Line(need.blockers, size - need.enough)
-                lines[key].waiting.append((size, all_needs))
+                line = lines.get(key)
+                if line is None:
+                    line = lines[key] = _Line(need.blockers, size - need.enough)
+                line.waiting.append((size, all_needs))
     return len(missed)
 
 

@@ -95,7 +95,8 @@ class WaitGraph:
         if not self.lives(actor):
             return []
         waits = [self.choices(actor, ask.options, ask.slots, waiter.order) for waiter, ask in self.waiters(actor)]
-        return [wait for wait in (*waits, *self._outside_of_queues(actor)) if all(wait)]
+        waits += self._outside_of_queues(actor)
+        return [wait for wait in waits if all(wait)]
 
     def _outside_of_queues(self, actor: str) -> list[Wait]:
         wish = self.wish(actor)
@@ -113,8 +114,8 @@ class WaitGraph:
 
     def waiters(self, actor: str) -> list[tuple[Waiter, Ask]]:
         """Its places in queues."""
-        ids = [note.id for note in self.draft.record(actor).notes.values() if isinstance(note, Ref)]
-        ids = [id_ for id_ in ids if id_.startswith("w")]
+        notes = self.draft.record(actor).notes
+        ids = [id_ for id_, note in notes.items() if id_.startswith("w") and isinstance(note, Ref)]
         if len(ids) > 1:
             self.draft.require([home(id_) for id_ in ids])
         waiters = [self._waiter(id_) for id_ in ids]
@@ -235,11 +236,11 @@ class _Searched(WaitGraph):
             self._add(lines, claim, slots, self._holding(claim))
         if lines.seen < order:
             self._look(lines, claim, slots, order)
-        resource = option.resources[claim.of]
-        return [
-            *_shared_need(seeker, resource, lines.others, 0),
-            *_shared_need(seeker, resource, lines.counted, slots - 1),
-        ]
+        needs = (
+            _shared_need(seeker, option.resources[claim.of], lines.others, 0),
+            _shared_need(seeker, option.resources[claim.of], lines.counted, slots - 1),
+        )
+        return [need for need in needs if need is not None]
 
     def _look(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, int]) -> None:
         """See everybody who is before this place, and was not seen yet."""
@@ -263,13 +264,13 @@ class _Searched(WaitGraph):
             (lines.counted if _is_counted(rival, claim, slots) else lines.others).add(rival)
 
 
-def _shared_need(seeker: Seeker, resource: str, line: _Line, spare: int) -> Iterable[Need]:
+def _shared_need(seeker: Seeker, resource: str, line: _Line, spare: int) -> Need | None:
     """All of those ahead but so many have to give way; nobody waits for itself, but what it has is not free either."""
+    if len(line.actors) <= spare:
+        return None
     first = line.ahead_of(seeker.order)
-    if first <= spare:
-        return ()
     own = line.own(seeker.actor, first)
-    return (Need(resource, line.actors, first - max(spare, own), first),) if first > own else ()
+    return Need(resource, line.actors, first - max(spare, own), first) if first > max(spare, own) else None
 
 
 class _Considered(_Searched):
