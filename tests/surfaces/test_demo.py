@@ -33,7 +33,8 @@ def demo(folder: Path, *words: str, **more: str) -> Iterator[subprocess.Popen[st
             yield process
         finally:
             if process.poll() is None:
-                process.kill()
+                process.send_signal(signal.SIGINT)  # if it were killed, its server would stay
+                process.communicate(timeout=PATIENCE)
 
 
 def line_with(process: subprocess.Popen[str], text: str) -> str:
