@@ -6,6 +6,7 @@ from tests.mutants.kinds import Mutant
 
 STEPS = "tests/stores/test_etcd_steps.py"
 STORE = "tests/stores/test_etcd.py"
+PRECEDENCE = "tests/stores/test_etcd_precedence.py"
 
 OVER_ETCD = (
     Mutant(
@@ -71,5 +72,26 @@ OVER_ETCD = (
         "for each in spellings(word))",
         "for each in spellings(word)[:1])",
         ("tests/stores/test_etcd_history.py", "-k", "asked_for"),
+    ),
+    Mutant(
+        "etcd: who goes first can be beaten",
+        "stores/etcd/transaction.py",
+        "[precedence.compare, *spilled.compares]",
+        "spilled.compares",
+        (PRECEDENCE,),
+    ),
+    Mutant(
+        "etcd: who went first keeps others waiting",
+        "stores/etcd/transaction.py",
+        "        operations += precedence.removal\n",
+        "",
+        (PRECEDENCE,),
+    ),
+    Mutant(
+        "etcd: one that is gone is waited for",
+        "stores/etcd/precedence.py",
+        "        self._remove(theirs)\n",
+        "",
+        (PRECEDENCE,),
     ),
 )

@@ -426,6 +426,28 @@ def test_more_than_can_be_assumed_are_looked_for_only_beyond_that(monkeypatch: p
         assert asked == [8]
 
 
+@pytest.mark.usefixtures("short")
+def test_what_was_assumed_in_vain_is_not_assumed_again_however_much_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leasehold.stores.etcd.DOUBT", 2)
+    with opened(etcd.empty(), 2) as (one, two):
+        write(two, [Put("na", Ref("x"))])
+        for number in range(8):  # until it is in the records
+            write(two, [Put(f"nb{number}", Ref("x"))])
+        for attempt in range(3):
+            one.memory.cache.clear()  # there is little room
+            turn = one.begin()
+            try:
+                for key in ("nc", "nd", "na"):
+                    turn.load([key])
+                turn.commit([Put("na", Ref("y"))], [], turn.fence)
+                break
+            except Conflict:
+                assert attempt < 2, "it is wrong about the same again and again"
+            finally:
+                turn.close()
+        assert set(two.read(["na"])[1]["na"].notes) == {"x", "y"}
+
+
 def test_an_assumption_that_nobody_confirmed_is_forgotten() -> None:
     with opened(etcd.empty()) as (store,):
         write(store, [Put("nb", Ref("x"))])

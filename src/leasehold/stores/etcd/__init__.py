@@ -21,6 +21,7 @@ from leasehold.stores.etcd.gateway import Gateway, text64
 from leasehold.stores.etcd.looking import look
 from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.memory import Memory
+from leasehold.stores.etcd.precedence import Precedence
 from leasehold.stores.etcd.timekeeping import Timekeeper
 from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
@@ -76,6 +77,7 @@ class EtcdStore:
         self._mutex = allocate_lock()
         self._owner = 0
         self._losses = 0
+        self.precedence = Precedence(self)
         self._doubts = 0
         self._in_doubt: tuple[bytes, bytes] | None = None
         """What a commit compared of which nobody knows, and what then keeps it from being carried out late."""
@@ -105,6 +107,7 @@ class EtcdStore:
         self._owner = get_ident()
         try:
             self.settle()
+            self.precedence.prepare(self._losses)
         except BaseException:
             self.leave()
             raise
@@ -117,7 +120,9 @@ class EtcdStore:
 
         It then has to be begun at once: a reader of another thread may come in between.
         """
-        if self._mutex.locked() or self._in_doubt is not None or self._losses >= MANY or not self.calls.is_connected:
+        if self._mutex.locked() or self._in_doubt is not None or not self.calls.is_connected:
+            return False
+        if self._losses >= MANY or self.precedence.is_theirs:
             return False
         unknown = self.memory.unknown(keys)
         if unknown is None:
@@ -278,6 +283,11 @@ class EtcdStore:
         """Whether records that are not known are so seldom there that they need not be looked for first."""
         self._doubts = max(0, self._doubts - 1)
         return not self._doubts
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether one that was not known was there, not long ago."""
+        return self._doubts > 0
 
     def note_presence(self, records: Mapping[str, Record], keys: Iterable[str]) -> None:
         """Whether some of these were there, which were not known."""

@@ -93,6 +93,7 @@ class Names:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.meta = f"{prefix}meta"
+        self.first = f"{prefix}first"
         self._records = f"{prefix}r/"
         self._dues = f"{prefix}d/"
         self._events = f"{prefix}h/"

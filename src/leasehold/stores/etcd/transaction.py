@@ -44,6 +44,8 @@ class EtcdTransaction:
         self._store = store
         self._memory = store.memory
         self._assumed: dict[str, None] = {}
+        self._assumes: bool | None = None
+        """Whether anything may be, once that was asked: the same for all of it, or what was wrong could be so again."""
         self._foreseen: Mapping[str, Record] = {}
         self._is_over = False
         self._has_told = False
@@ -111,7 +113,9 @@ class EtcdTransaction:
     def _assumable(self, missing: Sequence[str]) -> dict[str, None]:
         """Not what the journal has changed: the compare of the commit sees only what is kept below it."""
         memory = self._memory
-        if memory.is_blank or not self._store.may_assume():
+        if self._assumes is None:
+            self._assumes = self._store.may_assume()
+        if memory.is_blank or not self._assumes or self._store.is_doubtful:
             return {}
         lines = memory.overlay.lines
         free = [key for key in missing if key not in lines]
@@ -186,6 +190,7 @@ class EtcdTransaction:
         if self._assumed or not self._is_checked:
             yield from self._checked([], [])
             self._assumed.clear()
+        yield from self._store.precedence.dropping()
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """All of this, or nothing of it."""
@@ -294,28 +299,33 @@ class EtcdTransaction:
         names = self._store.names
         operations = [messages.put(names.meta, rows.meta_data(meta)), *operations, *spilled.marks]
         operations += piece.operations if piece is not None else []
+        precedence = self._store.precedence
+        operations += precedence.removal
         try:
-            yield from self._checked(operations, spilled.compares, changes=True)
+            yield from self._checked(operations, [precedence.compare, *spilled.compares], changes=True)
         except Conflict:
             raise
         except BaseException:  # nobody tells us any more, or nobody wants to know
             self._store.note_doubt()  # it may have been written
             self._memory.forget()
             raise
+        precedence.has_gone()
 
     def _checked(self, operations: list[bytes], compares: list[bytes], *, changes: bool = False) -> Steps[Answer]:
         """The answer, if what we know is true; otherwise what is new is learned, and everything starts over."""
         store, memory = self._store, self._memory
         assumed = [messages.absent(store.names.record(key)) for key in self._assumed]
         compares = [memory.unchanged(store.names), *assumed, *compares]
-        answer = yield from store.asking(compares, operations, memory.news(store.names), changes=changes)
+        news = [*memory.news(store.names), store.precedence.question]
+        answer = yield from store.asking(compares, operations, news, changes=changes)
         if not answer.succeeded:
             if looking.waits(answer):
                 yield None
             self._unassume()
             before = memory.last
             looking.learn(store, memory, answer)
-            if assumed and memory.last == before:
+            is_second = store.precedence.learn(answer.responses[-1])
+            if assumed and memory.last == before and not is_second:
                 store.doubt()
             self._lose()
         self._is_checked = True
