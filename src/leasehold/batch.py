@@ -108,18 +108,9 @@ def _attempt(
     transaction = store.begin()
     try:
         deciding = _Deciding(transaction, keys, engine, commands, LOOKS_AHEAD if store.capabilities.remote else 0)
-        stops = _stops(getattr(transaction, "part", 0), len(commands))
-        for number, command in enumerate(commands):
-            if number in stops:
-                deciding.hand_on()
-            while deciding.decide(command):
-                yield None
-                deciding.fetch()
+        yield from _decide(deciding, commands, _stops(getattr(transaction, "part", 0), len(commands)))
         outcomes = list(deciding.outcomes)
-        for command in closing(outcomes, transaction):
-            while deciding.decide(command):
-                yield None
-                deciding.fetch()
+        yield from _decide(deciding, closing(outcomes, transaction))
         result = Result(outcomes, deciding.picked_up, deciding.events, transaction.now, deciding.view)
         try:
             yield from deciding.commit(store)
@@ -129,6 +120,16 @@ def _attempt(
         return result
     finally:
         transaction.close()
+
+
+def _decide(deciding: _Deciding, commands: Sequence[Command], stops: range = range(0)) -> Steps[None]:
+    """All of these, one on top of the other; before some of them what was decided is handed on."""
+    for number, command in enumerate(commands):
+        if number in stops:
+            deciding.hand_on()
+        while deciding.decide(command):
+            yield None
+            deciding.fetch()
 
 
 def _stops(part: int, count: int) -> range:

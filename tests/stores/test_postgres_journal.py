@@ -320,8 +320,8 @@ def test_a_turn_of_ours_that_is_not_there_any_more_was_never_journalled(store: P
 def test_a_commit_of_unknown_outcome_is_found_in_the_journal(store: PostgresStore) -> None:
     turn = store.begin()
     turn.load([C])
-    turn.send_commit([Put(C, Receipt("receipt", "n1", 5))], [EVENT], turn.fence)
-    until(turn.is_answered, "it was committed")
+    sent = turn.send_commit([Put(C, Receipt("receipt", "n1", 5))], [EVENT], turn.fence)
+    until(sent.is_answered, "it was committed")
     turn.close()  # and nobody has listened
     assert store.read([C])[1][C].notes["receipt"] == Receipt("receipt", "n1", 5)
     assert _journal(store) == 1

@@ -48,10 +48,10 @@ def test_a_commit_that_was_sent_is_heard_of_later(store: PostgresStore) -> None:
     turn.load([A])
     with psycopg.connect(server().url) as keeper:  # so that it cannot be answered yet
         keeper.execute(f"LOCK TABLE {store.address.schema}.turn IN SHARE MODE")
-        file = turn.send_commit([Put(A, Ref("r1"))], [], turn.fence)
-        assert not turn.is_answered()
-        assert select.select([file], [], [], 0) == ([], [], [])
-    until(turn.is_answered, "the answer is here")
+        sent = turn.send_commit([Put(A, Ref("r1"))], [], turn.fence)
+        assert not sent.is_answered()
+        assert select.select([sent], [], [], 0) == ([], [], [])
+    until(sent.is_answered, "the answer is here")
     turn.finish_commit()
     turn.close()
     assert _notes(store, A) == ["r1"]
@@ -62,9 +62,9 @@ def test_a_commit_that_was_sent_is_heard_of_later(store: PostgresStore) -> None:
 def test_the_file_says_when_there_is_more_of_an_answer(store: PostgresStore) -> None:
     turn = store.begin()
     turn.load([A])
-    file = turn.send_commit([Put(A, Ref("r1"))], [], turn.fence)
-    while not turn.is_answered():
-        assert select.select([file], [], [], 15)[0]
+    sent = turn.send_commit([Put(A, Ref("r1"))], [], turn.fence)
+    while not sent.is_answered():
+        assert select.select([sent], [], [], 15)[0]
     turn.finish_commit()
     assert _notes(store, A) == ["r1"]
 
@@ -85,9 +85,9 @@ def test_a_connection_that_is_lost_meanwhile_is_an_answer_too(store: PostgresSto
     pid = store.writer().info.backend_pid
     with psycopg.connect(server().url, autocommit=True) as other, psycopg.connect(server().url) as keeper:
         keeper.execute(f"LOCK TABLE {store.address.schema}.turn IN SHARE MODE")
-        turn.send_commit([Put(A, Ref("r1"))], [], turn.fence)
+        sent = turn.send_commit([Put(A, Ref("r1"))], [], turn.fence)
         other.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
-        until(turn.is_answered, "its end is heard of")
+        until(sent.is_answered, "its end is heard of")
     with pytest.raises(OutcomeUnknown):
         turn.finish_commit()
     turn.close()
@@ -103,8 +103,8 @@ def test_a_refusal_is_heard_of_later_too(store: PostgresStore) -> None:
     turn.load([B])
     with psycopg.connect(server().url, autocommit=True) as connection:
         connection.execute(f"SELECT setval('{store.address.schema}.fence', 1000, false)")
-    turn.send_commit([Put(B, Ref("r1"))], [], turn.fence)
-    until(turn.is_answered, "the answer is here")
+    sent = turn.send_commit([Put(B, Ref("r1"))], [], turn.fence)
+    until(sent.is_answered, "the answer is here")
     with pytest.raises(Conflict):
         turn.finish_commit()
     turn.close()
@@ -116,8 +116,8 @@ def test_an_answer_that_changes_nothing_is_sent_in_the_same_way(store: PostgresS
     for _ in range(8):  # waited for at first, and assumed later
         turn = store.begin()
         turn.load([B])
-        turn.send_commit([], [], turn.fence)
-        until(turn.is_answered, "the answer is here")
+        sent = turn.send_commit([], [], turn.fence)
+        until(sent.is_answered, "the answer is here")
         turn.finish_commit()
         turn.close()
         _put(store, "r1")
@@ -138,8 +138,8 @@ def test_large_values_are_sent_while_answers_come(store: PostgresStore) -> None:
     turn.load([A])
     large = Event("granted", 1, "default", (), "ada", None, None, 0, {"x": "x" * 3_000_000})
     turn.write_ahead([Put(A, Ref("r1"))], [large])
-    turn.send_commit([Put(B, Ref("r2"))], [large, large, large], turn.fence)
-    until(turn.is_answered, "the answer is here")
+    sent = turn.send_commit([Put(B, Ref("r2"))], [large, large, large], turn.fence)
+    until(sent.is_answered, "the answer is here")
     turn.finish_commit()
     assert (_notes(store, A), _notes(store, B)) == (["r1"], ["r2"])
     assert [event.seq for event in store.history(HistoryQuery())] == [4, 3, 2, 1]

@@ -45,7 +45,7 @@ def send(connection: Connection, *calls: Call) -> None:
 
 
 class Exchange:
-    """Statements that were sent together, and what they have answered so far."""
+    """Statements that were sent together, and what they have answered so far (see ``stepwise.Answering``)."""
 
     __slots__ = ("_connection", "_count", "_failed", "_is_answered", "_results")
 
@@ -67,9 +67,8 @@ class Exchange:
             connection.close()
             raise
 
-    @property
-    def socket(self) -> int:
-        """The file that becomes readable when there is more of an answer."""
+    def fileno(self) -> int:
+        """The socket that becomes readable when there is more of an answer."""
         return self._connection.pgconn.socket
 
     def is_answered(self) -> bool:

@@ -215,8 +215,7 @@ class PostgresTransaction:
     def confirming(self) -> Steps[None]:
         """The same, where there is nothing to write; for whoever has something else to do until it is answered."""
         if self._assumed is not None:
-            self._send((self._queries.called("rollback"), []))
-            yield self
+            yield self._send((self._queries.called("rollback"), []))
             self.finish_commit()
 
     def _taking(self) -> list[Call]:
@@ -281,12 +280,11 @@ class PostgresTransaction:
 
     def committing(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
         """The same, for whoever has something else to do until it is answered."""
-        self.send_commit(changes, events, fence)
-        yield self
+        yield self.send_commit(changes, events, fence)
         self.finish_commit()
 
-    def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> int:
-        """Do what there is to do before anybody has to wait for it; hands back the file to wait on."""
+    def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Exchange:
+        """Do what there is to do before anybody has to wait for it; hands back what to wait for."""
         self._check_under_way()
         self._keep_back(changes, events)
         changes, events = self._all_kept()
@@ -327,16 +325,6 @@ class PostgresTransaction:
             return None, writing.as_rows(known, self._places)
         return self._store.journal.add(number, changes, writing, known)
 
-    def fileno(self) -> int:
-        """The socket that the answer comes by."""
-        if self._sent is None:
-            raise StoreError("nothing was sent that could be waited for")
-        return self._sent.socket
-
-    def is_answered(self) -> bool:
-        """Whether `finish_commit` has nothing to wait for. It never waits itself."""
-        return self._sent is None or self._sent.is_answered()
-
     def finish_commit(self) -> None:
         """Wait for what became of it, and do what is left to do."""
         sent, ending = self._sent, self._ending
@@ -360,7 +348,7 @@ class PostgresTransaction:
         certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
         self._store.got_through(number, id_, since, certain)
 
-    def _send(self, *calls: Call) -> int:
+    def _send(self, *calls: Call) -> Exchange:
         taking = self._taking()
         connection = self._connection
         if connection is None:
@@ -373,7 +361,7 @@ class PostgresTransaction:
             self._is_over = True
             self._store.in_doubt()
             raise
-        return self._sent.socket
+        return self._sent
 
     def _unfinished(self, error: psycopg.Error) -> StoreError:
         """What a failure at the end of a turn means."""
