@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasehold.calls import Order, order
 from leasehold.checks import Settings
-from leasehold.drivers import LoopDriver
 from leasehold.engine import Engine
+from leasehold.loop_drivers import LoopDriver
 from leasehold.model import Granted, Held
 from leasehold.stores.sqlite import SqliteStore, lasting
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from leasehold.drivers import LoopThreadDriver
+from leasehold.loop_drivers import LoopThreadDriver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from collections import deque
 from leasehold import calls, checks, keys, reading
 from leasehold.async_locks import AsyncLocks
 from leasehold.commands import GiveUp, Sweep
-from leasehold.drivers import LoopDriver, LoopThreadDriver
 from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
+from leasehold.loop_drivers import LoopDriver, LoopThreadDriver
 from leasehold.model import Granted, Refused
 from leasehold.pacing import PacedDriver
 from leasehold.stores import HistoryQuery

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.drivers import CallerDriver, LoopDriver, ThreadDriver
+from leasehold.drivers import CallerDriver, ThreadDriver
 from leasehold.engine import BATCH, Engine
 from leasehold.errors import Closed, StoreError
+from leasehold.loop_drivers import LoopDriver
 from leasehold.model import Granted, Released, TimedOut
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.conformance.asking import PATIENCE, Asking, at_once, until

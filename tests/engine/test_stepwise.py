@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold import drivers
-from leasehold.drivers import LoopThreadDriver
+from leasehold import loop_drivers
 from leasehold.engine import Engine
 from leasehold.errors import Closed, Conflict
+from leasehold.loop_drivers import LoopThreadDriver
 from leasehold.model import Granted, Released
 from leasehold.stepwise import through
 from leasehold.stores.memory import Memory, MemoryStore, MemoryTransaction
@@ -23,7 +23,7 @@ from tests.engine.rig import acquire, release, until_so
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from leasehold.model import Drop, Event, Put, Record
+    from leasehold.model import Drop, Event, Outcome, Put, Record
     from leasehold.stepwise import Steps
 
 
@@ -89,6 +89,14 @@ class FarTransaction(MemoryTransaction):
 LOOP = threading.get_ident()
 
 
+async def on_its_way(store: Far, engine: Engine, driver: LoopThreadDriver) -> asyncio.Future[Outcome]:
+    """A request whose commit was sent, and is not answered until the test does."""
+    store.is_answered_at_once = False
+    asking = asyncio.ensure_future(driver.ask(acquire(engine, "r"), "token"))
+    await until_so(lambda: bool(store.begun), "it was begun")
+    return asking
+
+
 def play(scene: Callable[[Far, Engine, LoopThreadDriver], Awaitable[None]]) -> None:
     """In a loop of its own, on a store that is done with its first turn, in which it sweeps."""
 
@@ -119,9 +127,7 @@ def test_what_is_ready_and_answered_is_done_by_the_loop() -> None:
 
 def test_the_loop_goes_on_until_it_is_answered() -> None:
     async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
-        store.is_answered_at_once = False
-        asking = asyncio.ensure_future(driver.ask(acquire(engine, "r"), "token"))
-        await until_so(lambda: bool(store.begun), "it was begun")
+        asking = await on_its_way(store, engine, driver)
         for _ in range(100):
             await asyncio.sleep(0)
         assert not asking.done()
@@ -135,9 +141,7 @@ def test_the_loop_goes_on_until_it_is_answered() -> None:
 
 def test_what_comes_meanwhile_is_the_next_turn() -> None:
     async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
-        store.is_answered_at_once = False
-        first = asyncio.ensure_future(driver.ask(acquire(engine, "r"), "token"))
-        await until_so(lambda: bool(store.begun), "it was begun")
+        first = await on_its_way(store, engine, driver)
         others = [asyncio.ensure_future(driver.ask(acquire(engine, f"r{place}"), "token")) for place in range(5)]
         await asyncio.sleep(0)
         assert len(store.begun) == 1
@@ -161,12 +165,11 @@ def test_what_is_not_ready_is_left_to_a_thread() -> None:
 
 
 def test_an_answer_that_takes_long_is_waited_for_by_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "PATIENCE", 0.01)
+    monkeypatch.setattr(loop_drivers, "PATIENCE", 0.01)
 
     async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
-        store.is_answered_at_once = False
-        asking = asyncio.ensure_future(driver.ask(acquire(engine, "r"), "token"))
-        await until_so(lambda: bool(store.begun) and driver._listening is None, "the loop has given up")
+        asking = await on_its_way(store, engine, driver)
+        await until_so(lambda: driver._listening is None, "the loop has given up")
         store.answer()
         assert isinstance(await asking, Granted)
         assert store.begun == [LOOP]
@@ -188,9 +191,7 @@ def test_whoever_has_lost_decides_again_in_a_thread() -> None:
 
 def test_closing_waits_for_the_answer_that_is_on_its_way() -> None:
     async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
-        store.is_answered_at_once = False
-        asking = asyncio.ensure_future(driver.ask(acquire(engine, "r"), "token"))
-        await until_so(lambda: bool(store.begun), "it was begun")
+        asking = await on_its_way(store, engine, driver)
         late = asyncio.ensure_future(driver.ask(acquire(engine, "s"), "token"))
         await asyncio.sleep(0)
         store.answer()

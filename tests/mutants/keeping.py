@@ -134,7 +134,7 @@ KEEPING = (
     ),
     Mutant(
         "closing does not wait for the answer that is on its way",
-        "drivers.py",
+        "loop_drivers.py",
         "            if is_midway and self._turning is not None:\n",
         "            if is_midway and self._turning is None:\n",
         ("tests/engine/test_stepwise.py",),
