@@ -330,6 +330,12 @@ def _what(outcome: m.Held | m.TimedOut) -> str:
     return " + ".join(outcome.resources)
 
 
+def _rounded(left: int) -> int:
+    """As people say it; upwards, since it is told as the most that it can be."""
+    exact = 1_000 if left < 10 * m.SECOND else m.SECOND
+    return -(-left // exact) * exact
+
+
 def _by(outcome: m.Held | m.TimedOut) -> str:
     if not outcome.blockers:
         return "held"
@@ -338,6 +344,6 @@ def _by(outcome: m.Held | m.TimedOut) -> str:
     if first.state == "quarantined":
         return f"closed after {first.holder}{work} ended uncleanly, until somebody clears it"
     state = {"held": "held by", "waiting": "wanted before you by", "grace": "closed for a while after"}[first.state]
-    left = durations.format(max(0, first.until - first.as_of) // 1000 * 1000)
+    left = durations.format(_rounded(max(0, first.until - first.as_of)))
     more = f" and {len(outcome.blockers) - 1} more" if len(outcome.blockers) > 1 else ""
     return f"{state} {first.holder}{work}{more}, for another {left} at most"

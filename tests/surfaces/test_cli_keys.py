@@ -96,4 +96,4 @@ def test_without_a_key_a_server_that_has_some_allows_nothing(tmp_path: Path) -> 
     with serving(tmp_path) as server:
         done = run(tmp_path, "list", LEASEHOLD_URL=server.url)
         assert (done.returncode, done.stdout) == (8, "")
-        assert "Next: show a key that the server knows: LEASEHOLD_API_KEY=lh_… leasehold list" in done.stderr
+        assert "Next: show a key that the server knows: export LEASEHOLD_API_KEY=lh_…" in done.stderr

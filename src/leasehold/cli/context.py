@@ -183,6 +183,11 @@ class Context:
             self.deny(explain(outcome, self))  # type: ignore[arg-type] # every other outcome is a yes
         return code
 
+    def caution(self) -> None:
+        """Who takes something should know if it is kept where others may not look for it; `doctor` says more."""
+        for note in self.choice.notes:
+            complain(f"Careful: {shown(note)}")
+
     def deny(self, text: str) -> None:
         """A no, for people."""
         head, newline, rest = text.partition("\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold import model as m
-from leasehold.cli.output import clock
+from leasehold.cli.output import clock, quoted
 from leasehold.keys import is_lease_id
 from leasehold.names import shown
 from leasehold.wire import sentence
@@ -57,14 +57,22 @@ def _blockers(outcome: m.Held | m.TimedOut) -> list[str]:
 
 
 def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
-    names = outcome.resources
-    if any(each.state == "quarantined" for each in outcome.blockers):
-        command = context.suggest("clear", *names[:1], more=" --reason '…'")
+    closed = [each.resource for each in outcome.blockers if each.state == "quarantined"]
+    if closed:
+        command = context.suggest("clear", closed[0], more=" --reason '…'")
         return f"Next: find out what happened, then: {command}"
-    if outcome.blockers and all(each.holder == context.holder for each in outcome.blockers):
-        return f"Next: it is yours already: {context.suggest('release', *names)}"
     more = f"{_how(context)} --wait 10m{' -- …' if context.verb == 'run' else ''}"
-    return f"Next: wait for it: {context.suggest(context.verb, *names, more=more)}    or go on with something else"
+    wait = context.suggest(context.verb, *outcome.resources, more=more)
+    mine = [each for each in outcome.blockers if each.state == "held" and each.holder == context.holder]
+    if not mine:
+        return f"Next: wait for it: {wait}    or go on with something else"
+    held = tuple(dict.fromkeys(each.resource for each in mine))
+    back = context.suggest("release", *held)
+    if len(mine) < len(outcome.blockers):  # a wait would not end before that
+        return f"Next: some of it is yours already: {back}    then wait for the rest: {wait}"
+    if set(held) <= set(outcome.resources):
+        return f"Next: it is yours already: {back}"
+    return f"Next: what is in the way is yours: go on under {shown(' '.join(held))} if that is enough, or: {back}"
 
 
 def _how(context: Context) -> str:
@@ -83,13 +91,23 @@ def _advice(outcome: m.Refused, context: Context) -> str:
         return f"\nNext: {context.suggest('session start')}"
     if outcome.code == "not_found" and context.verb.startswith("keys"):
         return f"\nNext: see which keys there are: {context.suggest('keys list')}"
+    if outcome.code == "not_found" and context.verb.startswith("workflow"):
+        return f"\nNext: see which runs there are: {context.suggest('workflow list', more=_scope(context))}"
     if outcome.code == "not_found":
         return f"\nNext: see what is held: {context.suggest('list')}"
     if outcome.code == "unauthenticated":
-        return f"\nNext: show a key that the server knows: LEASEHOLD_API_KEY=lh_… {context.suggest(context.verb)}"
+        return "\nNext: show a key that the server knows: export LEASEHOLD_API_KEY=lh_…    and try again"
     names = _names(context)[:1]
     if outcome.code == "slots_mismatch":
         return f"\nNext: see who holds it, and with how many slots: {context.suggest('inspect', *names)}"
-    if outcome.code == "not_allowed" and names:
+    if outcome.code == "not_allowed" and outcome.field == "token" and names:
         return f"\nNext: see whose it is: {context.suggest('inspect', *names)}"
+    if outcome.code == "not_allowed" and not outcome.field:  # what a key is for: another space, other names, less
+        return f"\nNext: see what you may do there: {context.suggest('doctor')}"
     return ""
+
+
+def _scope(context: Context) -> str:
+    """Where this command looked for runs."""
+    given = ((flag, context.values.get(flag)) for flag in ("org", "project"))
+    return "".join(f" --{flag} {quoted((value,))}" for flag, value in given if value is not None)

@@ -23,7 +23,7 @@ WAIT = Option("--wait", "how long to wait in the queue (default: answer at once)
 TAKING = (
     TTL,
     WAIT,
-    Option("--mode", "exclusive (default), shared or slots", "MODE", "exclusive", ("exclusive", "shared", "slots")),
+    Option("--mode", "exclusive (default), shared or slots", "MODE", None, ("exclusive", "shared", "slots")),
     Option("--shared", "the same as --mode shared: many readers at a time"),
     Option("--slots", "how many may hold it at the same time", "N", default="1"),
     Option("--any-of", "take the first of the resources that is free"),

@@ -50,7 +50,11 @@ class Result:
 
 
 def _given_token(context: Context) -> str | None:
-    path = "-" if context.values.get("token_stdin") else context.values.get("token_file")
+    path = context.values.get("token_file")
+    if context.values.get("token_stdin"):
+        if path not in (None, "-"):
+            raise InvalidInput("token_stdin", "and --token-file are two places for one token: give one of them")
+        path = "-"
     return None if path is None else read_secret(path, "token_file")
 
 

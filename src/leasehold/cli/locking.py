@@ -101,6 +101,7 @@ def _take(context: Context, verb: str, headline: str) -> int:
         resource, ttl=context.values["ttl"], session=context.session, reentrant=True, intent=True
     )
     if isinstance(outcome, Granted):
+        context.caution()
         return _taken(context, resource, outcome, headline)
     if isinstance(outcome, Held | TimedOut) and outcome.blockers:
         return _conflict(context, verb, resource, grite.of_blocker(outcome.blockers[0]))

@@ -44,6 +44,8 @@ def _inspected(seen: Inspection) -> str:
 def list_leases(context: Context) -> int:
     """Every live lease."""
     values = context.values
+    if values["mine"] and values["of"] is not None:
+        raise InvalidInput("of", "and --mine are two different things: give one of them")
     leases = context.locks.list(
         space=None if values["all_spaces"] else context.space,
         holder=context.holder if values["mine"] and context.session is None else values["of"],

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def not_mine(context: Context, target: str, name: str) -> Result:
     """The refusal for a resource, or a lease's id, whose token is not known here."""
     held = _holding(context, name)
+    if isinstance(held, Refused):  # nobody was asked: a key that is not known, a space that is not ours
+        return Result(target, held)
     if not held:
         return Result(target, Refused("not_found", "", f"nobody holds {name}"))
     from leasehold import wire  # noqa: PLC0415
@@ -31,12 +33,12 @@ def not_mine(context: Context, target: str, name: str) -> Result:
     return Result(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
 
 
-def _holding(context: Context, name: str) -> tuple[Lease, ...]:
+def _holding(context: Context, name: str) -> tuple[Lease, ...] | Refused:
     if not keys.is_lease_id(name):
         seen = context.locks.inspect(name)
-        return seen.leases if isinstance(seen, Inspection) else ()
+        return seen.leases if isinstance(seen, Inspection) else seen
     listed = context.locks.list()
-    return () if isinstance(listed, Refused) else tuple(lease for lease in listed if lease.id == name)
+    return listed if isinstance(listed, Refused) else tuple(lease for lease in listed if lease.id == name)
 
 
 def _advice(context: Context, name: str, lease: Lease) -> str:

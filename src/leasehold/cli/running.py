@@ -33,6 +33,7 @@ def run(context: Context) -> int:
         )
         if not isinstance(outcome, Granted):
             return context.end(outcome, "")
+        context.caution()
         return Run(context, Tenure(context, outcome, asked_at, kill_after), interrupts).run()
 
 

@@ -13,13 +13,12 @@ SECRET = "LEASEHOLD_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
+    from leasehold.config import Choice
 
 
 def serve(context: Context) -> int:
     """Serve until somebody says to stop."""
     values = context.values
-    from leasehold.config import find  # noqa: PLC0415
-
     try:
         from leasehold.server.serve import Terms  # noqa: PLC0415
         from leasehold.server.serve import serve as serve_on  # noqa: PLC0415
@@ -35,8 +34,8 @@ def serve(context: Context) -> int:
         raise InvalidInput("rate", "must not be negative")
     if (values["tls_cert"] is None) != (values["tls_key"] is None):
         raise InvalidInput("tls_key", "and --tls-cert go together")
+    store = _store(values["store"], values["url"])
     settle_down()
-    store = find(values["store"] or values["url"])
     told = [{"url": url, "secret_env": SECRET, "allow_private": values["webhook_private"]} for url in values["webhook"]]
     hooks = configured([*store.settings.get("webhooks", []), *told])
     terms = Terms(
@@ -53,6 +52,22 @@ def serve(context: Context) -> int:
     )
     serve_on(terms, lambda url: _announce(context, url))
     return DONE
+
+
+def _store(store: str | None, url: str | None) -> Choice:
+    """Where the locks live that are to be served."""
+    from leasehold.config import find, shown  # noqa: PLC0415
+
+    if None not in (store, url) and store != url:
+        raise InvalidInput("store", "and --url are the same: give one of them")
+    found = find(store or url)
+    if found.url.startswith(("http:", "https:")):
+        raise InvalidInput(
+            "store",
+            f"{shown(found.url)} ({found.why}) is a server already; name a store, such as "
+            "sqlite:///var/lib/leasehold.db or postgresql://leasehold@db.example/locks",
+        )
+    return found
 
 
 def _seconds(context: Context, name: str) -> float:

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 def asked_for(context: Context) -> dict[str, Any]:
     """The arguments of an acquire, from the options that `acquire` and `run` share."""
     values = context.values
+    slots = context.number("slots")
     return {
         "ttl": context.ttl,
         "wait": values["wait"],
-        "mode": "shared" if values["shared"] else values["mode"],
-        "slots": context.number("slots"),
+        "mode": _mode(context, slots),
+        "slots": slots,
         "any_of": values["any_of"],
         "session": context.session,
         "name": values["name"],
@@ -38,6 +39,18 @@ def asked_for(context: Context) -> dict[str, Any]:
         "grace": values["grace"],
         "on_expiry": values["on_expiry"],
     }
+
+
+def _mode(context: Context, slots: int) -> str:
+    """The mode, as --mode, --shared and --slots name it together; who says two different things gets neither."""
+    mode: str | None = context.values["mode"]
+    if context.values["shared"]:
+        if mode not in (None, "shared"):
+            raise InvalidInput("mode", f"--mode {mode} and --shared are two different things: give one of them")
+        return "shared"
+    if mode == "exclusive" and slots > 1:
+        raise InvalidInput("slots", "an exclusive lease has one holder: leave --slots out, or --mode")
+    return mode or "exclusive"
 
 
 def acquire(context: Context) -> int:
@@ -81,6 +94,7 @@ def _ask(context: Context) -> Acquired:
 def _told(context: Context, outcome: Acquired) -> int:
     if not isinstance(outcome, Granted):
         return context.end(outcome, "")
+    context.caution()
     return keep_and_tell(context, outcome, "Acquired" if outcome.fresh else "Yours already, extended:")
 
 
