@@ -6,6 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# What `make bench` measures: the compiled wheel, in an environment of its own.
+COMPILED := .venv-compiled
+COMPILED_READY := $(COMPILED)/.ready
+SOURCES := $(shell find src scripts -type f -not -name '*.pyc' -not -name '*.so')
+
 # What `make run` shows, on which store; each of them is started for it and gone afterwards.
 STORE ?= sqlite
 STORES := sqlite postgres etcd
@@ -14,7 +19,7 @@ RUN_ON_etcd = $(BIN)/python -m leasehold.testing.etcd $(BIN)/python -m leasehold
 RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m leasehold.demo --store {url}
 
 .DEFAULT_GOAL := help
-.PHONY: help run test browser many lint format bench prove mutants clean
+.PHONY: help run test browser many lint format wheel bench prove mutants clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,8 +46,16 @@ format: $(READY) ## let ruff put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## measure the speed, each figure as a ratio within one run
-	$(BIN)/python -m benchmarks
+wheel: $(READY) ## build the compiled wheel for this Python into dist/ (needs a C compiler)
+	@$(BIN)/python -m tests.compiled.building dist
+
+bench: $(READY) ## measure the speed of the compiled package, each figure as a ratio within one run
+	@if $(BIN)/python -m tests.compiled.building --can; then \
+	  $(MAKE) --no-print-directory $(COMPILED_READY) && exec $(COMPILED)/bin/python -m benchmarks; \
+	else \
+	  echo "*** SO THE PACKAGE IS MEASURED AS IT IS, NOT COMPILED ***" >&2; \
+	  exec $(BIN)/python -m benchmarks; \
+	fi
 
 prove: $(READY) ## all tests with the long settings: many more runs, steps and kills
 	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -o timeout=0
@@ -51,8 +64,9 @@ mutants: $(READY) ## plant classic bugs one at a time; the tests must catch each
 	$(BIN)/python -m tests.mutants
 
 clean: ## remove the virtual environment, caches and what was built
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(COMPILED) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src -name '*.so' -type f -delete
 
 $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
@@ -67,4 +81,13 @@ $(READY): pyproject.toml
 	@echo "Setting up $(VENV) (once, and again when pyproject.toml changes) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(COMPILED_READY): $(READY) $(SOURCES)
+	@echo "Setting up $(COMPILED) with the compiled package (once, and again when the sources change) ..."
+	@rm -rf $(COMPILED)/wheel
+	@$(BIN)/python -m venv $(COMPILED)
+	@$(BIN)/python -m tests.compiled.building $(COMPILED)/wheel
+	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(COMPILED)/wheel/*.whl)[bench]"
+	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(COMPILED)/wheel/*.whl
 	@touch $@

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import core, hooks, over_etcd, over_git, postgres, serving, startup
-from benchmarks.report import Figure, show
+from benchmarks.report import Figure, show, subject
 
 
 def _core(*, smoke: bool) -> list[Figure]:
@@ -43,6 +43,7 @@ def main() -> int:
     if unknown:
         print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
         return 2
+    print(subject())
     for name in names:
         print(f"{name}{' (smoke: the figures mean nothing)' if smoke else ''}:", flush=True)
         show(BENCHMARKS[name](smoke=smoke))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 from typing import NamedTuple
+
+import leasehold
+from leasehold import rules
 
 
 class Figure(NamedTuple):
@@ -14,6 +18,13 @@ class Figure(NamedTuple):
     ratio: float
     goal: str
     is_met: bool
+
+
+def subject() -> str:
+    """What is measured: a compiled package is another thing than the one that people edit."""
+    how = "not compiled" if rules.__file__.endswith(".py") else "compiled"
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"Leasehold {leasehold.__version__}, {how}, on {python}"
 
 
 def at_least(what: str, ours: str, peer: str, ratio: float, goal: float) -> Figure:

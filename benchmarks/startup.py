@@ -10,11 +10,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import leasehold
 from benchmarks.report import Figure, at_most
 
 HERE = Path.cwd()
 """The database lies below the working directory: a temporary directory in memory would make every fsync free."""
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+SOURCE = Path(leasehold.__file__).resolve().parents[1]
 GOAL = 2.5
 PASS = [sys.executable, "-c", "pass"]
 MODULE = [sys.executable, "-c", "from leasehold.cli import main; main()"]

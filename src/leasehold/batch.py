@@ -11,7 +11,6 @@ from itertools import islice
 
 from leasehold.errors import Conflict, LeaseholdError, OutcomeUnknown, StoreError
 from leasehold.model import SECOND, Put, Receipt
-from leasehold.noun import Noun
 from leasehold.rules import Need, keys_of, step
 
 TYPE_CHECKING = False
@@ -66,16 +65,19 @@ class Unresolved(OutcomeUnknown):
         self.result: Result | None = None
 
 
-class Result(Noun):
+class Result:
     """What became of a batch."""
 
-    outcomes: list[Outcome | Exception]
-    """One a command, in order; an exception where the rules themselves broke."""
-    picked_up: dict[str, Lease]
-    """Waiters of this engine that were granted their lease on the way."""
-    events: list[Event]
-    now: int
-    view: View
+    __slots__ = ("events", "now", "outcomes", "picked_up", "view")
+
+    def __init__(self, outcomes: list[Outcome | Exception], deciding: _Deciding) -> None:
+        self.outcomes = outcomes
+        """One a command, in order; an exception where the rules themselves broke."""
+        self.picked_up = deciding.picked_up
+        """Waiters of this engine that were granted their lease on the way."""
+        self.events = deciding.events
+        self.now = deciding.transaction.now
+        self.view = deciding.view
 
 
 def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing) -> Steps[Result]:
@@ -111,7 +113,7 @@ def _attempt(
         yield from _decide(deciding, commands, _stops(getattr(transaction, "part", 0), len(commands)))
         outcomes = list(deciding.outcomes)
         yield from _decide(deciding, closing(outcomes, transaction))
-        result = Result(outcomes, deciding.picked_up, deciding.events, transaction.now, deciding.view)
+        result = Result(outcomes, deciding)
         try:
             yield from deciding.commit(store)
         except Unresolved as unresolved:
@@ -196,13 +198,13 @@ class _Deciding:
         if isinstance(result, Need):
             self.needed = result.keys
             return True
-        outcome, changes, events, self.fence, changed, picked_up = result
-        self.outcomes.append(outcome)
-        self.events += events
-        self.view.changed.update(changed)
-        self.changes.update(changes)
-        if picked_up:
-            self.picked_up.update(picked_up)
+        self.outcomes.append(result.outcome)
+        self.events += result.events
+        self.fence = result.fence
+        self.view.changed.update(result.changed)
+        self.changes.update(result.changes)
+        if result.picked_up:
+            self.picked_up.update(result.picked_up)
         return False
 
     def fetch(self) -> None:

@@ -348,7 +348,8 @@ class Engine:
             given = outcome.waiter if isinstance(outcome, Queued) else given
             if given is not None:
                 self._give_back(given, pending)
-        self._answer([], extra, lost.result._replace(outcomes=lost.result.outcomes[len(asked) :]))
+        del lost.result.outcomes[: len(asked)]
+        self._answer([], extra, lost.result)
 
     def _break_down(self, asked: list[Pending], error: Exception) -> None:
         """Something happened that never should, here or in the store: nobody may wait for an answer for ever."""

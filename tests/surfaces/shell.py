@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from leasehold import Locks
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "src"
+SOURCE = Path(leasehold.__file__).resolve().parents[1]
+"""Of the package under test: src, or where a compiled one lies (see ``tests.compiled``)."""
 PATIENCE = 60.0
 """Far longer than anything here takes, however busy the machine is."""
 COMMAND = [sys.executable, "-m", "leasehold.cli"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from leasehold import commands as c
 from leasehold.keys import home
-from leasehold.noun import Noun
 from leasehold.rules.acquiring import acquire
 from leasehold.rules.conflicts import nodes_of
 from leasehold.rules.draft import NOTHING, Draft, Missing
@@ -24,25 +23,31 @@ if TYPE_CHECKING:
     from leasehold.rules.draft import Records
 
 
-class Step(Noun):
+class Step:
     """What one command leads to."""
 
-    outcome: Outcome
-    changes: Mapping[tuple[str, str], Put | Drop]
-    """By record and entry: one change an entry."""
-    events: Sequence[Event]
-    fence: int
-    """The next number that is still unused."""
-    changed: Mapping[str, Record]
-    """The changed records, whole."""
-    picked_up: Sequence[tuple[str, Lease]]
-    """Waiters of the asking engine that were granted their lease on the way."""
+    __slots__ = ("changed", "changes", "events", "fence", "outcome", "picked_up")
+
+    def __init__(self, outcome: Outcome, draft: Draft) -> None:
+        self.outcome = outcome
+        self.changes: Mapping[tuple[str, str], Put | Drop] = draft.changes
+        """By record and entry: one change an entry."""
+        self.events: Sequence[Event] = draft.events
+        self.fence = draft.fence
+        """The next number that is still unused."""
+        self.changed: Mapping[str, Record] = draft.changed
+        """The changed records, whole."""
+        self.picked_up: Sequence[tuple[str, Lease]] = draft.picked_up
+        """Waiters of the asking engine that were granted their lease on the way."""
 
 
-class Need(Noun):
+class Need:
     """The step has to see these records first."""
 
-    keys: tuple[str, ...]
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self.keys = keys
 
 
 def step(
@@ -63,7 +68,7 @@ def step(
         outcome = _rule_for(type(command))(draft, command)
     except Missing as missing:
         return Need(missing.keys)
-    return Step(outcome, draft.changes, draft.events, draft.fence, draft.changed, draft.picked_up)
+    return Step(outcome, draft)
 
 
 _RULES: dict[type, Callable[[Draft, Any], Outcome]] = {

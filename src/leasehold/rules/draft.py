@@ -8,17 +8,12 @@ from leasehold.model import Drop, Event, Put
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Protocol
+    from typing import TypeAlias
 
     from leasehold.model import Ask, Entry, Hold, Lease, Record
 
-    class Records(Protocol):
-        """What was loaded so far."""
-
-        def get(self, key: str, /) -> Record | None:
-            """The record of this key; None if it was not loaded."""
-
-        def __contains__(self, key: object, /) -> bool: ...
+    Records: TypeAlias = Mapping[str, Record]
+    """What was loaded so far, by key."""
 
 
 NOTHING: Mapping[str, Record] = {}

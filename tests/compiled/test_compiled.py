@@ -1,0 +1,101 @@
+"""The compiled wheel is the same package: what is listed for it is compiled, and it keeps the same promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.compiled.building import ROOT, build, hindrance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 280.0
+LONG = ("checker", "checker_of_lives", "checker_of_queues", "checker_random", "deadlock", "machine", "small_world")
+PARTS = {
+    "rules": ("tests/rules", *(f"--ignore=tests/rules/test_{each}.py" for each in LONG)),
+    "sqlite": ("tests/stores/test_conformance_sqlite.py", "-k", "TestInOneProcess"),
+    "http": ("tests/surfaces/test_conformance_http.py", "-k", "TestThroughHttp"),
+    "imports": ("tests/surfaces/test_imports.py",),
+}
+"""What is run against it; each of them runs against the sources as well, and whole."""
+WHERE = """
+import importlib, sys
+for name in sys.argv[1:]:
+    print(importlib.import_module(name).__file__)
+assert "mypy_extensions" not in sys.modules, "nobody has it who only runs Leasehold"
+"""
+
+
+class Package(NamedTuple):
+    """Where it was installed, and what is running against it."""
+
+    folder: Path
+    running: dict[str, subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Package]:
+    why_not = hindrance()
+    if why_not is not None:
+        pytest.skip(f"NOT RUN: the compiled package was not tested, because {why_not}.")
+    wheel = build(tmp_path_factory.mktemp("wheel"))
+    folder = tmp_path_factory.mktemp("compiled")
+    how = ("--no-deps", "--no-index", "--no-compile", "--quiet", "--disable-pip-version-check")
+    subprocess.run([sys.executable, "-m", "pip", "install", *how, "--target", folder, wheel], check=True)
+    running = {part: start(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PARTS[part]) for part in PARTS}
+    try:
+        yield Package(folder, running)
+    finally:
+        for process in running.values():
+            process.kill()
+            process.communicate()
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """Python with the compiled package in front."""
+    env = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def listed() -> set[str]:
+    """The modules that are to be compiled."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hook = told["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]
+    files = {path for pattern in hook["include"] for path in ROOT.glob(pattern)}
+    files -= {path for pattern in hook.get("exclude", ()) for path in ROOT.glob(pattern)}
+    assert all(list(ROOT.glob(pattern)) for pattern in (*hook["include"], *hook.get("exclude", ())))
+    dotted = (".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in files)
+    return {name.removesuffix(".__init__") for name in dotted}
+
+
+def test_what_is_listed_is_compiled_and_nothing_else(package: Package) -> None:
+    modules = sorted(listed())
+    with start(package.folder, "-c", WHERE, *modules) as process:
+        told, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, told
+    places = told.split()
+    assert [place for place in places if not place.endswith(".so")] == []
+    assert all(Path(place).is_relative_to(package.folder) for place in places)
+    assert {Path(place) for place in places} == set(package.folder.glob("leasehold/**/*.so"))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_it_keeps_the_same_promises(part: str, package: Package) -> None:
+    process = package.running[part]
+    told, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, told
+    assert " passed" in told
+
+
+def test_nothing_compiled_lies_among_the_sources() -> None:
+    """Python prefers it to what is edited beside it: `make clean` removes it, `make wheel` leaves none."""
+    assert [*(ROOT / "src").rglob("*.so"), *(ROOT / "src").rglob("*.pyd")] == []
