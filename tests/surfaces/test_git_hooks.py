@@ -267,3 +267,23 @@ def test_without_leasehold_a_commit_goes_on_and_a_server_takes_nothing(repositor
     repository.change("a", "one")
     assert "not installed: not checked" in repository.commit().stderr
     assert "not installed" in repository.run("git", "push", "origin", "main", code=1).stderr
+
+
+def test_installed_by_a_command_that_is_not_on_the_path_it_is_asked_all_the_same(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.env["PATH"] = os.environ["PATH"].replace(str(Path(sys.executable).parent), "/nowhere")
+    repository.run(sys.executable, "-m", "leasehold.cli", "install", "git")
+    repository.policy("require")
+    repository.hold("path:src", "ada")
+    repository.change("src/a.py", "one")
+    assert "held by ada" in repository.commit(holder="bob", code=1).stderr
+
+
+def test_beside_husky_those_who_do_not_have_leasehold_can_commit(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    hook(repository.root / ".husky" / "_" / "pre-commit", '. "$(dirname "$0")/../pre-commit"')
+    repository.run("git", "config", "core.hooksPath", ".husky/_")
+    repository.run("leasehold", "install", "git")
+    repository.env["PATH"] = os.environ["PATH"].replace(str(Path(sys.executable).parent), "/nowhere")
+    repository.change("a", "one")
+    assert "not installed: not checked" in repository.commit().stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.guard.installing import splice
+from leasehold.guard.installing import editors, splice
+from leasehold.guard.installing.changes import Ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -206,3 +208,14 @@ def test_only_an_editor_has_to_be_restarted(project: Project, what: str, restart
         told = project.run(verb, what)
         assert f"Done: {what} is {done}." in told
         assert ("Restart the editor" in told) == restarts
+
+
+@pytest.mark.parametrize("editor", EDITORS)
+def test_a_program_in_a_directory_with_a_blank_can_be_called(tmp_path: Path, editor: str) -> None:
+    program = tmp_path / "my tools" / "leasehold"
+    ledger = Ledger({"HOME": str(tmp_path / "home")})
+    for change in editors.changes(editor, editors.Wish((str(program),)), tmp_path, ledger, remove=False):
+        ledger.make(change)
+    told = "".join(path.read_text() for path in tmp_path.rglob("*") if path.suffix in (".json", ".toml"))
+    assert f"'{program}' hook {editor} --policy require" in told
+    assert re.search(f'"?command"? ?[:=] "{re.escape(str(program))}"', told)  # of the tools

@@ -216,6 +216,61 @@ def test_bad_input_names_the_argument_and_changes_nothing(tmp_path: Path) -> Non
     run(work)
 
 
+def test_bad_input_is_told_in_words_that_an_agent_can_act_on(tmp_path: Path) -> None:
+    told = {
+        ("acquire_lock", "resource_key"): "there is no argument resource_key (did you mean resource?)",
+        ("acquire_lock", "ttl"): "there is no argument ttl (did you mean ttl_seconds?)",
+        ("acquire_lock", "wait_seconds"): "there is no argument wait_seconds",
+        ("check_lock", "space"): "there is no argument space; there are resource",
+    }
+
+    async def work() -> None:
+        async with over_stdio(tmp_path, "auto") as client:
+            for (tool, name), said in told.items():
+                answer = await client.call_tool(tool, {"resource": "a", name: 5})
+                assert answer.is_error
+                assert said in answer.content[0].text  # type: ignore[union-attr]
+            for tool, arguments, _ in BAD:
+                text = (await client.call_tool(tool, arguments)).content[0].text  # type: ignore[union-attr]
+                assert text.startswith(f"{tool}: ")
+                assert text.endswith("Nothing was changed: mend that, and call again.")
+                assert "pydantic" not in text
+            assert (await call(client, "check_lock", resource="a", agent_id="me"))["data"]["free"] is True
+            contradiction = await call(client, "acquire_lock", resource="a", mode="shared", slots=3)
+            assert contradiction["error"]["field"] == "slots"
+
+    run(work)
+
+
+def test_an_agent_that_is_in_its_own_way_or_has_lost_its_lease_is_told_so(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with over_stdio(tmp_path, "auto") as client:
+            lost = await call(client, "renew_lock", resource="path:src")
+            assert lost["error"]["code"] == "not_found"
+            assert "stop that work now" in lost["advice"]
+            assert "nothing to do" in (await call(client, "release_lock", resource="path:src"))["advice"]
+            await call(client, "acquire_lock", resource="path:src")
+            refused = await call(client, "acquire_lock", resource="path:src/a.py")
+            assert refused["error"]["code"] == "held"
+            assert "your own lease on path:src:" in refused["advice"]
+            waiting = await call(client, "wait_for_lock", resource="path:src/a.py", wait_seconds=0.1)
+            assert "your own lease on path:src:" in waiting["advice"]
+            others = await call(client, "acquire_lock", resource="path:src/a.py", agent_id="other")
+            assert others["advice"].startswith("Do not touch it")
+
+    run(work)
+
+
+@pytest.mark.parametrize(("issue", "name"), [("42", "issue:42"), ("#42", "issue:42"), ("github://a/b/issues/42",) * 2])
+def test_an_issue_is_claimed_by_the_name_that_others_use(tmp_path: Path, issue: str, name: str) -> None:
+    async def work() -> None:
+        async with over_stdio(tmp_path, "auto") as client:
+            prompt = await client.get_prompt("claim_issue", {"issue": issue})
+            assert f"with the resource '{name}'" in prompt.messages[0].content.text  # type: ignore[union-attr]
+
+    run(work)
+
+
 def test_locks_that_cannot_be_reached_are_a_refusal_that_an_agent_understands(tmp_path: Path) -> None:
     env = {**settings(tmp_path), "LEASEHOLD_URL": "http://127.0.0.1:1"}
     command = StdioServerParameters(command=sys.executable, args=["-m", "leasehold.cli", "mcp"], env=env, cwd=tmp_path)

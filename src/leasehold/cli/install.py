@@ -66,7 +66,7 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> list[Change]:
     if what == "git":
         from leasehold.guard.installing import githooks  # noqa: PLC0415 (only who installs git's hooks asks git)
 
-        return githooks.changes(_project(), ledger, server=context.values["server"], remove=remove)
+        return githooks.changes(_project(), ledger, _command(), server=context.values["server"], remove=remove)
     if what not in editors.EDITORS:
         raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")
     policy = known_policy(context.values["policy"] or REQUIRE)
@@ -81,9 +81,12 @@ def _project() -> Path:
     return Path(copy.root if copy is not None else here)
 
 
-def _command() -> str:
+def _command() -> tuple[str, ...]:
     """How this program is called: by its name wherever that finds it, since these files are shared."""
-    return "leasehold" if shutil.which("leasehold") else f"{sys.executable} -m leasehold.cli"
+    if shutil.which("leasehold"):
+        return ("leasehold",)
+    beside = shutil.which("leasehold", path=Path(sys.executable).parent)
+    return (beside,) if beside else (sys.executable, "-m", "leasehold.cli")
 
 
 def _tell(context: Context, found: list[Change], *, is_trial: bool, remove: bool) -> None:

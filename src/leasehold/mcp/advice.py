@@ -13,6 +13,9 @@ _REFUSED = {
 }
 
 
+NOT_HELD = "You hold no lease on it: stop that work now, and acquire_lock it anew before you go on."
+
+
 def on(outcome: object) -> str:
     """What to do after this answer."""
     if isinstance(outcome, m.Granted):
@@ -34,6 +37,15 @@ def _on_held(outcome: m.Held | m.TimedOut) -> str:
     if any(each.state == "quarantined" for each in outcome.blockers):
         return "Skip it: it is closed after an unclean end, until a person has looked at it and cleared it."
     return "Do not touch it: skip it and go on with something else, or call wait_for_lock if you need this very one."
+
+
+def on_own(resources: tuple[str, ...]) -> str:
+    """Nobody but the agent itself is in the way."""
+    names = ", ".join(dict.fromkeys(resources))
+    return (
+        f"What is in the way is your own lease on {names}: if that covers what you need, go on under it; "
+        "otherwise release_lock it first, and acquire all that you need in one call."
+    )
 
 
 def _on_change(outcome: object) -> str:

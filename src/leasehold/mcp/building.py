@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
+from pydantic import ValidationError
 
 import leasehold
 from leasehold import wire
+from leasehold.mcp import arguments as wording
 from leasehold.mcp import tools
 from leasehold.mcp.parties import PARTY, ask
 from leasehold.model import Refused
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.mcpserver import Context
+    from mcp_types import CallToolResult, InputRequiredResult
 
     from leasehold.mcp.desk import Desk
     from leasehold.mcp.parties import Party
@@ -31,6 +36,31 @@ something else. Never work on it without the lock. Hold one lock at a time unles
 renew_lock during long work, and call release_lock as soon as you are done, also when the work failed."""
 
 
+class Server(MCPServer[Any]):
+    """One that says in an agent's words what is wrong with the arguments of a tool."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """The answer of the tool, if it knows the arguments."""
+        known = await self._arguments_of(name)
+        unknown = [each for each in arguments if known and each not in known and each != wording.EVERYWHERE]
+        if unknown:
+            raise ToolError(wording.unknown(name, unknown, known))
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(wording.wrong(name, error.__cause__)) from error.__cause__
+            raise
+
+    async def _arguments_of(self, name: str) -> list[str]:
+        """None of a tool that there is not."""
+        return [
+            each for tool in await self.list_tools() if tool.name == name for each in tool.input_schema["properties"]
+        ]
+
+
 def build(desk: Desk, party_of: PartyOf, **options: Any) -> MCPServer[Any]:
     """A server whose tools work for whoever `party_of` says."""
 
@@ -38,7 +68,7 @@ def build(desk: Desk, party_of: PartyOf, **options: Any) -> MCPServer[Any]:
         PARTY.set(party_of(ctx))
         return await call_next(ctx)
 
-    server: MCPServer[Any] = MCPServer(
+    server: MCPServer[Any] = Server(
         "leasehold",
         title="Leasehold locks",
         description="Locks for agents: one holder at a time, with a time limit",
@@ -74,8 +104,9 @@ def _prompt(server: MCPServer[Any]) -> None:
     @server.prompt(title="Claim an issue before working on it")
     def claim_issue(issue: str) -> str:
         """Work on an issue only if nobody else does."""
+        name = issue if ":" in issue else f"issue:{issue.lstrip('#')}"  # a number alone would be another name
         return (
-            f"Work on the issue {issue}. First call acquire_lock with the resource {issue!r} and say in `work` what "
+            f"Work on the issue {issue}. First call acquire_lock with the resource {name!r} and say in `work` what "
             "you are going to do. If the answer is not ok, stop: tell me who holds it and until when, nothing else. "
             "If it is, do the work, call renew_lock if it takes long, and call release_lock at the end, with status "
             "failed and the error if it did not work out."

@@ -10,7 +10,7 @@ from leasehold.keys import is_lease_id
 from leasehold.mcp import advice
 from leasehold.mcp.parties import ask, credential
 from leasehold.mcp.pursuits import Pursuits
-from leasehold.model import Granted, Inspection, Refused
+from leasehold.model import Granted, Held, Inspection, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,7 +37,10 @@ class Desk:
         asked = await _asked(party, agent, terms)
         if isinstance(asked, Refused):
             return _granted(party, asked)
-        return _granted(party, await ask(party, "acquire", {**asked, "intent": True}))
+        outcome = await ask(party, "acquire", {**asked, "intent": True})
+        own = _in_its_own_way(outcome, asked["holder"])
+        answer = _granted(party, outcome)
+        return {**answer, "advice": advice.on_own(own)} if own else answer
 
     async def wait(
         self,
@@ -69,7 +72,12 @@ class Desk:
         if seen is not None:
             data["queue"] = {"length": len(seen.waiting), "position": _place(seen, asked)}
             data["holders"] = [wire.lease(each) for each in seen.leases]
-        return {"ok": False, "advice": advice.on_ticket(), "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
+        own = () if seen is None else _of(seen.leases, asked["holder"], asked["session"])
+        if seen is not None and own and len(own) == len(seen.leases):  # this wait would never end
+            words = advice.on_own(tuple(name for lease in own for name in lease.resources))
+        else:
+            words = advice.on_ticket()
+        return {"ok": False, "advice": words, "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
 
     async def _seen(self, party: Party, asked: dict[str, Any]) -> Inspection | None:
         first = asked["resources"] if isinstance(asked["resources"], str) else asked["resources"][0]
@@ -98,7 +106,8 @@ class Desk:
             return _answer(session)
         lease = target if is_lease_id(target) else await _own(party, name, session, target)
         if not isinstance(lease, str):
-            return _answer(lease)
+            is_over = verb == "renew" and lease.code == "not_found"
+            return {**_answer(lease), **({"advice": advice.NOT_HELD} if is_over else {})}
         session = None if given["token"] else session
         return _answer(await ask(party, verb, {**given, "lease": lease, "session": session}))
 
@@ -148,6 +157,13 @@ def _granted(party: Party, outcome: Any) -> Acquired:  # noqa: ANN401 (whatever 
         party.granted(outcome.lease.id, outcome.token)
     answer: Acquired = _answer(outcome)
     return answer
+
+
+def _in_its_own_way(outcome: object, holder: str) -> tuple[str, ...]:
+    """What this agent holds itself, if that is all that keeps it from what it wants."""
+    if not isinstance(outcome, Held) or any(each.holder != holder or each.state != "held" for each in outcome.blockers):
+        return ()
+    return tuple(each.resource for each in outcome.blockers)
 
 
 def _place(seen: Inspection, asked: dict[str, Any]) -> int:

@@ -119,8 +119,8 @@ def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
 
 
 def _kind(mode: str, slots: int, *, any_of: bool) -> dict[str, Any]:
-    """Whoever gives a number of slots means slots."""
-    return {"mode": "slots" if slots > 1 else mode, "slots": slots, "any_of": any_of}
+    """Whoever gives a number of slots means slots; with `shared` it is a contradiction, and refused."""
+    return {"mode": "slots" if slots > 1 and mode == "exclusive" else mode, "slots": slots, "any_of": any_of}
 
 
 def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -25,7 +26,8 @@ _PATCHING = "apply_patch|Bash|mcp__leasehold__.*"
 class Wish:
     """How it is to be set up."""
 
-    command: str = "leasehold"
+    command: tuple[str, ...] = ("leasehold",)
+    """The words by which our program is called."""
     policy: str = "require"
     on_failure: str = "open"
     http: str | None = None
@@ -47,7 +49,7 @@ def changes(editor: str, wish: Wish, place: Path, ledger: Ledger, *, remove: boo
 
 
 def _claude(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
-    entry = {"type": "stdio", "command": _words(wish)[0], "args": [*_words(wish)[1:], "mcp"]}
+    entry = {"type": "stdio", "command": wish.command[0], "args": [*wish.command[1:], "mcp"]}
     where = place / (".claude.json" if wish.user else ".mcp.json")
     yield where, _adding_server(where, entry), _taking_server(where)
     one = _claude_hook(wish)
@@ -76,7 +78,7 @@ def _claude_hook(wish: Wish) -> dict[str, Any]:
 
 
 def _codex(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
-    words = _words(wish)
+    words = wish.command
     body = f"[mcp_servers.leasehold]\ncommand = {json.dumps(words[0])}\nargs = {json.dumps([*words[1:], 'mcp'])}"
     yield (
         place / ".codex" / "config.toml",
@@ -96,7 +98,7 @@ def _codex(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
 
 def _cursor(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
     where = place / ".cursor" / "mcp.json"
-    entry = {"command": _words(wish)[0], "args": [*_words(wish)[1:], "mcp"]}
+    entry = {"command": wish.command[0], "args": [*wish.command[1:], "mcp"]}
     yield where, _adding_server(where, entry), _taking_server(where)
     one = {"command": _hook_command("cursor", wish)}
     moments = ("preToolUse", "beforeShellExecution", "postToolUse", "afterFileEdit", "subagentStop", "sessionEnd")
@@ -112,13 +114,9 @@ _FILES: dict[str, Callable[[Wish, Path], Iterator[tuple[Path, Edit, Edit]]]] = {
 EDITORS = tuple(_FILES)
 
 
-def _words(wish: Wish) -> list[str]:
-    return wish.command.split(" ")
-
-
 def _hook_command(editor: str, wish: Wish) -> str:
     closed = "" if wish.on_failure == "open" else f" --on-failure {wish.on_failure}"
-    return f"{wish.command} hook {editor} --policy {wish.policy}{closed}"
+    return f"{shlex.join(wish.command)} hook {editor} --policy {wish.policy}{closed}"
 
 
 # ------------------------------------------------------------------------------------- JSON files of editors

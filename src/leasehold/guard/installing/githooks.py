@@ -6,6 +6,8 @@ Where husky is at work, its own files get a marked block, since husky writes the
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +25,11 @@ FEEDING = ("pre-push", "pre-receive")
 BEFORE = ".before-leasehold"
 MARK = "# Leasehold asks here who holds what is about to change; `leasehold uninstall git` takes it away."
 BEGIN, END = "# leasehold: begin", "# leasehold: end"
+NOT_CHECKED = 'echo "leasehold is not installed: not checked" >&2'
 
 
-def changes(project: Path, ledger: Ledger, *, server: bool, remove: bool) -> list[Change]:
-    """Every file that has to change."""
+def changes(project: Path, ledger: Ledger, command: tuple[str, ...], *, server: bool, remove: bool) -> list[Change]:
+    """Every file that has to change; `command` is how our program is called on this machine."""
     found: list[Change] = []
     directory = _directory(project)
     husky = _husky(directory)
@@ -34,7 +37,7 @@ def changes(project: Path, ledger: Ledger, *, server: bool, remove: bool) -> lis
         if husky is not None:
             found.append(_block(husky / name, name, ledger, remove=remove))
         else:
-            found += _chained(directory / name, name, ledger, remove=remove)
+            found += _chained(directory / name, script(name, command), ledger, remove=remove)
     return found
 
 
@@ -57,29 +60,29 @@ def _husky(directory: Path) -> Path | None:
 # ---------------------------------------------------------------------------------------- a hook of our own
 
 
-def script(name: str) -> str:
+def script(name: str, command: tuple[str, ...]) -> str:
     """The hook. Without Leasehold a commit goes on, and says so; a server that cannot ask takes nothing."""
     missing = "exit 1" if name in SERVER else "exit 0"
     lines = [
         "#!/bin/sh",
         MARK,
         f'before="$0{BEFORE}"',
-        *(_feeding(name) if name in FEEDING else _plain(name)),
+        *(_feeding if name in FEEDING else _plain)(f'{shlex.join(command)} git-hook {name} "$@"'),
     ]
-    check = f'command -v leasehold >/dev/null || {{ echo "leasehold is not installed: not checked" >&2; {missing}; }}'
+    check = f"command -v {shlex.quote(command[0])} >/dev/null || {{ {NOT_CHECKED}; {missing}; }}"
     lines.insert(-1, check)
     return "\n".join(lines) + "\n"
 
 
-def _plain(name: str) -> list[str]:
-    return ['[ ! -x "$before" ] || "$before" "$@" || exit $?', f'exec leasehold git-hook {name} "$@"']
+def _plain(ask: str) -> list[str]:
+    return ['[ ! -x "$before" ] || "$before" "$@" || exit $?', f"exec {ask}"]
 
 
-def _feeding(name: str) -> list[str]:
+def _feeding(ask: str) -> list[str]:
     return [
         "told=$(cat; echo .); told=${told%.}",
         '[ ! -x "$before" ] || printf %s "$told" | "$before" "$@" || exit $?',
-        f'printf %s "$told" | leasehold git-hook {name} "$@"',
+        f'printf %s "$told" | {ask}',
     ]
 
 
@@ -87,17 +90,17 @@ def _is_ours(content: bytes | None) -> bool:
     return content is not None and MARK.encode() in content
 
 
-def _chained(path: Path, name: str, ledger: Ledger, *, remove: bool) -> list[Change]:
+def _chained(path: Path, text: str, ledger: Ledger, *, remove: bool) -> list[Change]:
     before = path.with_name(path.name + BEFORE)
     there = path.read_bytes() if path.exists() else None
     kept = before.read_bytes() if before.exists() else None
     if remove:
-        legacy = path.with_name(f"{name}.legacy")  # where the pre-commit framework moves what it finds
+        legacy = path.with_name(f"{path.name}.legacy")  # where the pre-commit framework moves what it finds
         found = [_away(legacy)] if legacy.exists() and _is_ours(legacy.read_bytes()) else []
         if not _is_ours(there):
             return found
         return [*found, Change(path, there, kept, 0o755), Change(before, kept, None)]
-    ours = script(name).encode()
+    ours = text.encode()
     found = [] if there is None or _is_ours(there) else [Change(before, kept, there, 0o755)]
     return [*found, ledger.install(path, lambda _: ours, lambda _: None, 0o755)]
 
@@ -110,7 +113,11 @@ def _away(path: Path) -> Change:
 
 
 def _block(path: Path, name: str, ledger: Ledger, *, remove: bool) -> Change:
-    body = f'{BEGIN}\nleasehold git-hook {name} "$@" || exit $?\n{END}\n'.encode()
+    # These files are in the repository, so others have them who may not have Leasehold; it is known there by its name.
+    check = (
+        f'if command -v leasehold >/dev/null; then leasehold git-hook {name} "$@" || exit $?; else {NOT_CHECKED}; fi'
+    )
+    body = f"{BEGIN}\n{check}\n{END}\n".encode()
 
     def put(text: bytes | None) -> bytes:
         first, newline, rest = (text or b"").partition(b"\n")
@@ -119,7 +126,7 @@ def _block(path: Path, name: str, ledger: Ledger, *, remove: bool) -> Change:
         return body + (text or b"")
 
     def take(text: bytes | None) -> bytes | None:
-        left = None if text is None else text.replace(body, b"")
-        return left or None
+        marked = f"{BEGIN}\n.*?{END}\n".encode()
+        return (None if text is None else re.sub(marked, b"", text, flags=re.DOTALL)) or None
 
     return ledger.uninstall(path, take) if remove else ledger.install(path, put, take, None if path.exists() else 0o755)
