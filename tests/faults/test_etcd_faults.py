@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,7 +32,7 @@ def _kill(member: Member, load: Load) -> None:
 
 
 def _cut_off(member: Member, load: Load) -> None:
-    """It neither answers nor hangs up, as behind a partition."""
+    """From everybody: it neither answers nor hangs up. Cut off from the other members alone: `test_etcd_parted`."""
     member.pause()
     try:
         load.goes_on(TURNS)
@@ -47,19 +45,6 @@ def _cut_off(member: Member, load: Load) -> None:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who does not answer is given an hour, unless it is found out otherwise that it is not there."""
     monkeypatch.setattr(calls, "TIMEOUT", 3_600.0)
-
-
-def _url(cluster: Etcd, first: Member) -> str:
-    """Where this member is asked first."""
-    members = sorted(cluster.members, key=lambda member: member is not first)
-    return "etcd://" + ",".join(f"127.0.0.1:{member.port}" for member in members)
-
-
-def _leads(member: Member) -> bool:
-    asked = urllib.request.Request(f"http://127.0.0.1:{member.port}/v3/maintenance/status", b"{}")
-    with urllib.request.urlopen(asked, timeout=5) as reply:
-        told = json.load(reply)
-    return bool(told["leader"] == told["header"]["member_id"])
 
 
 def _put(store: EtcdStore, id_: str) -> list[OutcomeUnknown]:
@@ -83,8 +68,8 @@ def _put(store: EtcdStore, id_: str) -> list[OutcomeUnknown]:
 @pytest.mark.timeout(120)
 def test_whoever_says_nothing_at_all_is_not_given_its_time() -> None:
     with Etcd(*QUICK, members=3) as cluster:
-        silent = next(member for member in cluster.members if not _leads(member))
-        one, two = EtcdStore(_url(cluster, silent)), EtcdStore(cluster.url)
+        silent = next(member for member in cluster.members if not member.leads())
+        one, two = EtcdStore(cluster.url_from(silent)), EtcdStore(cluster.url)
         try:
             _put(one, "a")
             until(lambda: not one.hint(), "it listens")
@@ -107,9 +92,9 @@ def test_whoever_says_nothing_at_all_is_not_given_its_time() -> None:
 def test_what_was_lost_with_a_leader_is_not_waited_for(fault: str) -> None:
     """The member that was asked is well, but has handed it on to one that is not there any more."""
     with Etcd(*QUICK, members=3) as cluster:
-        leader = next(member for member in cluster.members if _leads(member))
+        leader = next(member for member in cluster.members if member.leads())
         asked = next(member for member in cluster.members if member is not leader)
-        store = EtcdStore(_url(cluster, asked))
+        store = EtcdStore(cluster.url_from(asked))
         try:
             _put(store, "a")
             getattr(leader, fault)()

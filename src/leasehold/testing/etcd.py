@@ -14,9 +14,10 @@ import time
 import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from leasehold.testing.lending import Leash, free_port, run_with
+from leasehold.testing.relay import Relays
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,11 +31,12 @@ class Member:
     """One process."""
 
     def __init__(
-        self, name: str, folder: Path, ports: tuple[int, int], cluster: str, words: tuple[str, ...], scheme: str
+        self, name: str, folder: Path, ports: tuple[int, int, int], cluster: str, words: tuple[str, ...], scheme: str
     ) -> None:
         self.name = name
         self._scheme = scheme
-        self.port, self._peer = ports
+        self.port, self._peer, self._told = ports
+        """For clients; for the other members; and what these are told, which may be that of a relay."""
         self._folder = folder
         self._cluster = cluster
         self._words = words
@@ -50,7 +52,7 @@ class Member:
                 *("--name", self.name),
                 *("--data-dir", str(self._folder / self.name)),
                 *("--listen-client-urls", client, "--advertise-client-urls", client),
-                *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+                *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", f"http://127.0.0.1:{self._told}"),
                 *("--initial-cluster", self._cluster),
                 *("--log-level", "error"),
                 *self._words,
@@ -82,12 +84,23 @@ class Member:
         if self.process is not None:
             self.process.send_signal(signal.SIGCONT)
 
+    def status(self) -> dict[str, Any]:
+        """What it says of itself; there is no `leader` in it if it knows of none."""
+        asked = urllib.request.Request(f"{self._scheme}://127.0.0.1:{self.port}/v3/maintenance/status", b"{}")  # noqa: S310 (our own)
+        with urllib.request.urlopen(asked, timeout=5, context=_unverified()) as reply:  # noqa: S310 (as above)
+            told: dict[str, Any] = json.load(reply)
+        return told
+
+    def leads(self) -> bool:
+        """Whether it is the leader, as far as it knows."""
+        told = self.status()
+        return bool(told.get("leader") == told["header"]["member_id"])
+
     def is_healthy(self) -> bool:
         """Whether it says so."""
-        unverified = ssl._create_unverified_context()  # noqa: S323 (our own, on loopback)
         try:
             with urllib.request.urlopen(  # noqa: S310 (as above)
-                f"{self._scheme}://127.0.0.1:{self.port}/health", timeout=2, context=unverified
+                f"{self._scheme}://127.0.0.1:{self.port}/health", timeout=2, context=_unverified()
             ) as reply:
                 return bool(json.load(reply)["health"] == "true")
         except OSError:
@@ -95,29 +108,56 @@ class Member:
 
 
 class Etcd:
-    """A cluster in a directory of its own; `url` is where its locks are."""
+    """A cluster in a directory of its own; `url` is where its locks are. `severable`: members can be `cut_off`."""
 
-    def __init__(self, *words: str, members: int = 1, tls: tuple[Path, Path] | None = None) -> None:
+    def __init__(
+        self, *words: str, members: int = 1, tls: tuple[Path, Path] | None = None, severable: bool = False
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="leasehold-etcd-"))
-        ports = [(free_port(), free_port()) for _ in range(members)]
-        cluster = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(ports))
+        clients, peers = ([free_port() for _ in range(members)] for _ in range(2))
+        self._relays = Relays(peers) if severable else None
+        ports = [*zip(clients, peers, peers if self._relays is None else self._relays.ports, strict=True)]
+        cluster = ",".join(f"m{number}=http://127.0.0.1:{told}" for number, (_, _, told) in enumerate(ports))
         scheme = "http" if tls is None else "https"
         words = words if tls is None else (*words, "--cert-file", str(tls[0]), "--key-file", str(tls[1]))
         self.members = [
             Member(f"m{number}", self.folder, pair, cluster, words, scheme) for number, pair in enumerate(ports)
         ]
-        self.url = "etcd://" + ",".join(f"127.0.0.1:{client}" for client, _ in ports)
+        self.url = self.url_from(self.members[0])
+
+    def url_from(self, first: Member) -> str:
+        """Where its locks are, if this member is asked first, and then those after it."""
+        at = self.members.index(first)
+        return "etcd://" + ",".join(f"127.0.0.1:{each.port}" for each in self.members[at:] + self.members[:at])
+
+    def cut_off(self, member: Member, *, silently: bool = False) -> None:
+        """From now on this member and the others do not reach each other; clients reach all of them. See `Relays`."""
+        if self._relays is None:
+            raise RuntimeError("only members of a cluster that was made severable can be cut off")
+        self._relays.cut_off(self.members.index(member), silently=silently)
+
+    def heal(self) -> None:
+        """They reach each other again, and all of them are well."""
+        if self._relays is not None:
+            self._relays.heal()
+        self._wait_until_well()
 
     def __enter__(self) -> Self:
         for member in self.members:
             member.start()
+        try:
+            self._wait_until_well()
+        except RuntimeError:
+            self.remove()
+            raise
+        return self
+
+    def _wait_until_well(self) -> None:
         give_up = time.monotonic() + PATIENCE
         while not all(member.is_healthy() for member in self.members):
             if time.monotonic() > give_up:
-                self.remove()
-                raise RuntimeError("etcd did not start")
+                raise RuntimeError("etcd is not well")
             time.sleep(0.05)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -135,7 +175,13 @@ class Etcd:
         for member in self.members:
             member.go_on()
             member.kill()
+        if self._relays is not None:
+            self._relays.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _unverified() -> ssl.SSLContext:
+    return ssl._create_unverified_context()  # noqa: S323 (our own, on loopback)
 
 
 def _program() -> Path:
