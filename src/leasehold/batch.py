@@ -59,8 +59,8 @@ class View:
 class Unresolved(OutcomeUnknown):
     """Nobody can tell yet whether this batch was committed: `happened` will, as soon as the store answers again."""
 
-    def __init__(self, receipt: Put) -> None:
-        super().__init__("the connection died during the commit, and the store does not answer; try again")
+    def __init__(self, receipt: Put, why: object) -> None:
+        super().__init__(f"nobody said whether this was committed, and the store does not answer now: {why}; try again")
         self.receipt = receipt
         self.result: Result | None = None
 
@@ -263,8 +263,8 @@ class _Deciding:
             yield None
             try:
                 is_there = happened(store, receipt)
-            except StoreError:
-                raise Unresolved(receipt) from unknown
+            except StoreError as error:
+                raise Unresolved(receipt, error) from unknown
             if not is_there:
                 raise Conflict("the commit did not happen") from None
 

@@ -21,15 +21,22 @@ WORKERS = 6
 
 
 class Load:
-    """Workers that compete for one name over several servers, and note whatever they see."""
+    """Workers that compete for one name over several servers or engines, and note whatever they see.
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    They take these URLs in turn. With a long `ttl` nothing is hidden: what nobody gives back is in everybody's way.
+    """
+
+    def __init__(self, *urls: str, connect: Callable[[str, str], leasehold.Locks] = wandering, ttl: float = 3) -> None:
+        self._urls = urls
+        self._connect = connect
+        self._ttl = ttl
         self._stopping = threading.Event()
         self._noting = threading.Lock()
         self._inside: set[str] = set()
         self.overlaps: list[str] = []
         self.fences: list[int] = []
+        self.leases: list[str] = []
+        """The ids of those that somebody was told to have."""
         self.turns = dict.fromkeys(range(WORKERS), 0)
         self.errors: list[LeaseholdError] = []
         self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(WORKERS)]
@@ -45,7 +52,7 @@ class Load:
             thread.join()
 
     def _work(self, number: int) -> None:
-        with wandering(self._url, f"worker {number}") as locks:
+        with self._connect(self._urls[number % len(self._urls)], f"worker {number}") as locks:
             while not self._stopping.is_set():
                 try:
                     self._turn(locks, number)
@@ -53,17 +60,26 @@ class Load:
                     self.errors.append(error)
 
     def _turn(self, locks: leasehold.Locks, number: int) -> None:
-        granted = locks.acquire("contended", ttl=3, wait=5)
+        granted = locks.acquire("contended", ttl=self._ttl, wait=5)
         if not isinstance(granted, Granted):
             return
         with self._noting:
             self.overlaps += [f"{number} and {other}" for other in self._inside]
             self._inside.add(str(number))
             self.fences.append(granted.lease.fence)
+            self.leases.append(granted.lease.id)
         with self._noting:
             self._inside.discard(str(number))
-        locks.release(granted.lease.id, granted.token)
+        until(lambda: self._gives_back(locks, granted), "it is given back")
         self.turns[number] += 1
+
+    def _gives_back(self, locks: leasehold.Locks, granted: Granted) -> bool:
+        try:
+            locks.release(granted.lease.id, granted.token)
+        except LeaseholdError as error:
+            self.errors.append(error)
+            return False
+        return True
 
     def goes_on(self, turns: int, meanwhile: Callable[[], object] = bool) -> None:
         """Wait until each worker has had so many turns more."""

@@ -25,6 +25,7 @@ PREFACE = 24
 HEADERS, RESET, SETTINGS, GOAWAY = 1, 3, 4, 7
 END = 0x4 | 0x1
 NOT_FOUND = b"\x8d"
+UNAVAILABLE = b"\x88\x00\x0bgrpc-status\x0214"
 PUT = messages.transaction([], [messages.put("wire", b"x")], [])
 
 
@@ -93,8 +94,9 @@ def test_a_call_that_was_certainly_not_carried_out_goes_to_the_next_member(refus
         frame(GOAWAY, 0, 0, struct.pack(">II", 1, 0)),
         frame(HEADERS, END, 1, NOT_FOUND),
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        frame(HEADERS, END, 1, UNAVAILABLE),
     ],
-    ids=["hangs up", "says nothing", "resets", "goes away later", "is no gRPC", "is no HTTP/2"],
+    ids=["hangs up", "says nothing", "resets", "goes away later", "is no gRPC", "is no HTTP/2", "has timed out"],
 )
 def test_a_change_of_which_nobody_knows_is_not_made_again(end: bytes) -> None:
     with listening(end) as broken, calling(broken, real()) as calls:
@@ -166,10 +168,48 @@ def test_a_member_is_waited_for_only_while_its_leader_stays(
 ) -> None:
     """Otherwise what was asked may have gone to a leader that is no more."""
     monkeypatch.setattr(messages, "status", lambda _: (leader, term))
-    before = b"\x0a\x04\x18\x07\x20\x05" + b"\x28\x01"  # revision 7, term 5
     host, _, port = real().partition(":")
-    assert doubting.is_worth_waiting((host, int(port)), None, "", before) is is_worth_it
-    assert doubting.is_worth_waiting((host, int(port)), None, "", b"") is bool(leader)
+    trouble, told = doubting.trouble_with((host, int(port)), None, "", 5)
+    assert ("leader" in trouble) is (not is_worth_it)
+    assert told == term
+    assert bool(doubting.trouble_with((host, int(port)), None, "", 0)[0]) is (not leader)
+
+
+class Slower:
+    """Stands before a real etcd, and hands back no answer before somebody was told how that etcd is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._told = 0
+
+    def answer(self, client: socket.socket) -> None:
+        heard = b""
+        while b"etcdserverpb" not in heard:
+            heard += client.recv(65_536)
+        with self._lock:
+            self._told += doubting.STATUS.encode() in heard
+            self._lock.notify_all()
+            before = self._told
+            self._lock.wait_for(lambda: doubting.STATUS.encode() in heard or self._told > before)
+        host, _, port = real().partition(":")
+        with socket.create_connection((host, int(port))) as server:
+            server.sendall(heard)
+            while data := server.recv(65_536):
+                client.sendall(data)
+
+
+def test_a_member_that_is_slow_after_it_got_another_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it was said to have one: what is asked from then on is not lost with the one before."""
+    monkeypatch.setattr(messages, "status", lambda _: (1, 99))
+    slower = Slower()
+    with (
+        wires.listening(slower.answer) as one,
+        wires.listening(slower.answer) as two,
+        calling(f"127.0.0.1:{one}", f"127.0.0.1:{two}") as calls,
+    ):
+        calls._latest = b"\x0a\x04\x18\x07\x20\x05"  # revision 7, term 5
+        assert messages.range_answer(calls.ask(RANGE, messages.range_request("nothing"))).pairs == []
+        assert calls._members.turn == 2
 
 
 def test_what_a_member_says_of_itself() -> None:

@@ -10,8 +10,8 @@ import time
 from leasehold.errors import Closed, OutcomeUnknown, StoreError, Unreachable
 from leasehold.noun import Noun
 from leasehold.stepwise import through
-from leasehold.stores.etcd import http2
-from leasehold.stores.etcd.doubting import HEADER, SILENCE, is_worth_waiting
+from leasehold.stores.etcd import http2, messages
+from leasehold.stores.etcd.doubting import HEADER, SILENCE, trouble_with
 from leasehold.stores.etcd.members import TIMEOUT
 
 TYPE_CHECKING = False
@@ -53,6 +53,11 @@ class Calls:
         self._all: set[http2.Connection] = set()
         self._latest = b""
         """How the last answer began."""
+        self._terms: dict[tuple[str, int], int] = {}
+        """How often a leader was elected, by what each said when it was last asked how it is.
+
+        What it is asked from then on is not lost with a leader before: so slow disks, too, are waited for again.
+        """
         self._is_closed = False
 
     def ask(self, path: str, message: bytes) -> bytes:
@@ -82,7 +87,7 @@ class Calls:
         return bool(self._members.address.user)
 
     def _ask(self, path: str, message: bytes, *, changes: bool) -> Steps[bytes]:
-        trouble: object = None
+        troubles: dict[str, None] = {}
         for _ in range(2 * len(self._members)):
             turn = self._members.turn
             try:
@@ -91,23 +96,23 @@ class Calls:
                 self._members.next(turn)
                 raise
             except Unreachable as error:
-                trouble = error
+                troubles[str(error)] = None
                 self._members.next(turn)
                 continue
             if not reply.status:
                 return reply.message
-            trouble = reply.error
+            troubles[f"etcd says: {reply.error}"] = None
             if reply.status == UNAUTHENTICATED and self._has_user:
                 self._token = ""
                 continue
-            self._refuse(reply, changes=changes)
-            self._members.next(turn)
-        raise Unreachable(f"no member of etcd at {self._members.address.place} answers: {trouble}")
+            self._refuse(reply, turn, changes=changes)
+        raise self._members.silent(troubles)
 
-    def _refuse(self, reply: http2.Reply, *, changes: bool) -> None:
-        """A refusal that asking another member does not mend."""
+    def _refuse(self, reply: http2.Reply, turn: int, *, changes: bool) -> None:
+        """Whoever can answer another time, another member can now; a refusal that this does not mend is told."""
         if reply.status not in TRANSIENT:
             raise StoreError(f"etcd says: {reply.error}")
+        self._members.next(turn)
         if changes:
             raise OutcomeUnknown(f"etcd did not say whether it was written: {reply.error}")
 
@@ -142,13 +147,18 @@ class Calls:
         return reply
 
     def _patience(self, place: tuple[str, int]) -> Callable[[], bool]:
-        """Whether to wait on for a member that is asked now."""
-        end, before = time.monotonic() + TIMEOUT, self._latest
+        """Whether to wait on for a member that is asked now; raises why not."""
+        end, latest, known = time.monotonic() + TIMEOUT, self._latest, self._terms.get(place, 0)
 
         def goes_on() -> bool:
-            if time.monotonic() > end:
-                return False
-            return len(self._members) == 1 or is_worth_waiting(place, self._tls, self._token, before)
+            is_over = time.monotonic() > end
+            if len(self._members) == 1 and not is_over:
+                return True
+            before = max(messages.term(latest), known)
+            trouble, self._terms[place] = trouble_with(place, self._tls, self._token, before)
+            if trouble or is_over:
+                raise TimeoutError(trouble or f"it takes longer than {TIMEOUT:.0f} s")
+            return True
 
         return goes_on
 

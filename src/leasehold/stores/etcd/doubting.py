@@ -20,8 +20,11 @@ HEADER = 64
 """In so many bytes at the beginning of an answer it says from when it is."""
 
 
-def is_worth_waiting(place: tuple[str, int], tls: ssl.SSLContext | None, token: str, before: bytes) -> bool:
-    """Whether the answer of this member may still come; the last one of any began like this."""
+def trouble_with(place: tuple[str, int], tls: ssl.SSLContext | None, token: str, before: int) -> tuple[str, int]:
+    """Why not to wait on for the answer of this member, in words; nothing, if it may still come.
+
+    And how often it says that a leader was elected, 0 if it does not say; when it was asked, that was `before`.
+    """
     host, port = place
     asked = http2.head(STATUS, f"{host}:{port}", token, tls=tls is not None)
     try:
@@ -30,9 +33,11 @@ def is_worth_waiting(place: tuple[str, int], tls: ssl.SSLContext | None, token: 
             reply = connection.call(asked, b"")
         finally:
             connection.close()
-    except OSError:
-        return False
+    except OSError as error:
+        return f"it does not say how it is, either ({error})", 0
     if reply.status:  # it answers, although it does not want to say
-        return True
+        return "", 0
     leader, term = messages.status(reply.message)
-    return bool(leader) and term <= (messages.term(before) or term)
+    if not leader:
+        return "it has no leader, as it does not reach most of the members", term
+    return "it has another leader than before" if term > (before or term) else "", term

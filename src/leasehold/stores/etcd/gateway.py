@@ -46,17 +46,17 @@ class Gateway:
 
     def ask_the_time(self) -> None:
         """Have the date of some answer told."""
-        trouble: object = None
+        troubles: dict[str, None] = {}
         for _ in range(2 * len(self._members)):
             turn = self._members.turn
             try:
                 self._ask_the_time()
             except Unreachable as error:
-                trouble = error
+                troubles[str(error)] = None
                 self._members.next(turn)
             else:
                 return
-        raise Unreachable(f"no member of etcd at {self._members.address.place} answers: {trouble}")
+        raise self._members.silent(troubles)
 
     def _ask_the_time(self) -> None:
         connection = self._connection()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ssl
 
-from leasehold.errors import StoreError
+from leasehold.errors import StoreError, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from leasehold.stores.etcd.address import Address
 
@@ -41,6 +41,12 @@ class Members:
         if self.turn == after:
             self.turn += 1
             self.moved()
+
+    def silent(self, troubles: Iterable[object]) -> Unreachable:
+        """None of them answers: what is told to whoever asked."""
+        why = "; ".join(map(str, troubles))
+        advice = "see that most of its members run and reach each other"
+        return Unreachable(f"no member of etcd at {self.address.place} answers: {why}; {advice}")
 
     @property
     def patience(self) -> float:

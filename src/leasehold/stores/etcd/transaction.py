@@ -316,6 +316,7 @@ class EtcdTransaction:
         store, memory = self._store, self._memory
         assumed = [messages.absent(store.names.record(key)) for key in self._assumed]
         compares = [memory.unchanged(store.names), *assumed, *compares]
+        # Always asked for: a transaction without any question is answered by a member from what it knows by itself.
         news = [*memory.news(store.names), store.precedence.question]
         answer = yield from store.asking(compares, operations, news, changes=changes)
         if not answer.succeeded:

@@ -1,0 +1,314 @@
+"""A member of etcd that lives, and that clients reach, but not the others: nobody is told anything wrong by it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+import leasehold
+from leasehold.errors import Conflict, OutcomeUnknown, Unreachable
+from leasehold.model import Granted, Held, Put, Ref, Renewed
+from leasehold.stores.etcd import EtcdStore, calls
+from leasehold.testing.checker import check
+from leasehold.testing.conformance.asking import (
+    LONG,
+    expect,
+    give_back,
+    holders_of,
+    leases_of,
+    take,
+    take_once_free,
+    until,
+    wait_for,
+)
+from leasehold.testing.etcd import QUICK, Etcd
+from tests.acceptance.servers import servers_on, wandering
+from tests.faults.crowd import Load
+from tests.faults.scene import history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from leasehold.testing.etcd import Member
+
+IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
+ROUNDS = 5 if IS_PROOF else 1
+TURNS = 3
+TTL = 3 if IS_PROOF else 10
+"""Of a lease that is held meanwhile. It is not lost, and everybody gets on within this and two seconds more."""
+ROLES = pytest.mark.parametrize("role", ["leader", "follower"])
+KINDS = pytest.mark.parametrize("silently", [False, True], ids=["hung up", "silent"])
+WHY = re.compile("has no leader.*reach each other")
+_numbers = itertools.count()
+
+
+class Place:
+    """Somewhere in a cluster with nothing in it yet, for one test."""
+
+    def __init__(self, cluster: Etcd) -> None:
+        self.cluster = cluster
+        self._prefix = f"t{next(_numbers)}"
+
+    def member(self, role: str) -> Member:
+        """The leader, or one that is not."""
+        return next(member for member in self.cluster.members if member.leads() is (role == "leader"))
+
+    def others(self, than: Member) -> list[Member]:
+        """All but this one."""
+        return [member for member in self.cluster.members if member is not than]
+
+    def url(self, first: Member, *, only: bool = False) -> str:
+        """Where it is, for whoever asks this member first; or knows of no other."""
+        known = f"etcd://127.0.0.1:{first.port}" if only else self.cluster.url_from(first)
+        return f"{known}/{self._prefix}"
+
+    def locks(self, first: Member, holder: str) -> leasehold.Locks:
+        """An engine that asks this member first."""
+        return leasehold.connect(self.url(first), holder=holder)
+
+    @contextmanager
+    def cut_off(self, member: Member, *, silently: bool = False) -> Iterator[None]:
+        """The member is alone meanwhile."""
+        self.cluster.cut_off(member, silently=silently)
+        try:
+            yield
+        finally:
+            self.cluster.heal()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Etcd]:
+    with Etcd(*QUICK, members=3, severable=True) as started:
+        yield started
+
+
+@pytest.fixture
+def place(cluster: Etcd) -> Place:
+    return Place(cluster)
+
+
+# ----------------------------------------------------------------------------------------------- load
+
+
+def _engine(url: str, holder: str) -> leasehold.Locks:
+    return leasehold.connect(url, holder=holder)
+
+
+@contextmanager
+def _engines(place: Place) -> Iterator[Load]:
+    """Workers each with an engine of its own, which asks another member first."""
+    with Load(*map(place.url, place.cluster.members), connect=_engine, ttl=LONG) as load:
+        yield load
+
+
+@contextmanager
+def _servers(place: Place) -> Iterator[Load]:
+    """The same with three servers, each asking another member first, and workers that stay with one of them."""
+    with ExitStack() as stack:
+        started = [stack.enter_context(servers_on(place.url(member), EtcdStore, 1)) for member in place.cluster.members]
+        yield stack.enter_context(Load(*(each.url for each in started), connect=wandering, ttl=LONG))
+
+
+def _is_cut_off(place: Place, load: Load, role: str, *, silently: bool) -> float:
+    """One member, and then it is back. How many seconds it took until everybody had got on."""
+    load.goes_on(TURNS)
+    with place.cut_off(place.member(role), silently=silently):
+        begun = time.monotonic()
+        load.goes_on(TURNS)
+        took = time.monotonic() - begun
+    load.goes_on(TURNS)
+    return took
+
+
+def _nothing_is_lost_or_left(place: Place, load: Load, keeper: leasehold.Locks) -> None:
+    """What anybody was told to have, the store knows of; and nothing is there that nobody knows of."""
+    events = history(keeper)
+    assert {*load.leases} <= {event.lease for event in events if event.kind == "granted"}
+    engines = {str(event.detail["engine"]) for event in events if event.kind == "queued"}
+    assert check(events, dead_engines=dict.fromkeys(engines, 0)) == []  # who is cut off may be passed
+    assert [lease.resources for lease in leases_of(keeper)] == [("kept",)]
+
+
+def _stands(place: Place, over: AbstractContextManager[Load], role: str, *, silently: bool) -> None:
+    alone = place.member(role)
+    with place.locks(alone, "keeper") as keeper:
+        kept = take(keeper, "kept", ttl=LONG)
+        with over as load:
+            took = _is_cut_off(place, load, role, silently=silently)
+        assert isinstance(keeper.renew(kept.lease.id, kept.token), Renewed)
+        load.was_safe()
+        load.was_told()
+        _nothing_is_lost_or_left(place, load, keeper)
+    assert took < TTL + 2
+
+
+@ROLES
+@KINDS
+def test_a_member_is_cut_off_during_load(cluster: Etcd, role: str, silently: bool) -> None:
+    for _ in range(ROUNDS):
+        place = Place(cluster)
+        _stands(place, _engines(place), role, silently=silently)
+
+
+@pytest.mark.parametrize(
+    ("role", "silently"),
+    [*itertools.product(("leader", "follower"), (False, True))] if IS_PROOF else [("leader", True)],
+)
+def test_a_member_is_cut_off_during_load_on_servers(place: Place, role: str, silently: bool) -> None:
+    _stands(place, _servers(place), role, silently=silently)
+
+
+# ------------------------------------------------------------------------------------- what is told
+
+
+@KINDS
+def test_whoever_waits_at_a_member_that_is_cut_off_is_served(place: Place, silently: bool) -> None:
+    """Somebody else gives it back where there is a leader: the waiter's own engine hears nothing of that."""
+    alone = place.member("follower")
+    with place.locks(place.others(alone)[0], "near") as near, place.locks(alone, "far") as far:
+        held = take(near, "x")
+        waiting = wait_for(far, "x")
+        with place.cut_off(alone, silently=silently):
+            give_back(near, held)
+            granted = expect(Granted, waiting.answer())
+            assert [lease.id for lease in leases_of(near)] == [granted.lease.id]
+        give_back(far, granted)
+        assert leases_of(near) == ()
+
+
+@ROLES
+def test_what_is_remembered_at_a_member_that_is_cut_off_is_not_told(place: Place, role: str) -> None:
+    alone = place.member(role)
+    with place.locks(place.others(alone)[0], "near") as near, place.locks(alone, "far") as far:
+        held = take(near, "x")
+        expect(Held, far.acquire("x", ttl=LONG))
+        with place.cut_off(alone):
+            give_back(near, held)
+            expect(Granted, far.acquire("x", ttl=LONG))
+            assert holders_of(near, "x") == ["far"]
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"] if IS_PROOF else ["leader"])
+def test_whoever_knows_of_no_other_member_is_told_nothing_that_is_not_true_any_more(
+    place: Place, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "TIMEOUT", 0.4)
+    alone = place.member(role)
+    with (
+        place.locks(place.others(alone)[0], "near") as near,
+        leasehold.connect(place.url(alone, only=True), holder="far") as far,
+        _stores(place.url(alone, only=True)) as (store,),
+    ):
+        held = take(near, "x")
+        expect(Held, far.acquire("x", ttl=LONG))
+        _confirm(store)
+        with place.cut_off(alone):
+            give_back(near, held)
+            until(lambda: "leader" not in alone.status(), "it knows that it is alone")
+            for ask in (lambda: far.acquire("x", ttl=LONG), lambda: far.inspect("x"), lambda: _confirm(store)):
+                with pytest.raises((Unreachable, OutcomeUnknown), match=WHY):
+                    ask()
+        expect(Granted, far.acquire("x", ttl=LONG))
+
+
+def test_without_most_of_the_members_everybody_is_told_why(place: Place) -> None:
+    alone = place.member("leader")
+    gone, left = place.others(alone)
+    with place.locks(left, "ada") as locks:
+        kept = take(locks, "x")
+        with place.cut_off(alone):
+            gone.kill()
+            try:
+                for ask in (lambda: locks.acquire("y", ttl=LONG), lambda: locks.inspect("x")):
+                    with pytest.raises((Unreachable, OutcomeUnknown), match=WHY):
+                        ask()
+            finally:
+                gone.start()
+        assert isinstance(locks.renew(kept.lease.id, kept.token), Renewed)
+        until(lambda: [lease.id for lease in leases_of(locks)] == [kept.lease.id], "nothing is left of what failed")
+
+
+# ---------------------------------------------------------------------------- what is late, or is not heard
+
+
+def _put(store: EtcdStore, id_: str) -> None:
+    turn = store.begin()
+    try:
+        turn.load(["na"])
+        turn.commit([Put("na", Ref(id_))], [], turn.fence + 1)
+    finally:
+        turn.close()
+
+
+def _confirm(store: EtcdStore) -> None:
+    """That what it remembers is true."""
+    turn = store.begin()
+    try:
+        turn.load(["na"])
+        turn.commit([], [], turn.fence)
+    finally:
+        turn.close()
+
+
+@contextmanager
+def _stores(*urls: str) -> Iterator[list[EtcdStore]]:
+    with ExitStack() as stack:
+        opened = [EtcdStore(url) for url in urls]
+        for store in opened:
+            stack.callback(store.close)
+        yield opened
+
+
+def test_what_gets_through_after_it_was_given_up_is_not_carried_out(place: Place) -> None:
+    """A member hands a commit on to its leader, but that is held up until somebody has asked what became of it."""
+    alone = place.member("follower")
+    with _stores(place.url(alone), place.url(place.others(alone)[0])) as (one, two):
+        _put(one, "x")  # so that nothing has to be asked before the next commit
+        with place.cut_off(alone, silently=True):
+            with pytest.raises(OutcomeUnknown):
+                _put(one, "late")
+            assert set(one.read(["na"])[1]["na"].notes) == {"x"}
+        until(lambda: _is_put(two, "y"), "whatever was under way is there")
+        assert set(two.read(["na"])[1]["na"].notes) == {"x", "y"}
+
+
+def test_what_gets_through_after_nobody_could_tell_is_given_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked was told that nobody knows, and has gone away; then it is carried out, as nobody prevented it."""
+    monkeypatch.setattr(calls, "TIMEOUT", 0.8)
+    alone = place.member("follower")
+    with (
+        place.locks(place.others(alone)[0], "near") as near,
+        leasehold.connect(place.url(alone, only=True), holder="far") as far,
+    ):
+        give_back(far, take(far, "x"))
+        with place.cut_off(alone, silently=True), pytest.raises(OutcomeUnknown):
+            far.acquire("x", ttl=LONG)
+        granted = take_once_free(near, "x")
+        assert [lease.id for lease in leases_of(near)] == [granted.lease.id]
+
+
+@ROLES
+def test_nobody_goes_on_listening_to_a_member_that_is_cut_off(place: Place, role: str) -> None:
+    alone = place.member(role)
+    with _stores(place.url(alone), place.url(place.others(alone)[0])) as (one, two):
+        until(lambda: not one.hint(), "it listens")
+        with place.cut_off(alone):
+            until(lambda: _is_put(one, "x"), "it has found another member")
+            until(lambda: not one.hint(), "it listens to another one")
+            until(lambda: _is_put(two, "y"), "so has the other")
+            until(one.hint, "it hears of others")
+
+
+def _is_put(store: EtcdStore, id_: str) -> bool:
+    try:
+        _put(store, id_)
+    except (Conflict, OutcomeUnknown):
+        return False
+    return True
