@@ -160,3 +160,12 @@ def test_the_time_that_is_left_is_told_as_people_say_it(shell: Shell) -> None:
     told = shell.json("acquire", "a", holder="bob")["error"]["message"]
     left = told.partition("for another ")[2].partition(" at most")[0]
     assert left == "30m" or ("." not in left and left.endswith("s"))
+
+
+def test_two_agents_under_the_name_of_their_working_copy_can_notice_it(shell: Shell) -> None:
+    assert "LEASEHOLD_HOLDER" not in shell.run("acquire", "a", holder=None).out
+    again = shell.run("acquire", "a", holder=None)
+    assert again.out.startswith("Yours already, extended: a")
+    assert "agents in one working copy need a name each, export LEASEHOLD_HOLDER=" in again.out
+    assert shell.run("acquire", "b").code == 0
+    assert "need a name each" not in shell.run("acquire", "b").out

@@ -11,6 +11,7 @@ import pytest
 
 from leasehold.cli import main
 from leasehold.cli.examples import EXAMPLES
+from leasehold.cli.help import FAMILIES
 from leasehold.cli.outcomes import MEANINGS
 from leasehold.cli.parsing import Line, parse
 from leasehold.cli.table import VERBS
@@ -75,6 +76,25 @@ def test_the_first_help_names_all_commands_and_exit_codes(shell: Shell) -> None:
             assert verb.partition(" ")[0] in done.out
         for code, meaning in MEANINGS.items():
             assert f"{code} {meaning}" in done.out.replace("\n", " ")
+
+
+def test_the_help_says_what_commands_of_two_words_are_about(shell: Shell) -> None:
+    families = {name.partition(" ")[0] for name in VERBS if " " in name}
+    assert families == set(FAMILIES)
+    first = " ".join(shell.call("--help").out.split())
+    for family in families:
+        assert FAMILIES[family] in first
+        for name in (verb.partition(" ")[2] for verb in VERBS if verb.startswith(f"{family} ")):
+            assert name in FAMILIES[family]
+
+
+def test_the_help_is_in_whole_sentences(shell: Shell) -> None:
+    assert "by you?\n" in shell.call("guard", "--help").out
+
+
+def test_variables_that_do_not_narrow_a_list_are_not_said_to(shell: Shell) -> None:
+    assert "LEASEHOLD_WORK_UNIT_ID" in shell.call("workflow", "check", "--help").out
+    assert "LEASEHOLD_WORK_UNIT_ID" not in shell.call("workflow", "list", "--help").out
 
 
 def test_help_can_be_asked_for_in_words(shell: Shell) -> None:

@@ -14,6 +14,7 @@ from leasehold import config, errors
 from leasehold.cli.hot import COMMON
 from leasehold.cli.outcomes import MEANINGS
 from leasehold.cli.table import VERBS
+from leasehold.server.problems import STATUS
 from tests.surfaces.documents import DOCUMENTS, blocks, examples, pattern, run, sections
 from tests.surfaces.shell import PATIENCE, ROOT, SOURCE, Shell
 
@@ -147,7 +148,7 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def test_every_error_code_is_documented() -> None:
-    told = set(errors.BY_CODE) | {"held", "timeout", "deadlock", "lost"}
+    told = set(errors.BY_CODE) | set(STATUS) | {"held", "timeout", "deadlock", "lost"}
     for path in SOURCE.rglob("*.py"):
         if not {"server", "client", "testing"} & set(path.parts):
             told |= set(CODES.findall(path.read_text()))

@@ -82,6 +82,11 @@ class Context:
         return self._holder
 
     @property
+    def is_named(self) -> bool:
+        """Whether somebody said who asks; otherwise it is whoever works in this copy."""
+        return any(each is not None for each in (self.values.get("holder"), self.choice.holder, self.session))
+
+    @property
     def space(self) -> str:
         """In which space."""
         given = self.values.get("space")

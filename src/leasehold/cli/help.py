@@ -34,6 +34,14 @@ start here:
   leasehold COMMAND --help            all about one command
 """
 
+FAMILIES = {
+    "session": "the life of one agent run: start, heartbeat, end, list",
+    "workflow": "runs with a name and an outcome: create, get, check, list, update, heartbeat, release",
+    "lock": "the same leases in grite's words: acquire, renew, release, status, gc",
+    "keys": "who may use the servers of this store: create, list, revoke",
+}
+"""Commands of two words, by their first."""
+
 
 def parse_or_explain(words: Sequence[str]) -> Line:
     """Read a command line with argparse: it prints help or what is wrong, and ends the process."""
@@ -132,7 +140,8 @@ def build() -> Parser:
     for verb in VERBS.values():
         family, space, name = verb.name.rpartition(" ")
         if space and family not in families:
-            group = commands.add_parser(family, help=f"{family} commands: leasehold {family} --help")
+            about = FAMILIES[family]
+            group = commands.add_parser(family, help=about, description=about[:1].upper() + about[1:] + ".")
             families[family] = group.add_subparsers(metavar="COMMAND", required=True)
         _add(families[family] if space else commands, name, verb)
     return parser
@@ -145,7 +154,7 @@ def _version() -> str:
 
 
 def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) -> None:
-    about = verb.help[:1].upper() + verb.help[1:] + "."
+    about = verb.help[:1].upper() + verb.help[1:] + ("" if verb.help.endswith("?") else ".")
     usage = "%(prog)s [options] NAME [NAME ...] -- COMMAND ..." if verb.runs_command else None
     parser = commands.add_parser(
         name, help=verb.help, description=about, epilog=EXAMPLES.get(verb.name, ""), usage=usage

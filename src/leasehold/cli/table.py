@@ -198,7 +198,8 @@ VERBS = HOT | _table(
         (),
         (
             Option("--status", "only these: running, completed, failed, cancelled, expired", "HOW", None, RUN_STATUSES),
-            *WHAT,
+            Option("--work-unit", "only of this work unit", "ID"),
+            Option("--task", "only of this task", "ID"),
             Option("--limit", "at most so many (default 50)", "N", default="50"),
             *SCOPE,
             *COMMON,

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from leasehold.model import Acquired, Lease
 
 
+NOT_YOU = "If it was not you who took it: agents in one working copy need a name each, export LEASEHOLD_HOLDER=…"
+
+
 def asked_for(context: Context) -> dict[str, Any]:
     """The arguments of an acquire, from the options that `acquire` and `run` share."""
     values = context.values
@@ -95,10 +98,12 @@ def _told(context: Context, outcome: Acquired) -> int:
     if not isinstance(outcome, Granted):
         return context.end(outcome, "")
     context.caution()
-    return keep_and_tell(context, outcome, "Acquired" if outcome.fresh else "Yours already, extended:")
+    if outcome.fresh:
+        return keep_and_tell(context, outcome, "Acquired")
+    return keep_and_tell(context, outcome, "Yours already, extended:", "" if context.is_named else NOT_YOU)
 
 
-def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
+def keep_and_tell(context: Context, outcome: Granted, headline: str, note: str = "") -> int:
     """Keep the token where `release` finds it, or where the caller wants it, and say what was taken."""
     lease = outcome.lease
     try:
@@ -108,10 +113,11 @@ def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
         if outcome.fresh:
             context.locks.release(lease.id, outcome.token, status="cancelled")
         raise
+    text = told(context, lease, headline) + (f"\n{note}" if note else "")
     if is_said:
-        context.out.warn(told(context, lease, headline))
+        context.out.warn(text)
         return outcomes.DONE
-    return context.end(outcome, told(context, lease, headline))
+    return context.end(outcome, text)
 
 
 def _keep(context: Context, outcome: Granted) -> bool:

@@ -23,6 +23,8 @@ If the answer is no:
 
 Rules:
 
+- One name, one agent: if others work in the same directory, `export LEASEHOLD_HOLDER=a-name-of-your-own` first (Claude
+  Code's hooks do it for you). Agents of one name get each other's leases.
 - Never proceed without the lock, and never force one open unless a person told you to.
 - One lock at a time, unless you were told otherwise. If you need several, claim them in one call.
 - Names: `issue:42`, `path:src/auth.rs` (a directory covers what is in it), `repo:deploy`, `github://acme/app/issues/42`,
