@@ -25,6 +25,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 def test_nothing_is_there_at_first(shell: Shell) -> None:
     assert shell.call("list").out == "No live leases.\n"
     assert shell.call("history").out == "Nothing happened yet.\n"
+    assert shell.call("history", "issue:42").out == "No event is like that.\n"
     assert shell.call("session", "list").out == "No live sessions.\n"
     assert shell.call("inspect", "x").out == "x: free\n"
     assert "No live leases." in shell.call("watch", "--count", "1").out

@@ -247,6 +247,10 @@ def test_main_answers_with_the_exit_code(shell: Shell, capsys: pytest.CaptureFix
     ("words", "told"),
     [
         (["acquire", "x", "--tll", "5m"], "leasehold acquire: there is no option --tll; did you mean --ttl?"),
+        (["acquire", "--tll", "5m"], "leasehold acquire: there is no option --tll; did you mean --ttl?"),
+        (["acquire", "--holder", "-x", "-y"], "leasehold acquire: argument --holder: expected one argument"),
+        (["acquire", "-x"], "leasehold acquire: there is no option -x; a name that begins with a dash goes after --\n"),
+        (["acquire", "--wait", "-5"], "leasehold acquire: the following arguments are required: resources\n"),
         (["session", "start", "--zzz"], "leasehold session start: there is no option --zzz\n"),
         (["list", "everything"], "leasehold list: 'everything' is one word too many"),
         (["run", "x"], "leasehold run: it needs a command after --"),

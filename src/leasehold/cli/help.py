@@ -48,7 +48,7 @@ def parse_or_explain(words: Sequence[str]) -> Line:
     if list(words[:1]) == ["help"]:
         words = [*words[1:], "--help"]
     own, rest = _split(words)
-    Parser.as_json = "--json" in own
+    Parser.as_json, Parser.words = "--json" in own, tuple(own)
     parser = build()
     if not words:
         parser.print_help()
@@ -101,13 +101,26 @@ def _what_is_too_much(word: str, verb: Verb) -> str:
 
     flag = word.partition("=")[0]
     close = get_close_matches(flag, [option.flag for option in verb.options], 1)
-    return f"there is no option {flag}{f'; did you mean {close[0]}?' if close else ''}"
+    name = "; a name that begins with a dash goes after --" if not flag.startswith("--") else ""
+    return f"there is no option {flag}{f'; did you mean {close[0]}?' if close else name}"
+
+
+def _first_unknown(words: Sequence[str], verb: Verb) -> str | None:
+    """The first word that looks like an option and is none."""
+    flags = {option.flag: option for option in verb.options}
+    for before, word in zip(("", *words), words, strict=False):
+        is_value = before in flags and flags[before].metavar is not None
+        if word[:1] == "-" and word != "-" and word.partition("=")[0] not in flags and not is_value:
+            return word
+    return None
 
 
 class Parser(argparse.ArgumentParser):
     """An argparse parser that answers in JSON who asked in JSON, and writes as the rest of us does."""
 
     as_json = False
+    words: tuple[str, ...] = ()
+    """What was typed."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -122,6 +135,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and end with the exit code for that."""
+        verb: Verb | None = self.get_default("verb")
+        unknown = None if verb is None else _first_unknown(self.words, verb)
+        if verb is not None and unknown is not None and message.startswith("the following arguments are required"):
+            message = _what_is_too_much(unknown, verb)  # it may be what was meant to be there
         said = shown(message)
         if self.as_json:
             told = {"code": "usage", "message": f"{self.prog}: {said}; see {self.prog} --help"}

@@ -83,7 +83,9 @@ def history(context: Context) -> int:
     events = _events(context, tuple(values["kind"]), 50)
     if isinstance(events, Refused):
         return context.end(events, "")
-    return context.end(events, _event_table(events) if events else "Nothing happened yet.", wire.events(events))
+    narrowed = any(values[name] for name in ("resource", "of", "lease", "kind", "since"))
+    nothing = "No event is like that." if narrowed else "Nothing happened yet."
+    return context.end(events, _event_table(events) if events else nothing, wire.events(events))
 
 
 def _plotted(context: Context, file: str) -> int:
