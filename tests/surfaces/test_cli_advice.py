@@ -72,6 +72,18 @@ def test_what_is_quarantined_is_cleared_by_its_own_name(shell: Shell) -> None:
     assert suggested(refused, "find out what happened, then: ")[:2] == ["clear", "b"]
 
 
+def test_a_program_that_is_in_its_own_way_is_not_told_to_wait(shell: Shell) -> None:
+    shell.run("acquire", "path:src")
+    for wait in ("0", "20ms"):
+        told = shell.json("acquire", "path:src/a.py", "--wait", wait)["error"]
+        assert told["message"].startswith("path:src/a.py is held by you, as path:src: go on under that")
+        assert told["holders"][0]["resource"] == "path:src"
+    shell.run("acquire", "issue:2", holder="bob")
+    told = shell.json("acquire", "repo:all")["error"]["message"]
+    assert told == "repo:all is held by you, as path:src, and by others: release that before you wait for the rest"
+    assert "wait for it" in shell.json("acquire", "path:src", holder="eve")["error"]["message"]
+
+
 # ------------------------------------------------------------------------------------- what a key does not allow
 
 
@@ -98,6 +110,8 @@ def test_what_a_key_is_not_for_is_nobodys_lease(shell: Shell, tmp_path: Path) ->
         refused = shell.run("acquire", "a", env=env)
         assert refused.code == 8
         assert suggested(refused, "see what you may do there: ") == ["doctor"]
+        assert "a viewer may not list keys; it takes another key" in shell.run("keys", "list", env=env).err
+        assert "a viewer may not start a session;" in shell.run("session", "start", env=env).err
 
 
 def test_a_run_that_is_not_there_points_to_the_runs_of_its_own_project(shell: Shell) -> None:

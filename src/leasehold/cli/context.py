@@ -173,6 +173,10 @@ class Context:
         if self.out.json:
             from leasehold import wire  # noqa: PLC0415
 
+            if data is None and code in (outcomes.HELD, outcomes.TIMED_OUT):
+                from leasehold.cli.explaining import in_your_own_way  # noqa: PLC0415 (as below)
+
+                data = in_your_own_way(outcome, self)
             if data is None:
                 self.out.give(wire.envelope(outcome))
             elif code == outcomes.DONE:

@@ -63,16 +63,36 @@ def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
         return f"Next: find out what happened, then: {command}"
     more = f"{_how(context)} --wait 10m{' -- …' if context.verb == 'run' else ''}"
     wait = context.suggest(context.verb, *outcome.resources, more=more)
-    mine = [each for each in outcome.blockers if each.state == "held" and each.holder == context.holder]
-    if not mine:
+    held, is_all = _own(outcome, context)
+    if not held:
         return f"Next: wait for it: {wait}    or go on with something else"
-    held = tuple(dict.fromkeys(each.resource for each in mine))
     back = context.suggest("release", *held)
-    if len(mine) < len(outcome.blockers):  # a wait would not end before that
+    if not is_all:  # a wait would not end before that
         return f"Next: some of it is yours already: {back}    then wait for the rest: {wait}"
     if set(held) <= set(outcome.resources):
         return f"Next: it is yours already: {back}"
     return f"Next: what is in the way is yours: go on under {shown(' '.join(held))} if that is enough, or: {back}"
+
+
+def _own(outcome: m.Held | m.TimedOut, context: Context) -> tuple[tuple[str, ...], bool]:
+    """What is in the way and held by whoever asks, and whether that is all."""
+    mine = [each for each in outcome.blockers if each.state == "held" and each.holder == context.holder]
+    return tuple(dict.fromkeys(each.resource for each in mine)), len(mine) == len(outcome.blockers)
+
+
+def in_your_own_way(outcome: object, context: Context) -> dict[str, str] | None:
+    """For a program: what to say instead of `wait for it` to one that would wait for itself."""
+    if not isinstance(outcome, m.Held | m.TimedOut):
+        return None
+    held, is_all = _own(outcome, context)
+    if not held:
+        return None
+    names = " + ".join(held)
+    if is_all:
+        said = f"is held by you, as {names}: go on under that if it is enough, or release it first; do not wait for it"
+    else:
+        said = f"is held by you, as {names}, and by others: release that before you wait for the rest"
+    return {"message": f"{' + '.join(outcome.resources)} {said}"}
 
 
 def _how(context: Context) -> str:

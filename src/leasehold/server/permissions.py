@@ -26,6 +26,16 @@ ROLES = {
     "agent": LOOKING | OWN | {"start_session"},
     "admin": LOOKING | OWN | {"start_session"} | RULING,
 }
+_DOES = {
+    "keys": "list keys",
+    "create_key": "create keys",
+    "revoke_key": "revoke keys",
+    "gc": "sweep (gc)",
+    "start_session": "start a session",
+    "renew_session": "renew a session",
+    "end_session": "end a session",
+} | {verb: f"{verb.partition('_')[0].replace('beat', 'renew')} a run" for verb in RUNNING}
+"""Verbs whose names are no words of a sentence."""
 PROVEN = ("renew", "release", "update")
 EVERYWHERE = ("list", "graph", "history", "sessions", "events")
 """Where an admin who names no space means all of them."""
@@ -34,7 +44,8 @@ EVERYWHERE = ("list", "graph", "history", "sessions", "events")
 def allow(who: Principal, verb: str) -> None:
     """Whether this role has this verb at all."""
     if verb not in ROLES[who.role]:
-        raise Problem("not_allowed", f"{_a(who.role)} may not {verb.replace('_', '-')}; it takes another key")
+        does = _DOES.get(verb, verb.replace("_", "-"))
+        raise Problem("not_allowed", f"{_a(who.role)} may not {does}; it takes another key")
 
 
 def _a(role: str) -> str:
