@@ -191,6 +191,26 @@ def test_what_nobody_knows_is_refused(project: Project, words: tuple[str, ...]) 
     assert "must be one of" in project.run(*words, code=2)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("git", "--policy", "require"), "git config leasehold.lockPolicy require"),
+        (("git", "--user"), "user: is no option for git"),
+        (("git", "--on-failure", "closed"), "on_failure: is no option for git"),
+        (("skill", "--policy", "warn"), "policy: is no option for skill"),
+        (("claude", "--server"), "server: is no option for claude"),
+        (("cursor", "--target", "codex"), "target: is no option for cursor"),
+        (("claude", "--http", "locks.example"), "http: must be the URL of a server"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(project: Project, words: tuple[str, ...], told: str) -> None:
+    subprocess.run(["git", "init", "--quiet", str(project.root)], check=True, env=project.env)
+    before = project.files()
+    for verb in ("install", "uninstall"):
+        assert told in project.run(verb, *words, code=2)
+    assert project.files() == before
+
+
 def test_the_skill_and_the_prompt_say_what_to_do(project: Project) -> None:
     project.run("install", "skill")
     skill = (project.root / ".claude/skills/leasehold/SKILL.md").read_text()

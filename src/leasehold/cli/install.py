@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leasehold.guard.installing.changes import Change
 
 WHAT = (*editors.EDITORS, "git", "skill")
+_HEARD = {"git": {"server"}, "skill": {"user", "target"}}
+"""The options that mean something for what is no editor."""
 
 
 def install(context: Context) -> int:
@@ -56,6 +58,9 @@ def _do(context: Context, *, remove: bool) -> int:
 
 def _changes(context: Context, ledger: Ledger, *, remove: bool) -> list[Change]:
     what = context.values["what"]
+    if what not in WHAT:
+        raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")
+    _refuse_what_does_nothing(context, what)
     user = context.values["user"]
     place = Path(places.home(os.environ)) if user else _project()
     if what == "skill":
@@ -67,12 +72,24 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> list[Change]:
         from leasehold.guard.installing import githooks  # noqa: PLC0415 (only who installs git's hooks asks git)
 
         return githooks.changes(_project(), ledger, _command(), server=context.values["server"], remove=remove)
-    if what not in editors.EDITORS:
-        raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")
     policy = known_policy(context.values["policy"] or REQUIRE)
     values = context.values
     wish = editors.Wish(_command(), policy, values["on_failure"], values["http"], str(_project()), user)
     return editors.changes(what, wish, place, ledger, remove=remove)
+
+
+def _refuse_what_does_nothing(context: Context, what: str) -> None:
+    """Who says how strict it should be, and is not heard, believes to be protected."""
+    values = context.values
+    given = {name for name in ("user", "policy", "http", "server") if values[name]}
+    given |= {name for name, default in (("target", "claude"), ("on_failure", "open")) if values[name] != default}
+    for name in sorted(given - _HEARD.get(what, {"user", "policy", "http", "on_failure"})):
+        if (what, name) == ("git", "policy"):
+            instead = f"set lock_policy in leasehold.toml, or: git config leasehold.lockPolicy {values['policy']}"
+            raise InvalidInput("policy", f"is no option for git, whose hooks go by lock_policy: {instead}")
+        raise InvalidInput(name, f"is no option for {what}: leave it out")
+    if values["http"] and not values["http"].startswith(("http://", "https://")):
+        raise InvalidInput("http", "must be the URL of a server, such as http://127.0.0.1:7420")
 
 
 def _project() -> Path:
