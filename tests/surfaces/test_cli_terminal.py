@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -168,3 +169,16 @@ def test_texts_are_cut_by_columns_not_by_characters() -> None:
     assert cut("abc", 3) == "abc"
     lines = table([("日本", "x"), ("ab", "y")], ("A", "B")).splitlines()
     assert lines == ["A     B", "日本  x", "ab    y"]
+
+
+def test_who_waits_for_an_answer_sees_for_how_long_and_for_whose(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with Terminal(shell, "list", env={"LEASEHOLD_URL": url}) as terminal:
+            terminal.until(f"waiting 1s for an answer of {url}")
+            silent.close()
+            assert terminal.end() == 9
+    assert plain(terminal.shown.rpartition("\x1b[K")[2])[0].startswith("Failed: no answer from the server")
+    with Terminal(shell, "list") as terminal:
+        assert terminal.end() == 0
+    assert ESCAPE not in terminal.shown

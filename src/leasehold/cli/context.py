@@ -54,6 +54,15 @@ class Context:
         return self._choice
 
     @property
+    def address(self) -> str | None:
+        """Where these locks live, without secrets, if that was looked up already."""
+        if self._choice is None:
+            return None
+        from leasehold.config import shown as shown_url  # noqa: PLC0415
+
+        return shown_url(self._choice.url)
+
+    @property
     def locks(self) -> Locks:
         """The locks, opened now if they were not yet; this process drives them itself."""
         if self._locks is None:
@@ -238,11 +247,23 @@ def run(line: Line, handler: Callable[[Context], int]) -> int:
     """Run one command and turn whatever happens into an exit code and a message."""
     fill_gaps()
     context = Context(line.verb.name, line.values)
-    code = _guarded(context, handler)
+    code = _patiently(context, handler)
     if context.out.trouble is not None:
         complain(f"leasehold {context.verb}: the answer could not be written: {context.out.trouble.strerror}")
         return code or outcomes.FAILURE
     return code
+
+
+def _patiently(context: Context, handler: Callable[[Context], int]) -> int:
+    """With a live line on a terminal, if it takes long."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return _guarded(context, handler)
+    from leasehold.cli.patience import Patience, may_be_shown  # noqa: PLC0415 (only where somebody looks)
+
+    if not may_be_shown(context):
+        return _guarded(context, handler)
+    with Patience(context):
+        return _guarded(context, handler)
 
 
 def _guarded(context: Context, handler: Callable[[Context], int]) -> int:

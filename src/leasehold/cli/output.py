@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _COLOURS = {"green": "32", "red": "31", "yellow": "33", "dim": "2"}
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 
+LIVE: list[Callable[[], None]] = []
+"""Each takes away a live line of its own, before anything else is written."""
+
 
 class Output:
     """Standard output and standard error, as one command uses them."""
@@ -101,6 +104,8 @@ def write(stream: TextIO | None, text: str) -> bool:
     """Write and flush; False if whoever reads is gone, which is no failure of ours."""
     if stream is None:
         return True  # it was closed before we began: nobody wants to know
+    while LIVE:
+        LIVE.pop()()
     try:
         stream.write(text)
         stream.flush()
