@@ -14,7 +14,7 @@ import pytest
 import leasehold
 from leasehold.errors import Conflict, OutcomeUnknown, Unreachable
 from leasehold.model import Granted, Held, Put, Ref, Renewed
-from leasehold.stores.etcd import EtcdStore, calls
+from leasehold.stores.etcd import EtcdStore, calls, gateway
 from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import (
     LONG,
@@ -31,6 +31,7 @@ from leasehold.testing.etcd import QUICK, Etcd
 from tests.acceptance.servers import servers_on, wandering
 from tests.faults.crowd import Load
 from tests.faults.scene import history
+from tests.stores import etcd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,6 +234,21 @@ def test_without_most_of_the_members_everybody_is_told_why(place: Place) -> None
                 gone.start()
         assert isinstance(locks.renew(kept.lease.id, kept.token), Renewed)
         until(lambda: [lease.id for lease in leases_of(locks)] == [kept.lease.id], "nothing is left of what failed")
+
+
+def test_whoever_has_to_be_let_in_is_let_in_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that is cut off cannot do that: it is not waited for until it says so itself, after 7 s."""
+    monkeypatch.setattr(gateway, "TIMEOUT", 3_600.0)
+    with Etcd(*QUICK, members=3, severable=True) as cluster:
+        etcd.let_in_users(cluster)
+        alone = Place(cluster).member("follower")
+        url = cluster.url_from(alone).replace("//", "//ada:secret@")
+        with _stores(url) as (store,):
+            cluster.cut_off(alone)
+            with pytest.raises(Unreachable, match="it has no leader"):
+                store.gateway.authenticate()
+        with leasehold.connect(url, holder="ada") as locks:
+            take(locks, "x")
 
 
 # ---------------------------------------------------------------------------- what is late, or is not heard

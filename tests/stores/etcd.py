@@ -33,6 +33,20 @@ def empty() -> str:
     return f"{server().url}/t{os.getpid()}-{next(_numbers)}"
 
 
+def let_in_users(cluster: Etcd) -> None:
+    """From here on only those who say who they are: `ada`, whose password is `secret`."""
+    for words in (
+        ["user", "add", "root:top"],
+        ["user", "grant-role", "root", "root"],
+        ["user", "add", "ada:secret"],
+        ["role", "add", "locks"],
+        ["role", "grant-permission", "locks", "--prefix=true", "readwrite", "leasehold/"],
+        ["user", "grant-role", "ada", "locks"],
+        ["auth", "enable"],
+    ):
+        cluster.control(*words)
+
+
 def certificate(folder: Path) -> tuple[Path, Path]:
     """A certificate for this machine that nobody else has signed, and its key."""
     openssl = shutil.which("openssl")

@@ -302,22 +302,24 @@ def test_hints_tell_of_others_only() -> None:
         two.close()
 
 
+def test_what_nobody_listened_to_counts_as_changed(store: EtcdStore) -> None:
+    until(lambda: not store.hint(), "it listens")
+    watcher = store._watcher
+    assert watcher is not None
+    watcher.move()
+    until(lambda: watcher._is_deaf, "it does not listen")
+    until(lambda: not watcher._is_deaf, "it listens again")
+    assert store.hint()
+    assert not store.hint()
+
+
 # ---------------------------------------------------------------------------------------------- TLS, users
 
 
 def test_a_user_with_a_password() -> None:
     with Etcd(*QUICK) as cluster:
         address = cluster.url.removeprefix("etcd://")
-        for words in (
-            ["user", "add", "root:top"],
-            ["user", "grant-role", "root", "root"],
-            ["user", "add", "ada:secret"],
-            ["role", "add", "locks"],
-            ["role", "grant-permission", "locks", "--prefix=true", "readwrite", "leasehold/"],
-            ["user", "grant-role", "ada", "locks"],
-            ["auth", "enable"],
-        ):
-            cluster.control(*words)
+        etcd.let_in_users(cluster)
         with leasehold.connect(f"etcd://ada:secret@{address}", holder="ada") as locks:
             assert isinstance(locks.acquire("x", ttl=60), leasehold.Granted)
         with pytest.raises(StoreError) as refused:

@@ -11,7 +11,7 @@ from leasehold.errors import Closed, OutcomeUnknown, StoreError, Unreachable
 from leasehold.noun import Noun
 from leasehold.stepwise import through
 from leasehold.stores.etcd import http2, messages
-from leasehold.stores.etcd.doubting import HEADER, SILENCE, trouble_with
+from leasehold.stores.etcd.doubting import HEADER, SILENCE, TRANSIENT, trouble_with
 from leasehold.stores.etcd.members import TIMEOUT
 
 TYPE_CHECKING = False
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 TRANSACTION = "/etcdserverpb.KV/Txn"
 RANGE = "/etcdserverpb.KV/Range"
-TRANSIENT = (4, 14)
-"""gRPC codes of a member that cannot answer now: deadline exceeded, unavailable."""
 UNAUTHENTICATED = 16
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 STATUS = "/etcdserverpb.Maintenance/Status"
 SILENCE = 0.5
 """After so many seconds without an answer a member is asked how it is; and so long it has to say it."""
+TRANSIENT = (4, 14)
+"""gRPC codes of a member that cannot answer now: deadline exceeded, unavailable."""
 HEADER = 64
 """In so many bytes at the beginning of an answer it says from when it is."""
 

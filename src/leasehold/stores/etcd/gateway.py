@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ from base64 import b64encode
 from contextlib import suppress
 
 from leasehold.errors import Closed, StoreError, Unreachable
+from leasehold.stores.etcd.doubting import SILENCE, TRANSIENT, trouble_with
 from leasehold.stores.etcd.members import TIMEOUT
 
 TYPE_CHECKING = False
@@ -121,14 +123,28 @@ class Gateway:
         connection = self.connect()
         try:
             connection.request("POST", "/v3/auth/authenticate", json.dumps(asked).encode())
+            self._wait(connection)
             answer = _decoded(connection.getresponse().read())
         except _BROKEN as error:
-            raise Unreachable(f"etcd at {address.place}: {error}") from error
+            raise Unreachable(f"etcd at {connection.host}:{connection.port}: {error}") from error
         finally:
             self.drop(connection)
+        if answer.get("code") in TRANSIENT:
+            raise Unreachable(f"etcd at {connection.host}:{connection.port} says: {answer.get('message')}")
         if "token" not in answer:
             raise StoreError(f"etcd does not let {address.user} in: {answer.get('message', 'no token')}")
         return str(answer["token"])
+
+    def _wait(self, connection: http.client.HTTPConnection) -> None:
+        """For an answer that the members have to agree on: only as long as the one that was asked can give it."""
+        ready, end = select.poll(), time.monotonic() + TIMEOUT
+        ready.register(connection.sock, select.POLLIN)
+        while not ready.poll(SILENCE * 1_000):
+            trouble = ""
+            if len(self._members) > 1:
+                trouble, _ = trouble_with((connection.host, connection.port), self._members.tls("h2"), "", 0)
+            if trouble or time.monotonic() > end:
+                raise TimeoutError(trouble or "timed out")
 
     def stream(self, path: str, body: Json, connection: http.client.HTTPConnection, turn: int) -> Iterator[Json]:
         """Answer after answer, for as long as the connection lasts; from nobody, if it is another's turn already."""

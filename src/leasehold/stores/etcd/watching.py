@@ -57,7 +57,10 @@ class Watcher:
             asked = {"create_request": {"key": self._key, "progress_notify": True}}
             for told in self._gateway.stream("/v3/watch", asked, self._connection, turn):
                 result = told.get("result", {})
-                self._is_deaf = "error" in told or bool(result.get("canceled"))
+                is_deaf = "error" in told or bool(result.get("canceled"))
+                if self._is_deaf and not is_deaf:
+                    self._has_news = True  # nobody tells us what came before this
+                self._is_deaf = is_deaf
                 if any(self._own not in b64decode(event["kv"].get("value", "")) for event in result.get("events", ())):
                     self._has_news = True
                     self._tell()
