@@ -117,6 +117,12 @@ def test_it_is_reported_when_it_expired_before(team: Team) -> None:
     assert team.run("ada", "list").err == ""
 
 
+def test_what_is_over_is_not_said_never_to_have_happened(team: Team) -> None:
+    team.run("ada", "acquire", "issue:42")
+    team.run("ada", "release", "issue:42")
+    assert "over git, history is only what is held now" in team.run("ada", "history").out
+
+
 @pytest.mark.parametrize("option", [("--local",), ("--max-skew", "5s")])
 def test_only_over_git(tmp_path: Path, option: tuple[str, ...]) -> None:
     with Shell(tmp_path / "home") as shell:

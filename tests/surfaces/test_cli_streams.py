@@ -84,8 +84,15 @@ def test_watching_ends_when_nobody_reads_any_more(shell: Shell) -> None:
 def test_an_answer_that_cannot_be_written_is_a_failure(shell: Shell, words: list[str]) -> None:
     done = command(shell, '"$@" > /dev/full', *words)
     assert done.code == 1
-    assert "could not be written: No space left on device" in done.err
+    assert "could not be written: No space left on device\n" in done.err
     assert "Traceback" not in done.err
+
+
+def test_who_does_not_hear_of_a_grant_learns_that_there_is_one(shell: Shell) -> None:
+    done = command(shell, '"$@" > /dev/full', "acquire", "issue:42", "--space", "team")
+    assert done.code == 1
+    assert done.err.endswith("; it is yours all the same: leasehold list --space team --mine\n")
+    assert "yours" not in command(shell, '"$@" > /dev/full', "list").err
 
 
 def test_nothing_can_be_said_about_it_either(shell: Shell) -> None:

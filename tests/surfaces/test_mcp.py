@@ -249,7 +249,13 @@ def test_an_agent_that_is_in_its_own_way_or_has_lost_its_lease_is_told_so(tmp_pa
             assert lost["error"]["code"] == "not_found"
             assert "stop that work now" in lost["advice"]
             assert "nothing to do" in (await call(client, "release_lock", resource="path:src"))["advice"]
-            await call(client, "acquire_lock", resource="path:src")
+            taken = await call(client, "acquire_lock", resource="path:src")
+            assert "It lives as long as your session, now for another " in taken["advice"]
+            assert taken["data"]["lease"]["expires_in_seconds"] < taken["data"]["lease"]["ttl_seconds"]
+            kept = await call(client, "renew_lock", resource="path:src")
+            assert kept["advice"].startswith("Go on. It lives as long as your session")
+            short = await call(client, "acquire_lock", resource="b", ttl_seconds=5)
+            assert "renew_lock before 5s are over" in short["advice"]
             refused = await call(client, "acquire_lock", resource="path:src/a.py")
             assert refused["error"]["code"] == "held"
             assert "your own lease on path:src:" in refused["advice"]

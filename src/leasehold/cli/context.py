@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from leasehold.model import Lease, Waiting
 
 _SECRET_LENGTH = 4_096
+_TAKING = ("acquire", "steal", "lock acquire", "lock renew", "workflow create")
 
 
 class Context:
@@ -249,7 +250,9 @@ def run(line: Line, handler: Callable[[Context], int]) -> int:
     context = Context(line.verb.name, line.values)
     code = _patiently(context, handler)
     if context.out.trouble is not None:
-        complain(f"leasehold {context.verb}: the answer could not be written: {context.out.trouble.strerror}")
+        held = f"; it is yours all the same: {context.suggest('list', more=' --mine')}"
+        more = held if context.verb in _TAKING and not code else ""
+        complain(f"leasehold {context.verb}: the answer could not be written: {context.out.trouble.strerror}{more}")
         return code or outcomes.FAILURE
     return code
 

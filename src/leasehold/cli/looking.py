@@ -85,6 +85,10 @@ def history(context: Context) -> int:
         return context.end(events, "")
     narrowed = any(values[name] for name in ("resource", "of", "lease", "kind", "since"))
     nothing = "No event is like that." if narrowed else "Nothing happened yet."
+    if context.choice.url.startswith("git"):
+        nothing = (
+            "Nothing is told: over git, history is only what is held now, and what ended uncleanly in the last day."
+        )
     return context.end(events, _event_table(events) if events else nothing, wire.events(events))
 
 

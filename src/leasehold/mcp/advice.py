@@ -19,9 +19,7 @@ NOT_HELD = "You hold no lease on it: stop that work now, and acquire_lock it ane
 def on(outcome: object) -> str:
     """What to do after this answer."""
     if isinstance(outcome, m.Granted):
-        left = durations.format(outcome.lease.ttl)
-        again = "" if outcome.fresh else "It was yours already. "
-        return f"{again}Do the work now, renew_lock before {left} are over, and release_lock as soon as you are done."
+        return f"{'' if outcome.fresh else 'It was yours already. '}{_on_granted(outcome.lease)}"
     if isinstance(outcome, m.Held | m.TimedOut):
         return _on_held(outcome)
     if isinstance(outcome, m.Deadlock):
@@ -31,6 +29,22 @@ def on(outcome: object) -> str:
     if isinstance(outcome, m.Refused):
         return _REFUSED.get(outcome.code, "Do not go on without the lock.")
     return _on_change(outcome)
+
+
+def _on_granted(lease: m.Lease) -> str:
+    if _session_left(lease):
+        return f"Do the work now, and release_lock as soon as you are done. {_session_left(lease)}"
+    left = durations.format(lease.ttl)
+    return f"Do the work now, renew_lock before {left} are over, and release_lock as soon as you are done."
+
+
+def _session_left(lease: m.Lease) -> str:
+    """How long a lease lives that would live longer than its session does now."""
+    left = max(lease.expires_at - lease.as_of, 0) // m.SECOND * m.SECOND
+    if lease.session is None or left + m.SECOND >= lease.ttl:
+        return ""
+    kept = "`leasehold mcp` keeps the sessions it began alive while you are connected"
+    return f"It lives as long as your session, now for another {durations.format(left)}: {kept}."
 
 
 def _on_held(outcome: m.Held | m.TimedOut) -> str:
@@ -50,7 +64,8 @@ def on_own(resources: tuple[str, ...]) -> str:
 
 def _on_change(outcome: object) -> str:
     if isinstance(outcome, m.Renewed):
-        return f"Go on; it is yours for another {durations.format(outcome.lease.ttl)}."
+        bound = _session_left(outcome.lease)
+        return f"Go on. {bound}" if bound else f"Go on; it is yours for another {durations.format(outcome.lease.ttl)}."
     if isinstance(outcome, m.Released):
         return _on_end(outcome)
     if isinstance(outcome, m.Inspection):
