@@ -7,11 +7,11 @@ import gc
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasehold.calls import Order, order
 from leasehold.checks import Settings
 from leasehold.engine import Engine
 from leasehold.loop_drivers import LoopDriver
 from leasehold.model import Granted, Held
+from leasehold.orders import Order, order
 from leasehold.stores.sqlite import SqliteStore, lasting
 
 if TYPE_CHECKING:

@@ -96,7 +96,8 @@ def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing
         try:
             return (yield from _attempt(store, commands, engine, closing, keys))
         except Conflict:
-            yield None
+            pass
+        yield None
     raise StoreError(f"the store is too busy: somebody else was quicker {ATTEMPTS} times in a row; try again")
 
 
@@ -253,6 +254,7 @@ class _Deciding:
             return
         receipt = self._receipt()
         changes.append(receipt)
+        lost: OutcomeUnknown | None = None
         try:
             committing = getattr(self.transaction, "committing", None)
             if committing is None:
@@ -260,11 +262,13 @@ class _Deciding:
             else:  # a store that can leave us alone until it answers
                 yield from committing(changes, events, self.fence)
         except OutcomeUnknown as unknown:
+            lost = unknown
+        if lost is not None:
             yield None
             try:
                 is_there = happened(store, receipt)
             except StoreError as error:
-                raise Unresolved(receipt, error) from unknown
+                raise Unresolved(receipt, error) from lost
             if not is_there:
                 raise Conflict("the commit did not happen") from None
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from _operator import itemgetter  # see `records`
 
+from leasehold import calls, durations, keys, names
 from leasehold import commands as c
-from leasehold import durations, keys, names
 from leasehold.errors import InvalidInput
 from leasehold.model import EXCLUSIVE, SECOND, SHARED, SLOTS, Ask, Claim, Option
-from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,60 +29,9 @@ BY_SECRET = "secret:"  # noqa: S105 (what stands before one)
 """What a credential begins with that is only a secret: a scheduler's own, from before it knew sessions."""
 SECRET_LEAST = 16
 MODES = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
-
-
-class Settings(Noun):
-    """What an installation may decide about what is allowed."""
-
-    hierarchical: frozenset[str] = frozenset()
-    """Schemes and namespaces, besides `path:`, in which a name also covers what is below it."""
-    ttl_most: int = 24 * 3600 * SECOND
-
-
-class Asking(Noun):
-    """The arguments of an acquire, as they came."""
-
-    resources: object
-    ttl: object
-    holder: object
-    space: object = "default"
-    wait: object = 0
-    mode: object = "exclusive"
-    slots: object = 1
-    any_of: object = False
-    session: object = None
-    name: object = None
-    context: object = None
-    reason: object = None
-    priority: object = 0
-    reentrant: object = False
-    grace: object = 0
-    on_expiry: object = "free"
-    request_id: object = None
-    intent: object = False
-    first: object = False
-
-
-class Terms(Noun):
-    """What an acquire says besides what it wants: checked, and the same for many requests of one holder."""
-
-    space: str
-    holder: str
-    actor: str
-    """The key of a holder without a session."""
-    mode: str
-    slots: int
-    any_of: bool
-    ttl: int
-    name: str | None
-    reason: str | None
-    grace: int
-    quarantine: bool
-    wait: int
-    priority: int
-    reentrant: bool
-    intent: bool
-    first: bool
+Asking = calls.Asking
+Settings = calls.Settings
+Terms = calls.Terms
 
 
 def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them sooner)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold import calls, checks
-from leasehold.calls import Order
+from leasehold import checks, orders
 from leasehold.commands import Sweep
 from leasehold.errors import InvalidInput
 from leasehold.model import KeyCreated, Refused, SessionStarted
@@ -70,7 +69,7 @@ class EngineAnswers:
             return look(self.engine, self._settings, call)
         if call.verb == "gc":
             return self._driver.ask(Sweep(()))
-        order = calls.order(*call, self._settings, self.engine.key)
+        order = orders.order(*call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
         return finished(self._driver.ask(order.command, order.secret), order.secret)
@@ -107,9 +106,9 @@ class AsyncEngineAnswers:
         order = self._order(call)
         if isinstance(order, Refused):
             return order
-        command, secret = order
+        secret = order.secret
         answer: asyncio.Future[Outcome] = self._loop.create_future()
-        pending = self._driver.submit(command, secret, self._partial(self._tell, answer))
+        pending = self._driver.submit(order.command, secret, self._partial(self._tell, answer))
         try:
             outcome = await answer
         except BaseException:
@@ -118,10 +117,10 @@ class AsyncEngineAnswers:
             raise
         return finished(outcome, secret) if secret else outcome
 
-    def _order(self, call: Call) -> Order | Refused:
+    def _order(self, call: Call) -> orders.Order | Refused:
         if call.verb == "gc":
-            return Order(Sweep(()))
-        return calls.order(*call, self._settings, self.engine.key, self._terms)
+            return orders.Order(Sweep(()))
+        return orders.order(*call, self._settings, self.engine.key, self._terms)
 
     def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
         """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""

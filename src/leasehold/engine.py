@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from leasehold.model import Ask, Event, Outcome
     from leasehold.stepwise import Steps
     from leasehold.stores import Store, Transaction
-else:
-    try:
-        from _collections import deque  # what `collections` hands out, which a one-shot command need not load for it
-    except ImportError:  # a Python without it
-        from collections import deque
 
 BATCH = 1_024
 """At most this many commands a transaction."""
@@ -65,7 +60,7 @@ class Engine:
         self.observe: Callable[[Sequence[Event]], None] | None = None
         """Called with the events of each committed batch."""
         self._clock = clock
-        self._inbox: deque[Pending] = deque()
+        self._inbox = _inbox()
         self._errands: list[Pending] = []
         """What has to be tried again after a failed transaction."""
         self._unresolved: tuple[batch.Unresolved, list[Pending], list[c.Command]] | None = None
@@ -398,6 +393,16 @@ class Engine:
             except IndexError:  # whoever had just put it there has taken it back
                 break
         return taken
+
+
+def _inbox() -> deque[Pending]:
+    """Empty. `_collections` has what `collections` hands out, which a one-shot command need not load for it."""
+    try:
+        import _collections as home  # type: ignore[import-not-found] # noqa: PLC0415
+    except ImportError:  # a Python without it
+        import collections as home  # noqa: PLC0415
+    empty: deque[Pending] = home.deque()
+    return empty
 
 
 def _nobody() -> None:

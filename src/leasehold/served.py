@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from leasehold import calls, checks, keys, reading
+from leasehold import checks, keys, orders, reading
 from leasehold.async_locks import AsyncLocks
 from leasehold.commands import GiveUp, Sweep
 from leasehold.embedded import LOOKS, finished, look
@@ -90,9 +90,9 @@ class LoopAnswers:
         self._loop = loop
         self._terms = checks.remembering(TERMS)
 
-    def order(self, verb: str, asked: Mapping[str, Any]) -> calls.Order | Refused:
+    def order(self, verb: str, asked: Mapping[str, Any]) -> orders.Order | Refused:
         """The command behind a call; what a holder said before is not checked again."""
-        return calls.order(verb, asked, self._settings, self.engine.key, self._terms)
+        return orders.order(verb, asked, self._settings, self.engine.key, self._terms)
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
@@ -146,7 +146,7 @@ class Served:
         """Ask without waiting for the answer; the verbs of `locks` say what there is to ask."""
         return self._answers.begin(verb, asked)
 
-    def order(self, verb: str, asked: dict[str, Any]) -> calls.Order | Refused:
+    def order(self, verb: str, asked: dict[str, Any]) -> orders.Order | Refused:
         """What to `enter`, for whoever keeps the answer itself."""
         return self._answers.order(verb, asked)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from leasehold import commands as c
-from leasehold.calls import Order, order
 from leasehold.checks import Settings
 from leasehold.model import EMPTY, SECOND, Granted, Queued, Record, Refused, Released, Renewed
+from leasehold.orders import Order, order
 from leasehold.records import apply
 from leasehold.rules import Need, Step, step
 

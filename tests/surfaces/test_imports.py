@@ -35,8 +35,8 @@ OURS = {
     for name in (
         "",
         *(".batch", ".calls", ".checks", ".commands", ".config", ".configfiles", ".drivers", ".durations", ".embedded"),
-        *(".engine", ".errors", ".identity", ".keys", ".locks", ".model", ".names", ".noun", ".opening", ".pending"),
-        *(".places", ".records", ".stepwise"),
+        *(".engine", ".errors", ".identity", ".keys", ".locks", ".model", ".names", ".noun", ".opening", ".orders"),
+        *(".pending", ".places", ".records", ".stepwise"),
         *(".rules", ".rules.acquiring", ".rules.conflicts", ".rules.draft", ".rules.ending", ".rules.granting"),
         *(".rules.leases", ".rules.limits", ".rules.timing"),
         *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite", ".stores.sqlite.clock"),

@@ -18,7 +18,7 @@ from leasehold.pending import Pending
 from leasehold.served import Served
 from leasehold.server.app import App, asgi
 from leasehold.server.batches import Batch
-from leasehold.server.hot import Cycle
+from leasehold.server.hot import Relayed
 from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import Waits
 from leasehold.stores.sqlite import SqliteStore
@@ -213,7 +213,7 @@ async def _in_this_process(path: Path, cycles: int, take: Callable[[socket.socke
     with socket.create_connection(listener.sockets[0].getsockname()[:2], timeout=PATIENCE) as line:
         for number in range(cycles):
             await asyncio.to_thread(take, line, f"tidy-{number:04}")
-    known = sum(isinstance(each, Cycle | Pending | Batch) for each in gc.get_objects())
+    known = sum(isinstance(each, Relayed | Pending | Batch) for each in gc.get_objects())
     listener.close()
     await served.close()
     return known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from leasehold import calls, checks, durations
+from leasehold import checks, durations, orders
 from leasehold.errors import InvalidInput
 from leasehold.model import SECOND, Refused
 from leasehold.reading import EDGES_MOST, history_query
@@ -94,7 +94,7 @@ def request(call: Call) -> Request:
             return Request("GET", f"{_GETS[verb]}?{urlencode(given, doseq=True)}", None)
         body = _body(call)
     if verb == "acquire" and body.get("request_id") is None:
-        body["request_id"], body["first"] = calls.draw(), True
+        body["request_id"], body["first"] = orders.draw(), True
     return Request("POST", _POSTS[verb], body)
 
 
@@ -140,7 +140,7 @@ def _check(call: Call) -> None:
         return
     if call.verb == "gc":
         return
-    order = calls.order(*call, _ANYTHING, "")
+    order = orders.order(*call, _ANYTHING, "")
     if isinstance(order, Refused):
         raise InvalidInput(order.field, order.message)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from leasehold.calls import Order
+    from leasehold.orders import Order
     from leasehold.server.app import App
     from leasehold.server.auth import Principal
     from leasehold.server.requests import Body

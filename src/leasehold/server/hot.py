@@ -7,7 +7,7 @@ place for refusals of callers, and this one only has to be right about a yes.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from leasehold import wire
 from leasehold.errors import InvalidInput
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from leasehold.calls import Order
+    from leasehold.orders import Order
     from leasehold.server.app import App
     from leasehold.server.auth import Principal
     from leasehold.server.protocol import Protocol
@@ -42,34 +42,8 @@ _KEY = b"Bearer lh_"
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 
 
-class Cycle:
-    """A hot request under way. It stands where uvicorn keeps the request of a connection."""
-
-    __slots__ = ()
-    _hot: Hot
-    _line: Protocol
-    keep_alive: bool
-    disconnected: bool
-    response_complete: bool
-
-    @property
-    def message_event(self) -> Cycle:
-        """What uvicorn wakes. Not kept in a field: whatever refers to itself stays until the collector comes by."""
-        return self
-
-    def set(self) -> None:
-        """Uvicorn wakes the request, for it to see that its client is gone: when the answer comes is soon enough."""
-
-    def take_back(self) -> None:
-        """What it was given was not heard."""
-        raise NotImplementedError
-
-    def _has_left(self) -> bool:
-        return self.disconnected or self._line.transport.is_closing()
-
-
-class Asked(Pending, Cycle):
-    """One call that is answered at once."""
+class Asked(Pending):
+    """One call that is answered at once. It stands where uvicorn keeps the request of a connection."""
 
     __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "response_complete")
 
@@ -78,7 +52,16 @@ class Asked(Pending, Cycle):
         self._hot = hot
         self._line = line
         self.keep_alive = keep_alive
-        self.disconnected = self.response_complete = False
+        self.disconnected = False
+        self.response_complete = False
+
+    @property
+    def message_event(self) -> Asked:
+        """What uvicorn wakes. Not kept in a field: whatever refers to itself stays until the collector comes by."""
+        return self
+
+    def set(self) -> None:
+        """Uvicorn wakes the request, for it to see that its client is gone: when the answer comes is soon enough."""
 
     def _tell(self) -> None:
         self._hot.served.deliver(self._answered)
@@ -86,7 +69,7 @@ class Asked(Pending, Cycle):
     def _answered(self) -> None:
         """The engine has committed. Nothing that happens here may break it."""
         try:
-            if not self._has_left():
+            if not (self.disconnected or self._line.transport.is_closing()):
                 self._line.end_hot(self, self._hot.answer(self))
             else:
                 self.take_back()
@@ -100,8 +83,8 @@ class Asked(Pending, Cycle):
             self._hot.served.abandon(self)
 
 
-class Relayed(Cycle):
-    """A request whose answer somebody else is told first, and hands on."""
+class Relayed:
+    """A request whose answer somebody else is told first, and hands on; likewise."""
 
     __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "response_complete")
 
@@ -109,7 +92,23 @@ class Relayed(Cycle):
         self._hot = hot
         self._line = line
         self.keep_alive = keep_alive
-        self.disconnected = self.response_complete = False
+        self.disconnected = False
+        self.response_complete = False
+
+    @property
+    def message_event(self) -> Relayed:
+        """What uvicorn wakes."""
+        return self
+
+    def set(self) -> None:
+        """Uvicorn wakes the request: when the answer comes is soon enough."""
+
+    def take_back(self) -> None:
+        """What it was given was not heard."""
+        raise NotImplementedError
+
+    def _has_left(self) -> bool:
+        return self.disconnected or self._line.transport.is_closing()
 
 
 class Waiting(Relayed):
@@ -166,14 +165,17 @@ class Several(Relayed):
         self._batch.take_back()
 
 
-class Head(NamedTuple):
+class Head:
     """What the first lines of a request said, for the next time that they are the same."""
 
-    verb: str
-    decode: Callable[[bytes], Body]
-    length: int
-    token: str | None
-    """The key that it shows; None: nothing, on a server that asks for nothing."""
+    __slots__ = ("decode", "length", "token", "verb")
+
+    def __init__(self, verb: str, decode: Callable[[bytes], Body], length: int, token: str | None) -> None:
+        self.verb = verb
+        self.decode = decode
+        self.length = length
+        self.token = token
+        """The key that it shows; None: nothing, on a server that asks for nothing."""
 
 
 class Hot:

@@ -1,0 +1,203 @@
+"""From a call to the command behind it. No I/O but drawing secrets."""
+
+from __future__ import annotations
+
+import os
+
+from leasehold import checks, keys, names
+from leasehold import commands as c
+from leasehold.checks import Asking, Settings
+from leasehold.errors import InvalidInput
+from leasehold.model import EXCLUSIVE, Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from leasehold.checks import Terms
+
+
+class Order:
+    """A command that is ready for the engine, with the secret that its answer will carry."""
+
+    __slots__ = ("command", "secret")
+
+    def __init__(self, command: c.Command, secret: str = "") -> None:
+        self.command = command
+        self.secret = secret
+
+
+def order(
+    verb: str,
+    arguments: Mapping[str, Any],
+    settings: Settings,
+    engine: str,
+    terms: Callable[..., Terms] = checks.terms,
+) -> Order | Refused:
+    """The command behind a call; a refusal that names the field if there is none. `terms` may be one that remembers."""
+    try:
+        if verb == "acquire":
+            token = draw()
+            return Order(checks.command(arguments, settings, token, engine, terms), token)
+        return _ORDERS[verb](settings, engine, **arguments)
+    except InvalidInput as error:
+        return Refused("invalid", error.field, error.message)
+
+
+def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown: object) -> Order:
+    new_ttl = None if ttl is None else checks.ttl(ttl, settings)
+    return Order(c.Renew(checks.lease_id(lease), checks.proof(**shown), new_ttl))
+
+
+def _release(
+    _settings: Settings,
+    _engine: str,
+    lease: object,
+    status: object,
+    error: object,
+    token: object = None,
+    session: object = None,
+    admin: object = None,
+) -> Order:
+    proof = checks.proof(token, session, admin)
+    return Order(c.Release(checks.lease_id(lease), proof, checks.status(status), checks.error_text(error)))
+
+
+def _update(_settings: Settings, _engine: str, lease: object, context: object, merge: object, **shown: object) -> Order:
+    written = checks.context_text(context)
+    if written is None:
+        raise InvalidInput("context", "must be JSON, not nothing; {} empties it")
+    return Order(c.Update(checks.lease_id(lease), checks.proof(**shown), written, checks.flag(merge, "merge")))
+
+
+def _cancel(
+    _settings: Settings, _engine: str, request_id: object, holder: object, session: object, space: object
+) -> Order:
+    session_id = None if session is None else checks.credential(session)[0]
+    actor = keys.actor(checks.space(space), checks.text(holder, "holder", 256), session_id)
+    return Order(c.Cancel(keys.request(actor, checks.text(request_id, "request_id", 128)), actor=actor))
+
+
+def _start_session(
+    settings: Settings, _engine: str, holder: object, ttl: object, name: object, session: object, space: object
+) -> Order:
+    chosen = f"s{os.urandom(8).hex()}.{draw()}" if session is None else session
+    id_, secret = checks.credential(chosen)
+    where = checks.space(space)
+    command = c.StartSession(
+        keys.actor(where, "", id_),
+        where,
+        id_,
+        checks.text(holder, "holder", 256),
+        keys.secret_hash(secret),
+        checks.ttl(ttl, settings),
+        checks.optional_text(name, "name", 256),
+    )
+    return Order(command, f"{id_}.{secret}")
+
+
+def _renew_session(_settings: Settings, _engine: str, session: object, space: object, admin: object) -> Order:
+    id_, proof = _session(session, admin)
+    return Order(c.RenewSession(keys.actor(checks.space(space), "", id_), proof))
+
+
+def _end_session(
+    _settings: Settings, _engine: str, session: object, space: object, admin: object, reason: object = None
+) -> Order:
+    id_, proof = _session(session, admin)
+    why = checks.optional_text(reason, "reason", 1024)
+    return Order(c.EndSession(keys.actor(checks.space(space), "", id_), id_, proof, why))
+
+
+def _session(session: object, admin: object) -> tuple[str, c.Proof]:
+    """An admin needs only the session's id; everybody else the secret with it."""
+    if admin is None:
+        return checks.credential(session)[0], checks.proof(session=session)
+    return checks.session_id(session), checks.proof(admin=admin)
+
+
+def _force_release(
+    settings: Settings, _engine: str, target: object, by: object, reason: object, space: object
+) -> Order:
+    admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
+    if keys.is_lease_id(target):
+        return Order(c.Force(admin, why, lease=checks.lease_id(target)))
+    resource, node = _own_node(settings, target, space)
+    return Order(c.Force(admin, why, node=node, resource=resource))
+
+
+def _own_node(settings: Settings, target: object, space: object) -> tuple[str, str]:
+    resource = checks.resource(target)
+    return resource, names.claims(checks.space(space), resource, EXCLUSIVE, settings.hierarchical)[0].node
+
+
+def _steal(settings: Settings, engine: str, by: object, reason: object, **asked: object) -> Order:
+    why = checks.text(reason, "reason", 1024)
+    token = draw()
+    command = checks.acquire(Asking(**asked, reason=why), settings, token, engine)
+    return Order(c.Steal(checks.text(by, "by", 256), why, command), token)
+
+
+def _clear(settings: Settings, _engine: str, resource: object, by: object, reason: object, space: object) -> Order:
+    name, node = _own_node(settings, resource, space)
+    admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
+    return Order(c.Clear(admin, why, checks.space(space), name, node))
+
+
+def _create_key(
+    _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object, **why: object
+) -> Order:
+    from leasehold import key_checks  # noqa: PLC0415 (rare)
+
+    id_, secret = os.urandom(8).hex(), draw()
+    command = c.AddKey(
+        id_,
+        key_checks.role(role),
+        checks.space(space),
+        checks.text(name, "name", 256),
+        key_checks.prefixes(prefixes),
+        keys.secret_hash(secret),
+        *_why(**why),
+    )
+    return Order(command, f"lh_{id_}_{secret}")
+
+
+def _revoke_key(_settings: Settings, _engine: str, key: object, **why: object) -> Order:
+    from leasehold import key_checks  # noqa: PLC0415 (rare)
+
+    return Order(c.RevokeKey(key_checks.key_id(key), *_why(**why)))
+
+
+def _why(by: object = None, reason: object = None) -> tuple[str | None, str | None]:
+    """Who does it and why, if that is told."""
+    return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024)
+
+
+_ORDERS: dict[str, Callable[..., Order]] = {
+    "renew": _renew,
+    "release": _release,
+    "update": _update,
+    "cancel": _cancel,
+    "start_session": _start_session,
+    "renew_session": _renew_session,
+    "end_session": _end_session,
+    "force_release": _force_release,
+    "steal": _steal,
+    "clear": _clear,
+    "create_key": _create_key,
+    "revoke_key": _revoke_key,
+}
+
+_drawn: list[str] = []
+os.register_at_fork(after_in_child=_drawn.clear)  # two processes must never hand out the same secrets
+
+
+def draw() -> str:
+    """A fresh secret of 128 bits. Drawn in bulk: a system call for each costs more than the rules."""
+    try:
+        return _drawn.pop()
+    except IndexError:
+        pool = os.urandom(16 * 64).hex()
+        _drawn.extend(pool[start : start + 32] for start in range(32, len(pool), 32))
+        return pool[:32]
