@@ -265,8 +265,8 @@ class Oracle:
         return alike and any(set(option) <= set(lease.resources) for option in asked.want.options)
 
     def _extend(self, lease: Lease, asked: Waiter) -> Answer:
-        lease.want = dataclasses.replace(lease.want, ttl=asked.want.ttl)
-        lease.expires_at = self._expiry(lease.who, asked.want.ttl)
+        lease.want = dataclasses.replace(lease.want, ttl=max(lease.want.ttl, asked.want.ttl))
+        lease.expires_at = self._expiry(lease.who, lease.want.ttl)
         lease.tokens |= asked.tokens
         lease.ticket = None
         self._drop_wish(asked.who)

@@ -253,7 +253,7 @@ def test_a_database_that_is_not_there() -> None:
         ("retention_days=0", "retention_days"),
         ("retention_rows=many", "retention_rows"),
         ("listen=not a url", "not understood"),
-        ("unheard_of=1", "not understood"),
+        ("unheard_of=1", "there is no unheard_of= in a postgresql: URL; of Leasehold.s own there are schema=, "),
     ],
 )
 def test_a_word_that_is_not_understood_is_named(query: str, what: str) -> None:

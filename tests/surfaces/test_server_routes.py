@@ -168,6 +168,28 @@ def test_a_wrong_field_is_named(server: Running, path: str, body: object, field:
     assert refused(server.post(path, body), 400, "invalid")["field"] == field
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        ("release", {"lease": "x", "colour": "red"}, "colour: is not known; there are lease, token, status, error, "),
+        (
+            "acquire",
+            {"resource": "a"},
+            "resource: is not known; there are resources, ttl_seconds, wait_seconds, mode, ",
+        ),
+        ("acquire", {}, "resources: is missing"),
+        ("acquire", {"resources": ["a", 7]}, "resources[1]: must be a string, not a number"),
+        ("acquire", {"resources": "a", "ttl_seconds": "30s"}, "ttl_seconds: must be a number, not a string"),
+        ("acquire", {"resources": "a", "slots": 1.5}, "slots: must be a whole number, not a fraction"),
+        ("acquire", {"resources": "a", "holder": True}, "holder: must be a string or null, not true or false"),
+        ("batch", {"calls": [{"verb": "release"}]}, "calls[0].lease: is missing"),
+        ("batch", {"calls": [{"verb": "clear"}]}, "calls[0].verb: invalid value 'clear'"),
+    ],
+)
+def test_what_is_allowed_in_a_field_is_said(server: Running, path: str, body: object, told: str) -> None:
+    assert refused(server.post(path, body), 400, "invalid")["detail"].startswith(told)
+
+
 @pytest.mark.parametrize("path", ["acquire", "release", "sessions", "batch"])
 @pytest.mark.parametrize("body", [b"null", b"[]", b'"x"', b"5"])
 def test_a_body_that_is_no_object_is_told_so(server: Running, path: str, body: bytes) -> None:

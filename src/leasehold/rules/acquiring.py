@@ -208,7 +208,7 @@ def _again(draft: Draft, home: Hold, ask: Ask, *, extend: bool = True) -> Grante
     new = tuple(token for token in ask.tokens if token not in known.tokens)
     known = known._replace(tokens=(known.tokens + new)[:1] + (known.tokens + new)[1:][-(TOKENS_KEPT - 1) :])
     if extend:
-        known = known._replace(ttl=ask.ttl)
+        known = known._replace(ttl=max(known.ttl, ask.ttl))  # who asks again wants it for longer, never for less
     extend = extend or home.ticket is not None  # promised to a wait of this very request: picked up now
     home = rewrite(draft, home, known, expiry(draft, home.actor, known) if extend else home.expires_at)
     if extend:

@@ -18,6 +18,17 @@ Q = TypeVar("Q", bound=Query)
 _NUMBERS = ("since", "before", "limit", "last_event_id")
 MISSPELLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises; a `ValidationError`, of something that is JSON, is one of them."""
+_WORDS = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "a JSON object",
+}
+"""What the decoder calls a type, as people do."""
+_GOT = {**_WORDS, "int": "a number", "float": "a fraction"}
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
@@ -33,7 +44,7 @@ def decode(kind: type[B], content: bytes, media_type: str | None = None) -> B:
     try:
         body: B = decoder_of(kind)(content or b"{}")
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, kind) from None
     except MISSPELLED as error:
         raise Problem("invalid", f"the body is not JSON: {error}") from None
     return body
@@ -60,7 +71,7 @@ def decode_query(kind: type[Q], pairs: Iterable[tuple[str, str]]) -> Q:
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, kind) from None
 
 
 def _is_number(text: str) -> bool:
@@ -68,15 +79,30 @@ def _is_number(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) < 20
 
 
-def invalid(error: msgspec.ValidationError) -> Problem:
-    """The problem that names the field which was not understood."""
-    what, _, place = str(error).partition(" - at `$.")
-    if what.startswith("Expected `object`") and not place:
-        return Problem("invalid", f"the body must be a JSON object, not {what.split('`')[3]}")
-    if not place and "`" in what:  # a field that is missing or unknown
-        place = what.split("`")[1] if what.split("`")[1] != "$" else ""
-    field = place.rstrip("`").partition("[")[0].partition(".")[0]
-    return Problem("invalid", f"{field}: {what}" if field else what, **({"field": field} if field else {}))
+def invalid(error: msgspec.ValidationError, kind: type[Any]) -> Problem:
+    """The problem that names the field which was not understood, and says what is allowed there."""
+    said, _, place = str(error).partition(" - at `$")
+    place = place.strip("`.")
+    words = said.split("`")[1::2]
+    if said.startswith("Object contains unknown field"):
+        what = "is not known" if place else f"is not known; there are {', '.join(_names(kind))}"
+        place = f"{place}.{words[0]}".strip(".")
+    elif said.startswith("Object missing required field"):
+        what = "is missing"
+        place = f"{place}.{words[0]}".strip(".")
+    elif said.startswith("Expected ") and len(words) == len(("wanted", "got")):
+        wanted = words[0].replace("int | float", "float").split(" | ")
+        what = f"must be {' or '.join(_WORDS.get(each, each) for each in wanted)}, not {_GOT.get(words[1], words[1])}"
+    else:
+        what = said[:1].lower() + said[1:]
+    if not place:
+        return Problem("invalid", f"the body {what}")
+    return Problem("invalid", f"{place}: {what}", field=place.partition("[")[0].partition(".")[0])
+
+
+def _names(kind: type[Any]) -> list[str]:
+    """What the fields of such a body, or such a query, are called."""
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
 
 
 arguments: Callable[[Body | Query], dict[str, Any]] = msgspec.structs.asdict

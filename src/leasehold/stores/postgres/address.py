@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import ProgrammingError
+from psycopg.pq import Conninfo
 
 from leasehold import durations
 from leasehold.errors import InvalidInput
@@ -25,6 +26,7 @@ SCHEMA = "leasehold"
 LISTEN_VARIABLE = "LEASEHOLD_LISTEN_URL"
 OURS = ("schema", "listen", "synchronous", "pause", "retention_days", "retention_rows")
 """The words of the URL's query that are ours and not libpq's."""
+_OWN = ", ".join(f"{name}=" for name in OURS)
 DEFAULTS = {
     "application_name": "leasehold",
     "connect_timeout": "5",
@@ -66,6 +68,7 @@ def parse(url: str) -> Address:
     words = parse_qsl(query, keep_blank_values=True)
     ours = {name: value for name, value in words if name in OURS}
     theirs = [(name, value) for name, value in words if name not in OURS]
+    _check_theirs([name for name, _ in theirs])
     libpq = _libpq(base + (mark + urlencode(theirs, quote_via=quote) if theirs else ""), "url")
     listen = ours.get("listen") or os.environ.get(LISTEN_VARIABLE)
     schema = ours.get("schema", SCHEMA)
@@ -82,6 +85,13 @@ def parse(url: str) -> Address:
         _number(ours, "retention_days", 30),
         _number(ours, "retention_rows", 1_000_000),
     )
+
+
+def _check_theirs(names: list[str]) -> None:
+    known = {"ssl", *(option.keyword.decode() for option in Conninfo.get_defaults())}  # libpq takes `ssl=true` as well
+    for name in names:
+        if name not in known:
+            raise InvalidInput("url", f"there is no {name}= in a postgresql: URL; of Leasehold's own there are {_OWN}")
 
 
 def _libpq(url: str, field: str) -> dict[str, Any]:

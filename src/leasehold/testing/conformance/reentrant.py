@@ -44,6 +44,14 @@ class Reentrant:
         give_back(again, second)
         assert leases_of(again) == ()
 
+    def test_reentrant_never_takes_time_away(self, connect: Connect) -> None:
+        """Who asks again for a shorter time, or for none in particular, keeps what it has."""
+        alice = connect(holder="alice")
+        first = take(alice, "r", ttl=7200)
+        second = take(alice, "r", ttl=1800, reentrant=True)
+        assert (second.lease.id, second.lease.ttl) == (first.lease.id, first.lease.ttl)
+        assert second.lease.expires_at > first.lease.expires_at
+
     def test_reentrant_is_for_the_holder_only(self, connect: Connect) -> None:
         """Nobody else gets in that way."""
         take(connect(holder="alice"), "r", reentrant=True)
