@@ -129,7 +129,8 @@ def test_a_new_hook_begins_with_what_happens_next(tmp_path: Path, receiver: Rece
 
 
 def test_a_receiver_on_this_machine_must_be_allowed(tmp_path: Path, receiver: Receiver) -> None:
-    hook_in(tmp_path, receiver, allow_private="false")
+    """Also if only whoever looks it up knows that this is where it is: such a name is no address to anybody else."""
+    hook_in(tmp_path, receiver, allow_private="false", url=f'"http://127.1:{receiver.port}/hook"')
     with serving(tmp_path) as server:
         take(server, "one")
         until(lambda: 'outcome="retried"' in server.ask("GET", "/metrics").content.decode())
@@ -179,6 +180,9 @@ def test_a_wrong_hook_is_refused_at_the_start(tmp_path: Path, url: str, says: st
         ({"url": "https://h/x", "secret": SECRET, "space": ""}, "space"),
         ({"url": "https://h/x", "secret": SECRET, "colour": "red"}, "colour"),
         ({"url": "https://h/x", "secret": SECRET, "allow_private": 1}, "allow_private"),
+        ({"url": "http://127.0.0.1:9/x", "secret": SECRET}, "not on the Internet, which allow_private .* would allow"),
+        ({"url": "http://[::ffff:10.0.0.1]/x", "secret": SECRET}, "not on the Internet"),
+        ({"url": "http://localhost/x", "secret": SECRET}, "not on the Internet"),
     ],
 )
 def test_a_wrong_table_is_refused_by_name(table: dict[str, object], says: str) -> None:

@@ -40,6 +40,15 @@ async def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
     return allowed
 
 
+def is_plainly_private(host: str) -> bool:
+    """Whether this can be told without asking anybody: of an address, and of this machine's own name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return not is_public(host)
+
+
 def is_public(address: str) -> bool:
     """Whether this address is somewhere on the Internet, and not on this machine or in a private network."""
     try:

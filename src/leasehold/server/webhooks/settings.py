@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from leasehold import checks, places
 from leasehold.errors import InvalidInput
 from leasehold.noun import Noun
+from leasehold.server.webhooks.addresses import is_plainly_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,12 +74,13 @@ def _hook(table: Mapping[str, Any], number: int, env: Mapping[str, str]) -> Hook
     try:
         _refuse_unknown(table)
         space = table.get("space")
+        allow_private = checks.flag(table.get("allow_private", False), "allow_private")
         return Hook(
-            check_url(table.get("url")),
+            check_url(table.get("url"), allow_private=allow_private),
             _secret(table, env),
             _kinds(table.get("kinds", list(KINDS))),
             None if space is None else checks.space(space),
-            checks.flag(table.get("allow_private", False), "allow_private"),
+            allow_private,
         )
     except InvalidInput as error:
         raise InvalidInput("webhooks", f"number {number}: {error.field}: {error.message}") from None
@@ -90,8 +92,8 @@ def _refuse_unknown(table: Mapping[str, Any]) -> None:
             raise InvalidInput(str(field), f"is not known; there are {', '.join(FIELDS)}")
 
 
-def check_url(url: object) -> str:
-    """A URL that can be posted to."""
+def check_url(url: object, *, allow_private: bool) -> str:
+    """A URL that can be posted to. What a name means is looked up when something is sent there."""
     text = checks.text(url, "url", 2_048)
     try:
         parts = urlsplit(text)
@@ -103,6 +105,8 @@ def check_url(url: object) -> str:
         raise InvalidInput("url", "must be https://HOST[:PORT]/PATH, in ASCII and without blanks")
     if parts.username is not None or parts.fragment:
         raise InvalidInput("url", "must hold neither a user nor a fragment; the receiver checks the signature")
+    if is_plainly_private(parts.hostname) and not allow_private:
+        raise InvalidInput("url", "is not on the Internet, which allow_private (or --webhook-private) would allow")
     return text
 
 
