@@ -32,6 +32,17 @@ for name in sys.argv[1:]:
 assert "mypy_extensions" not in sys.modules, "nobody has it who only runs Leasehold"
 """
 
+HEIRS = """
+import importlib, inspect, pkgutil, sys
+import leasehold
+compiled = set(sys.argv[1:])
+for found in pkgutil.walk_packages(leasehold.__path__, "leasehold."):
+    if found.name not in compiled and not found.name.endswith("__main__"):
+        for name, each in inspect.getmembers(importlib.import_module(found.name), inspect.isclass):
+            if each.__module__ == found.name and compiled & {base.__module__ for base in each.__mro__}:
+                print(f"{found.name}.{name}")
+"""
+
 
 class Package(NamedTuple):
     """Where it was installed, and what is running against it."""
@@ -86,6 +97,14 @@ def test_what_is_listed_is_compiled_and_nothing_else(package: Package) -> None:
     assert [place for place in places if not place.endswith(".so")] == []
     assert all(Path(place).is_relative_to(package.folder) for place in places)
     assert {Path(place) for place in places} == set(package.folder.glob("leasehold/**/*.so"))
+
+
+def test_nothing_else_inherits_from_what_is_compiled() -> None:
+    """It could not be instantiated."""
+    with start(ROOT / "src", "-W", "ignore", "-c", HEIRS, *sorted(listed())) as process:
+        told, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, told
+    assert told.split() == []
 
 
 @pytest.mark.parametrize("part", PARTS)
