@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from leasehold import checks
+from leasehold import checks, durations
 from leasehold.cli import outcomes, state
 from leasehold.cli.output import moment
 from leasehold.compat import grite
 from leasehold.errors import InvalidInput
-from leasehold.model import FOREVER, Granted, Held, Inspection, Refused, TimedOut
+from leasehold.model import FOREVER, Granted, Held, Inspection, Refused, Renewed, TimedOut
 from leasehold.names import shown
 from leasehold.wire import SCHEMA_VERSION
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.compat.grite import Lock
-    from leasehold.model import Lease
+    from leasehold.model import Acquired, Lease, Lost
 
 
 def _resource(context: Context) -> str:
@@ -87,7 +87,7 @@ def acquire(context: Context) -> int:
 
 
 def renew(context: Context) -> int:
-    """Extend it; it is acquired if nobody has it."""
+    """Set its clock to this TTL, also to a shorter one; it is acquired if nobody has it."""
     return _take(context, "renew", "Lock renewed")
 
 
@@ -97,9 +97,14 @@ def _take(context: Context, verb: str, headline: str) -> int:
     other = grite.in_the_way(resource, context.holder, _of_grite(), rules.hierarchical)
     if other is not None:
         return _conflict(context, verb, resource, other)
-    outcome = context.locks.acquire(
-        resource, ttl=context.values["ttl"], session=context.session, reentrant=True, intent=True
+    ttl = context.values["ttl"]
+    outcome: Acquired | Lost = context.locks.acquire(
+        resource, ttl=ttl, session=context.session, reentrant=True, intent=True
     )
+    if isinstance(outcome, Granted) and verb == "renew" and outcome.lease.ttl > durations.parse(ttl):
+        # Who only asks again for what it has never gets it for less.
+        renewed = context.locks.renew(outcome.lease.id, outcome.token, ttl=ttl)
+        outcome = outcome._replace(lease=renewed.lease) if isinstance(renewed, Renewed) else renewed
     if isinstance(outcome, Granted):
         context.caution()
         return _taken(context, resource, outcome, headline)
