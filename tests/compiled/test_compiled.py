@@ -24,7 +24,9 @@ LONG = (
 PARTS = {
     "rules": ("tests/rules", *(f"--ignore=tests/rules/test_{each}.py" for each in LONG)),
     "sqlite": ("tests/stores/test_conformance_sqlite.py", "-k", "TestInOneProcess"),
-    "http": ("tests/surfaces/test_conformance_http.py", "-k", "TestThroughHttp"),
+    "http": tuple(
+        f"tests/surfaces/test_{each}.py" for each in ("server_hot", "server_batches", "server_waiting", "client")
+    ),
     "imports": ("tests/surfaces/test_imports.py",),
 }
 """What is run against it; each of them runs against the sources as well, and whole."""
