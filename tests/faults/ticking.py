@@ -13,7 +13,6 @@ import struct
 import sys
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
@@ -21,11 +20,13 @@ import apsw
 from leasehold.model import SECOND
 from leasehold.opening import open_store
 from leasehold.stores import HistoryQuery
+from tests.surfaces.processes import is_there
 from tests.surfaces.shell import PATIENCE, Shell, until
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
+    from pathlib import Path
 
 TTL = 1.0
 TRIES = 20
@@ -131,15 +132,6 @@ class Run:
 
 def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def is_there(pid: int) -> bool:
-    """Whether this process lives (a zombie does not)."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 # -------------------------------------------------------------------------------------------- the faults

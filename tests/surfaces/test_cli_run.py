@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold import Refused
+from tests.surfaces.processes import is_there
 from tests.surfaces.shell import PATIENCE, Done, Shell, until
 
 if TYPE_CHECKING:
@@ -28,15 +29,6 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 def ended(process: subprocess.Popen[str]) -> Done:
     out, err = process.communicate(timeout=PATIENCE)
     return Done(process.returncode, out, err)
-
-
-def is_there(pid: int) -> bool:
-    """Whether this process lives (a zombie does not)."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def started(shell: Shell, script: str, *words: str, holder: str = "ada") -> tuple[subprocess.Popen[str], int]:

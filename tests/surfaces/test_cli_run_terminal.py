@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.surfaces.processes import state
 from tests.surfaces.shell import Shell, until
 from tests.surfaces.terminals import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FOR_EVER = """
 import os, pathlib, signal, time
@@ -31,14 +32,6 @@ while not os.path.exists("stop"):
 def shell(tmp_path: Path) -> Iterator[Shell]:
     with Shell(tmp_path / "home") as shell:
         yield shell
-
-
-def state(pid: int) -> str:
-    """R, S, T (stopped), Z, or nothing if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
 
 
 def command(shell: Shell) -> int:
