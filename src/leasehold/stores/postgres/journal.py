@@ -24,17 +24,17 @@ LITTLE = 50
 """If not more entries are left than one of so many changes, half of that is enough."""
 
 
-class Journal(Netting):
+class Journal:
     """What our last turns have changed, and is not in the table."""
 
-    __slots__ = ("_length", "_size", "since")
+    __slots__ = ("_length", "_netting", "_size", "since")
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """All is in the table."""
-        super().__init__()
+        self._netting = Netting()
         self.since: int | None = None
         """The turn that it begins with."""
         self._length = self._size = 0
@@ -48,7 +48,7 @@ class Journal(Netting):
         was waited for and committed: after that there is no journal.
         """
         values = writing.as_journal()
-        self.net(changes, before)
+        self._netting.net(changes, before)
         self._length += len(changes)
         self._size += sum(map(len, filter(None, values)))
         if self._is_full():
@@ -59,10 +59,10 @@ class Journal(Netting):
         """What it leaves in the table has to be taken out again: if that is hardly anything, now is the time."""
         if self._length > FULL or self._size > LARGE:
             return True
-        return self._length > FULL // 2 and len(self.changed) - self._dropped() <= self._length // LITTLE
+        return self._length > FULL // 2 and len(self._netting.changed) - self._dropped() <= self._length // LITTLE
 
     def _dropped(self) -> int:
-        return sum([entry is None for entry in self.changed.values()])
+        return sum([entry is None for entry in self._netting.changed.values()])
 
     def settle(self, since: int | None) -> None:
         """That was committed."""
@@ -73,7 +73,7 @@ class Journal(Netting):
     def _folded(self) -> Values:
         fresh: dict[tuple[str, str], Entry] = {}
         others: dict[tuple[str, str], Entry] = {}
-        for place, entry in self.changed.items():
+        for place, entry in self._netting.changed.items():
             if entry is not None:
-                (fresh if place in self.new else others)[place] = entry
-        return as_rows([place for place, entry in self.changed.items() if entry is None], fresh, others)
+                (fresh if place in self._netting.new else others)[place] = entry
+        return as_rows([place for place, entry in self._netting.changed.items() if entry is None], fresh, others)

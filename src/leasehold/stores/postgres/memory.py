@@ -29,13 +29,17 @@ class Certain(Noun):
     longest: int
 
 
-class Memory(Cache):
+class Memory:
     """Records that were loaded or written; while it is whole, there are no others, but for some that are named."""
 
-    __slots__ = ("_unknown", "is_whole")
+    __slots__ = ("_cache", "_limit", "_unknown", "is_whole", "records")
 
     def __init__(self, limit: int = RECORDS) -> None:
-        super().__init__(limit)
+        self._limit = limit
+        self._cache = Cache(limit)
+        """What is done while it is not whole;"""
+        self.records = self._cache.records
+        """with the same records."""
         self.is_whole = False
         self._unknown: set[str] = set()
         """Those, some of which may have been loaded since."""
@@ -56,7 +60,7 @@ class Memory(Cache):
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Which of these are not here; those that there are not, are here as empty ones."""
         if not self.is_whole:
-            return super().missing(keys)
+            return self._cache.missing(keys)
         records, unknown, missing = self.records, self._unknown, []
         for key in keys:
             if key not in records:
@@ -70,14 +74,14 @@ class Memory(Cache):
         """These changes were written."""
         if self.is_whole:
             self.missing([change.key for change in changes])
-        super().follow(changes)
+        self._cache.follow(changes)
 
     def renew(self, changed: Mapping[str, Record]) -> None:
         """The same, of whoever knows what became of these records."""
         if self.is_whole:  # nothing that is there is ever forgotten: it does not matter which were used last
             self.records.update(changed)
         else:
-            super().renew(changed)
+            self._cache.renew(changed)
 
     def trim(self) -> None:
         """Forget the oldest quarter if there are too many; but first those that there are not."""
@@ -88,10 +92,10 @@ class Memory(Cache):
             self.is_whole = len(records) <= self._limit // 2
         if len(self._unknown) > self._limit:
             self.is_whole = False
-        super().trim()
+        self._cache.trim()
 
     def clear(self) -> None:
         """Somebody else wrote: nothing here can be trusted."""
-        super().clear()
+        self._cache.clear()
         self._unknown.clear()
         self.is_whole = False
