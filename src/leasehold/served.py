@@ -132,6 +132,7 @@ class Served:
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
         self.watchers: list[Callable[[Sequence[Event]], None]] = []
         """Called with the events of each committed batch of this process."""
+        self._others: Callable[[], object] | None = getattr(store, "others", None)
         self._engine.wake()  # housekeeping begins now, not with the first request
 
     def _observe(self, events: Sequence[Event]) -> None:
@@ -178,6 +179,10 @@ class Served:
     def keys(self) -> tuple[Key, ...]:
         """Every key, with the hash of its secret. It asks the store: not for the event loop."""
         return reading.keys_of(self._store)
+
+    def others(self) -> object:
+        """What is the same as it was if nobody but this process has committed since; None: that cannot be told."""
+        return self._others() if self._others is not None else None
 
     def session(self, space: str, session: str) -> Session | None:
         """A live session, with the hash of its secret. It asks the store: not for the event loop."""

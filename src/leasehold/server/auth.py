@@ -59,6 +59,8 @@ class Door:
         self._fresh_until = 0.0
         self._changes = 0
         """How often this process itself has changed keys: a look from before that does not count."""
+        self._seen: tuple[int, object] = (0, None)
+        """How often it had, and what others had done by then, when the keys were last read."""
         self._refreshing: asyncio.Task[None] | None = None
         self._known: dict[str, Principal] = {}
         """Tokens of keys that were verified since the last look."""
@@ -95,13 +97,18 @@ class Door:
 
     async def _look(self) -> None:
         asked_at, changes = time.monotonic(), self._changes
-        found = await asyncio.get_running_loop().run_in_executor(None, self._served.keys)
+        others = self._served.others()  # before the keys are read: whoever changes them after this is noticed next time
+        if others is None or (changes, others) != self._seen:
+            self._learn(await asyncio.get_running_loop().run_in_executor(None, self._served.keys))
+            self._seen = (changes, others)
+        if changes == self._changes:
+            self._fresh_until = asked_at + FRESH
+
+    def _learn(self, found: Sequence[Key]) -> None:
         self._by_id = {key.id: key for key in found}
         self._known.clear()
         if found:
             self.is_open = False
-        if changes == self._changes:
-            self._fresh_until = asked_at + FRESH
 
     async def admit(
         self, header: str | None, space: str | None, signed_in: Callable[[], str | None] = lambda: None

@@ -70,7 +70,9 @@ if TYPE_CHECKING:
             """Whether somebody else may have changed something since the last call. Cheap; only a hint.
 
             A store that is told of changes may also have `tell_hints(told)`: it then calls `told()`, from any thread,
-            as soon as there is a hint.
+            as soon as there is a hint. One that knows may have `others()`, which takes no hint away and never waits: a
+            value that differs from an earlier one if somebody else, or nobody knows who, may have committed in between;
+            None while it cannot tell.
             """
 
         def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:

@@ -91,6 +91,10 @@ class SqliteStore:
         self._hinted = version
         return True
 
+    def others(self) -> tuple[int, int] | None:
+        """Another value once another process has committed; None while that, or what became of ours, is not known."""
+        return self._database.others()
+
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records, as of one moment, without keeping anybody out."""
         return self._reading().read(keys)

@@ -93,6 +93,8 @@ class Database:
         self._owner = 0
         self._commits = 0
         self._alone = 0
+        self._doubts = 0
+        """How often nobody knew what had become of our last commit."""
         self._latest = 0
         self._unmarked = False
         self.journal: Journal | None = None
@@ -245,6 +247,8 @@ class Database:
             )
         if self.version != _UNKNOWN:
             self._alone = 0
+        else:
+            self._doubts += 1
         self._accept(self.read_meta())
         self.forget()
         self._read_journal()
@@ -361,6 +365,11 @@ class Database:
             raise self.explain(error) from error
         finally:
             self._mutex.release()
+
+    def others(self) -> tuple[int, int] | None:
+        """Differs from what it was if somebody else has committed since; None while that cannot be told."""
+        version = self.peek_version()
+        return None if version is None or self.version == _UNKNOWN else (version, self._doubts)
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
