@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 DRIFT = 1 / 1_000
 """So much of a life is not counted on: the store's clock may run a little faster than ours."""
+RENEWALS = 3
+"""So many tries has a life: a lease is renewed after the first third of it."""
 SHORTEST_PART = 30
 """The end of a session cuts a lease short; even then it is not renewed more often than this part of its TTL."""
 SHORTEST_RETRY = 0.005
@@ -55,7 +57,7 @@ def term(lease: Lease, sent: float) -> Term:
     life = max(0, lease.expires_at - lease.as_of) / SECOND * (1 - DRIFT)
     part = lease.ttl / SECOND / SHORTEST_PART
     retry = min(max(part, SHORTEST_RETRY), LONGEST_RETRY)
-    return Term(sent + max(life / 3, min(part, life)), sent + life, retry)
+    return Term(sent + max(life / RENEWALS, min(part, life)), sent + life, retry)
 
 
 class Tenure:

@@ -7,19 +7,32 @@ import threading
 import time
 from typing import TYPE_CHECKING, NoReturn
 
+from leasehold import renewal
 from leasehold.embedded import AsyncEngineAnswers, EngineAnswers
 from leasehold.errors import Unreachable
+from leasehold.model import Inspection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pytest
+
     from leasehold.async_locks import AsyncLocks
     from leasehold.locks import Locks
-    from leasehold.model import Event
+    from leasehold.model import Event, Granted
     from leasehold.stores import Store
 
 PATIENCE = 60.0
 """Far longer than anything here takes, however busy the machine is."""
+TTL = 6
+"""Of leases that are renewed meanwhile: they outlive a machine that does nothing at all for some seconds."""
+ENDS = 2
+"""A TTL whose end is waited for, after a renewal has failed."""
+
+
+def renew_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renew ten times as often as usual: whoever waits for a renewal need not give its lease a short life for that."""
+    monkeypatch.setattr(renewal, "RENEWALS", renewal.SHORTEST_PART)
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -66,6 +79,26 @@ def store_of(locks: Locks | AsyncLocks) -> Store:
     answers = locks._answers
     assert isinstance(answers, EngineAnswers | AsyncEngineAnswers)
     return answers.engine.store
+
+
+def give_back_later(locks: Locks, granted: Granted) -> threading.Thread:
+    """Once somebody has waited for it so long that much of a life of `TTL` would have passed."""
+
+    def work() -> None:
+        until(lambda: _is_wanted(locks, granted.lease.resources[0]))
+        end = renewal.steady() + TTL / renewal.SHORTEST_PART
+        until(lambda: renewal.steady() > end)
+        locks.release(granted.lease.id, granted.token)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def _is_wanted(locks: Locks, resource: str) -> bool:
+    seen = locks.inspect(resource)
+    assert isinstance(seen, Inspection)
+    return bool(seen.waiting)
 
 
 def unreachable() -> NoReturn:

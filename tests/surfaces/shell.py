@@ -19,7 +19,7 @@ from leasehold.cli import main
 from leasehold.model import Inspection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from leasehold import Locks
@@ -30,6 +30,11 @@ SOURCE = Path(leasehold.__file__).resolve().parents[1]
 PATIENCE = 60.0
 """Far longer than anything here takes, however busy the machine is."""
 COMMAND = [sys.executable, "-m", "leasehold.cli"]
+EAGER = [
+    *(sys.executable, "-c"),
+    "import sys; from leasehold.cli import main, tenure; tenure.RENEWALS = 30; sys.exit(main())",
+]
+"""The same, but a run renews its lease ten times as often: so that a loss is noticed soon although its TTL is long."""
 
 
 class Done(NamedTuple):
@@ -117,14 +122,19 @@ class Shell:
         return Done(process.returncode, out, err)
 
     def start(
-        self, *words: str, holder: str | None = "ada", env: Mapping[str, str] | None = None, **settings: Any
+        self,
+        *words: str,
+        holder: str | None = "ada",
+        env: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
+        **settings: Any,
     ) -> subprocess.Popen[str]:
         """Start a command; it is ended with the test, if it has not ended by then."""
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         if IGNORED:
             settings.setdefault("preexec_fn", heed_signals)
         process = subprocess.Popen(
-            [*COMMAND, *words],
+            [*command, *words],
             cwd=self.home,
             env=self.env(holder, env),
             text=True,

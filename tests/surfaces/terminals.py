@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from tests.surfaces.shell import COMMAND, PATIENCE
+from tests.surfaces.shell import COMMAND, PATIENCE, heed_signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +41,7 @@ class Terminal:
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             try:
+                heed_signals()
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
                 os.chdir(shell.home)
                 os.execvpe(command[0], [*command, *words], environment)

@@ -12,7 +12,19 @@ import pytest
 import leasehold
 from leasehold.errors import LeaseLost, NotAcquired, Unreachable
 from leasehold.model import Granted, Held, TimedOut
-from tests.surfaces.holders import PATIENCE, Losses, async_until, events, last_end, store_of, unreachable
+from tests.surfaces.holders import (
+    ENDS,
+    PATIENCE,
+    TTL,
+    Losses,
+    async_until,
+    events,
+    give_back_later,
+    last_end,
+    renew_eagerly,
+    store_of,
+    unreachable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -24,6 +36,11 @@ if TYPE_CHECKING:
     from leasehold.stores import Transaction
 
     Run: TypeAlias = Callable[[Callable[[AsyncLocks], Awaitable[None]]], None]
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    renew_eagerly(monkeypatch)
 
 
 @pytest.fixture
@@ -71,7 +88,7 @@ def test_a_block_under_a_lease(run: Run, ops: Locks) -> None:
 
 def test_it_is_renewed_in_the_background(run: Run, ops: Locks) -> None:
     async def story(locks: AsyncLocks) -> None:
-        async with locks.lock("x", ttl=0.9) as lease:
+        async with locks.lock("x", ttl=TTL) as lease:
             first = lease.lease.expires_at
             await async_until(lambda: len(events(ops, "renewed")) >= 3)
             lease.ensure()
@@ -82,15 +99,17 @@ def test_it_is_renewed_in_the_background(run: Run, ops: Locks) -> None:
 
 
 def test_a_grant_that_waited_was_renewed_before_the_block_begins(run: Run, ops: Locks) -> None:
-    first = ops.acquire("x", ttl=0.5)
+    first = ops.acquire("x", ttl=600)
     assert isinstance(first, Granted)
 
     async def story(locks: AsyncLocks) -> None:
-        async with locks.lock("x", ttl=0.9, wait=30) as lease:
+        async with locks.lock("x", ttl=TTL, wait=600) as lease:
             lease.ensure()
             assert events(ops, "renewed")[-1].lease == lease.id
 
+    releasing = give_back_later(ops, first)
     run(story)
+    releasing.join()
 
 
 def test_no_grant_no_block(run: Run, ops: Locks) -> None:
@@ -149,7 +168,7 @@ def test_an_unreachable_store(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
     losses = Losses()
 
     async def story(locks: AsyncLocks) -> None:
-        async with locks.lock("x", ttl=0.9, on_lost=losses):
+        async with locks.lock("x", ttl=ENDS, on_lost=losses):
             monkeypatch.setattr(store_of(locks), "begin", unreachable)
             await asyncio.Event().wait()
 
@@ -172,7 +191,7 @@ def test_a_store_that_comes_back_in_time(run: Run, ops: Locks, monkeypatch: pyte
                 unreachable()
             return begin()
 
-        async with locks.lock("x", ttl=3) as lease:
+        async with locks.lock("x", ttl=TTL) as lease:
             monkeypatch.setattr(store_of(locks), "begin", shaky)
             before = lease.lease.expires_at
             await async_until(lambda: lease.lease.expires_at > before)
@@ -197,7 +216,7 @@ def test_a_store_that_hangs_does_not_hold_back_the_news(run: Run, monkeypatch: p
             go_on.wait(PATIENCE)
             return begin()
 
-        async with locks.lock("x", ttl=0.9, on_lost=lost):
+        async with locks.lock("x", ttl=ENDS, on_lost=lost):
             monkeypatch.setattr(store_of(locks), "begin", hang)
             await asyncio.Event().wait()
 
@@ -228,7 +247,7 @@ def test_a_release_that_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
 def test_eager_tasks(run: Run, ops: Locks) -> None:
     async def story(locks: AsyncLocks) -> None:
         asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009
-        async with locks.lock("x", ttl=0.9) as lease:
+        async with locks.lock("x", ttl=TTL) as lease:
             await async_until(lambda: events(ops, "renewed"))
             lease.ensure()
 

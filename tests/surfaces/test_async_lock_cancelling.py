@@ -11,7 +11,7 @@ import pytest
 import leasehold
 from leasehold.errors import LeaseLost
 from leasehold.model import Inspection
-from tests.surfaces.holders import Losses, async_until, last_end
+from tests.surfaces.holders import TTL, Losses, async_until, last_end, renew_eagerly
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     Run: TypeAlias = Callable[[Callable[[AsyncLocks], Awaitable[None]]], None]
 
-TTL = 0.9
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    renew_eagerly(monkeypatch)
 
 
 @pytest.fixture

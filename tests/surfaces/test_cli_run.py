@@ -12,7 +12,7 @@ import pytest
 
 from leasehold import Refused
 from tests.surfaces.processes import is_there
-from tests.surfaces.shell import PATIENCE, Done, Shell, until
+from tests.surfaces.shell import EAGER, PATIENCE, Done, Shell, until
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,7 +35,7 @@ def started(shell: Shell, script: str, *words: str, holder: str = "ada") -> tupl
     """A run whose command says its pid in a file once it is ready, and that pid."""
     path = shell.home / "pid"
     path.unlink(missing_ok=True)
-    process = shell.start("run", "x", *words, "--", "/bin/sh", "-c", script, holder=holder)
+    process = shell.start("run", "x", *words, "--", "/bin/sh", "-c", script, holder=holder, command=EAGER)
     until(lambda: path.exists() and path.read_text().strip())
     return process, int(path.read_text())
 
@@ -111,7 +111,7 @@ def test_json_lines_end_in_the_answer_and_the_output_of_the_command_is_elsewhere
 
 
 def test_the_lease_is_renewed_meanwhile(shell: Shell) -> None:
-    process, _ = started(shell, f"{READY} until [ -e stop ]; do sleep 0.02; done", "--ttl", "3s")
+    process, _ = started(shell, f"{READY} until [ -e stop ]; do sleep 0.02; done", "--ttl", "15s")
     with shell.locks() as locks:
         until(lambda: len(locks.history(kinds=["renewed"])) >= 2)
     (shell.home / "stop").touch()
@@ -173,7 +173,7 @@ def test_a_stopped_command_is_woken_to_hear_of_its_end(shell: Shell) -> None:
 
 
 def test_a_lease_taken_by_force_ends_the_command(shell: Shell) -> None:
-    process, pid = started(shell, FOR_EVER, "--ttl", "3s")
+    process, pid = started(shell, FOR_EVER, "--ttl", "15s")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     done = ended(process)
     assert done.code == 7
@@ -182,7 +182,7 @@ def test_a_lease_taken_by_force_ends_the_command(shell: Shell) -> None:
 
 
 def test_a_command_that_will_not_end_is_killed(shell: Shell) -> None:
-    process, pid = started(shell, STUBBORN, "--ttl", "3s", "--kill-after", "50ms")
+    process, pid = started(shell, STUBBORN, "--ttl", "15s", "--kill-after", "50ms")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     assert ended(process).code == 7
     assert not is_there(pid)
@@ -192,7 +192,7 @@ def test_the_command_may_tidy_up_unless_it_is_killed_at_once(shell: Shell) -> No
     tidy = f"trap 'touch tidied; exit 0' TERM; {FOR_EVER}"
     for how, is_tidied in (("term", True), ("kill", False)):
         (shell.home / "tidied").unlink(missing_ok=True)
-        process, _ = started(shell, tidy, "--ttl", "3s", "--on-lost", how)
+        process, _ = started(shell, tidy, "--ttl", "15s", "--on-lost", how)
         shell.run("force-release", "x", "--reason", "stop it", holder="ops")
         assert ended(process).code == 7
         assert (shell.home / "tidied").exists() is is_tidied
@@ -200,7 +200,7 @@ def test_the_command_may_tidy_up_unless_it_is_killed_at_once(shell: Shell) -> No
 
 def test_with_warn_the_command_goes_on_and_its_exit_code_counts(shell: Shell) -> None:
     script = f"{READY} until [ -e stop ]; do sleep 0.02; done; exit 5"
-    process, pid = started(shell, script, "--ttl", "3s", "--on-lost", "warn")
+    process, pid = started(shell, script, "--ttl", "15s", "--on-lost", "warn")
     shell.run("steal", "x", "--reason", "mine now", holder="ops")
     assert process.stderr is not None
     assert "the lease is lost" in process.stderr.readline()
@@ -211,7 +211,7 @@ def test_with_warn_the_command_goes_on_and_its_exit_code_counts(shell: Shell) ->
 
 
 def test_lost_is_told_in_json(shell: Shell) -> None:
-    process, _ = started(shell, FOR_EVER, "--ttl", "3s", "--json")
+    process, _ = started(shell, FOR_EVER, "--ttl", "15s", "--json")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     lines = ended(process).lines
     assert [line.get("event") for line in lines] == ["acquired", "lost", None]

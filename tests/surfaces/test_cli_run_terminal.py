@@ -70,7 +70,7 @@ def test_ctrl_z_stops_both_and_both_go_on(shell: Shell) -> None:
 
 
 def test_who_is_stopped_for_too_long_loses_the_command(shell: Shell) -> None:
-    with Terminal(shell, "run", "x", "--ttl", "1s", "--", sys.executable, "-c", FOR_EVER) as terminal:
+    with Terminal(shell, "run", "x", "--ttl", "4s", "--", sys.executable, "-c", FOR_EVER) as terminal:
         pid = command(shell)
         terminal.type(chr(26))
         until(lambda: state(pid) in ("", "Z"))

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from leasehold.cli import schemas
 from leasehold.cli.table import VERBS
-from tests.surfaces.shell import ROOT, Shell, until
+from tests.surfaces.shell import EAGER, ROOT, Shell, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -269,7 +269,7 @@ def test_each_line_of_a_run_is_as_published(shell: Shell, line: str, code: int) 
 
 
 def test_a_lost_run_is_as_published(shell: Shell) -> None:
-    process = shell.start("run", "x", "--ttl", "3s", "--json", "--", "sleep", "1000")
+    process = shell.start("run", "x", "--ttl", "15s", "--json", "--", "sleep", "1000", command=EAGER)
     until(lambda: shell.holders("x"))
     shell.run("force-release", "x", "--reason", "why", holder="ops")
     out, _ = process.communicate()

@@ -11,7 +11,7 @@ import pytest
 import leasehold
 from leasehold.errors import InvalidInput, LeaseLost, NotAcquired
 from leasehold.model import Held, Refused
-from tests.surfaces.holders import Losses, async_until, last_end, until
+from tests.surfaces.holders import TTL, Losses, async_until, last_end, renew_eagerly, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from leasehold.async_locks import AsyncLocks
     from leasehold.locks import Locks
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    renew_eagerly(monkeypatch)
 
 
 @pytest.fixture
@@ -190,7 +195,7 @@ def test_what_it_raises_is_raised(locks: Locks) -> None:
 def test_a_loss_is_told(locks: Locks) -> None:
     losses = Losses()
 
-    @locks.guarded("x", ttl=0.9, on_lost=losses)
+    @locks.guarded("x", ttl=TTL, on_lost=losses)
     def run() -> None:
         locks.force_release("x", by="ops", reason="hotfix")
         until(lambda: losses)
@@ -272,7 +277,7 @@ async def _side_by_side(locks: AsyncLocks) -> None:
 
 
 async def _loss(locks: AsyncLocks) -> None:
-    @locks.guarded("x", ttl=0.9)
+    @locks.guarded("x", ttl=TTL)
     async def work() -> None:
         await locks.force_release("x", by="ops", reason="hotfix")
         await asyncio.Event().wait()

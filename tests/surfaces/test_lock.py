@@ -16,13 +16,18 @@ import leasehold
 from leasehold import holding
 from leasehold.errors import InvalidInput, LeaseLost, NotAcquired
 from leasehold.model import Deadlock, Granted, Held, Refused, TimedOut
-from tests.surfaces.holders import Losses, events, last_end, until
+from tests.surfaces.holders import TTL, Losses, events, give_back_later, last_end, renew_eagerly, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from leasehold.locks import Locks
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    renew_eagerly(monkeypatch)
 
 
 @pytest.fixture
@@ -70,7 +75,7 @@ def test_after_the_block_it_is_over(locks: Locks) -> None:
 
 
 def test_it_is_renewed_in_the_background(locks: Locks) -> None:
-    with locks.lock("x", ttl=0.9) as lease:
+    with locks.lock("x", ttl=TTL) as lease:
         first = lease.lease.expires_at
         until(lambda: len(events(locks, "renewed")) >= 3)
         lease.ensure()
@@ -81,7 +86,7 @@ def test_it_is_renewed_in_the_background(locks: Locks) -> None:
 
 def test_one_thread_renews_many(locks: Locks) -> None:
     with ExitStack() as stack:
-        held = [stack.enter_context(locks.lock(f"part:{number}", ttl=1.5)) for number in range(20)]
+        held = [stack.enter_context(locks.lock(f"part:{number}", ttl=TTL)) for number in range(20)]
         before = {lease.id: lease.lease.expires_at for lease in held}
         assert len(locks._keepers[os.getpid()]._threads) == 1, "and nobody wants to be told of losses"
         until(lambda: all(lease.lease.expires_at > before[lease.id] for lease in held))
@@ -99,9 +104,11 @@ def test_the_threads_go_when_there_is_nothing_to_do(locks: Locks, monkeypatch: p
 
 
 def test_a_grant_that_waited_was_renewed_before_the_block_begins(locks: Locks, ops: Locks) -> None:
-    first = ops.acquire("x", ttl=0.5)
+    first = ops.acquire("x", ttl=600)
     assert isinstance(first, Granted)
-    with locks.lock("x", ttl=0.9, wait=30) as lease:
+    releasing = give_back_later(ops, first)
+    with locks.lock("x", ttl=TTL, wait=600) as lease:
+        releasing.join()
         lease.ensure()
         assert lease.fence > first.lease.fence
         assert events(locks, "renewed")[-1].lease == lease.id

@@ -12,7 +12,7 @@ import pytest
 import leasehold
 from leasehold.errors import Closed, LeaseLost, Unreachable
 from leasehold.model import SessionStarted
-from tests.surfaces.holders import PATIENCE, Losses, last_end, store_of, unreachable, until
+from tests.surfaces.holders import ENDS, PATIENCE, TTL, Losses, last_end, renew_eagerly, store_of, unreachable, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     from leasehold.locks import Locks
     from leasehold.stores import Transaction
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    renew_eagerly(monkeypatch)
 
 
 @pytest.fixture
@@ -46,7 +51,7 @@ def test_a_lease_that_is_taken_away(locks: Locks, ops: Locks) -> None:
     losses = Losses()
 
     def block() -> None:
-        with locks.lock("x", ttl=0.9, on_lost=losses) as lease:
+        with locks.lock("x", ttl=TTL, on_lost=losses) as lease:
             ops.force_release("x", by="ops", reason="hotfix")
             until(lambda: losses)
             assert lease.lost == "forced by ops: hotfix"
@@ -104,7 +109,7 @@ def test_an_unreachable_store(locks: Locks, monkeypatch: pytest.MonkeyPatch) -> 
     losses = Losses()
 
     def block() -> None:
-        with locks.lock("x", ttl=0.9, on_lost=losses):
+        with locks.lock("x", ttl=ENDS, on_lost=losses):
             monkeypatch.setattr(store_of(locks), "begin", unreachable)
             until(lambda: losses)
 
@@ -123,7 +128,7 @@ def test_a_store_that_comes_back_in_time(locks: Locks, monkeypatch: pytest.Monke
             unreachable()
         return begin()
 
-    with locks.lock("x", ttl=3, on_lost=losses) as lease:
+    with locks.lock("x", ttl=TTL, on_lost=losses) as lease:
         monkeypatch.setattr(store_of(locks), "begin", shaky)
         before = lease.lease.expires_at
         until(lambda: lease.lease.expires_at > before)
@@ -141,7 +146,7 @@ def test_a_store_that_hangs_does_not_hold_back_the_news(locks: Locks, monkeypatc
         return begin()
 
     def block() -> None:
-        with locks.lock("x", ttl=0.9, on_lost=losses) as lease:
+        with locks.lock("x", ttl=ENDS, on_lost=losses) as lease:
             monkeypatch.setattr(store_of(locks), "begin", hang)
             until(hanging.is_set)
             until(lambda: losses)
@@ -176,7 +181,7 @@ def test_locks_that_are_closed_too_early(url: str) -> None:
 
     def block() -> None:
         locks = leasehold.connect(url)
-        with locks.lock("x", ttl=0.9, on_lost=losses):
+        with locks.lock("x", ttl=TTL, on_lost=losses):
             locks.close()
             until(lambda: losses)
 
@@ -204,9 +209,9 @@ def test_an_on_lost_that_fails_is_reported_and_the_others_are_told(
 
     with ExitStack() as stack:
         stack.enter_context(pytest.raises(LeaseLost))
-        stack.enter_context(locks.lock("x", ttl=0.9, on_lost=broken))
+        stack.enter_context(locks.lock("x", ttl=TTL, on_lost=broken))
         stack.enter_context(pytest.raises(LeaseLost))
-        stack.enter_context(locks.lock("y", ttl=0.9, on_lost=losses))
+        stack.enter_context(locks.lock("y", ttl=TTL, on_lost=losses))
         ops.force_release("x", by="ops", reason="hotfix")
         until(lambda: reported)
         ops.force_release("y", by="ops", reason="hotfix")
@@ -225,7 +230,7 @@ def test_the_end_of_the_block_waits_for_on_lost(locks: Locks, ops: Locks) -> Non
         too_early.append(left.wait(0.1))
 
     def body() -> None:
-        with locks.lock("x", ttl=0.9, on_lost=slow):
+        with locks.lock("x", ttl=TTL, on_lost=slow):
             ops.force_release("x", by="ops", reason="hotfix")
             until(begun.is_set)
 
@@ -246,6 +251,6 @@ def test_on_lost_may_leave_the_block_itself(locks: Locks, ops: Locks) -> None:
         except LeaseLost as error:
             raised.append(error)
 
-    stack.enter_context(locks.lock("x", ttl=0.9, on_lost=leave))
+    stack.enter_context(locks.lock("x", ttl=TTL, on_lost=leave))
     ops.force_release("x", by="ops", reason="hotfix")
     until(lambda: raised)

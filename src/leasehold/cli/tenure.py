@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LEAST_MARGIN, MOST_MARGIN = 0.05, 2.0
 """So long before the lease can expire all must be over: whoever ends the command may have to wait for a processor."""
 MOST_RETRY = 1.0
+RENEWALS = 3
+"""So many tries has a life."""
 
 
 class Times(NamedTuple):
@@ -38,7 +40,7 @@ class Times(NamedTuple):
 def times(asked_at: float, life: float, kill_after: float) -> Times:
     """Renew after a third of the life; end the command so early that even its last moment lies within the lease."""
     kill_at = asked_at + life - max(LEAST_MARGIN, min(MOST_MARGIN, life / 10))
-    return Times(asked_at + life / 3, kill_at - min(kill_after, life / 4), kill_at, asked_at + life)
+    return Times(asked_at + life / RENEWALS, kill_at - min(kill_after, life / 4), kill_at, asked_at + life)
 
 
 class Tenure:
