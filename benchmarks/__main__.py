@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from benchmarks import core, hooks, over_etcd, over_git, postgres, serving, startup
@@ -43,6 +44,7 @@ def main() -> int:
     if unknown:
         print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
         return 2
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # not without clearing up
     print(subject())
     for name in names:
         print(f"{name}{' (smoke: the figures mean nothing)' if smoke else ''}:", flush=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import statistics
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import bare, load
+from benchmarks import bare, load, scratch
 from benchmarks.report import Figure, at_least, at_most
 from leasehold.engine import Engine
 from leasehold.model import Granted
@@ -20,14 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-HERE = Path.cwd()
-"""Databases lie below the working directory: a temporary directory in memory would make every fsync free."""
-
 
 def engine_against_sqlite(seconds: float = 3.0, rounds: int = 3) -> Figure:
     """64 callers, acquire and release on distinct names; rows a second as a part of what bare SQLite writes."""
     ours, peer, cycles = [], [], []
-    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+    with scratch.folder() as folder:
         store = load.CountingStore(Path(folder) / "ours.db")
         for number in range(rounds):
             done = load.run(store, 64, seconds, f"round{number}")
@@ -80,7 +76,7 @@ def _told_by(target: Callable[..., None], *arguments: object) -> float:
 def many_leases(leases: int = 1_000_000, seconds: float = 3.0, rounds: int = 5) -> list[Figure]:
     """Latency with many live leases against that with a thousand, and the memory of each lease."""
     few, many = [], []
-    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+    with scratch.folder() as folder:
         small, large = Path(folder) / "few.db", Path(folder) / "many.db"
         _apart(load.fill, small, 1_000)
         _apart(load.fill, large, leases)
@@ -108,7 +104,7 @@ def many_leases(leases: int = 1_000_000, seconds: float = 3.0, rounds: int = 5) 
 
 def release_with_waiters(waiters: int = 1_000) -> Figure:
     """Transactions of one release while so many wait."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+    with scratch.folder() as folder:
         store = load.CountingStore(Path(folder) / "queue.db")
         engine = Engine(store)
         asked = load.ordered("acquire", engine, resources="hot", ttl=600, holder="first")

@@ -6,11 +6,10 @@ import http.client
 import json
 import statistics
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import startup
+from benchmarks import scratch, startup
 from benchmarks.report import Figure, at_most
 
 BY_COMMAND = 3.0
@@ -33,7 +32,7 @@ def _took(command: list[str], env: dict[str, str], text: str) -> float:
 
 def by_command(rounds: int) -> list[Figure]:
     """The agent's own file again (allowed), and one that another agent holds (denied)."""
-    with tempfile.TemporaryDirectory(dir=startup.HERE) as folder:
+    with scratch.folder() as folder:
         env = startup._environment(folder)
         Path(env["PWD"], "src").mkdir()
         calls = {
@@ -63,7 +62,7 @@ def by_command(rounds: int) -> list[Figure]:
 
 def by_http(rounds: int) -> list[Figure]:
     """One connection that is kept, as an editor keeps it; the goal is in milliseconds."""
-    with tempfile.TemporaryDirectory(dir=startup.HERE) as folder:
+    with scratch.folder() as folder:
         env = startup._environment(folder)
         command = [*startup.MODULE, "serve", "--port", "0", "--store", f"sqlite:///{folder}/locks.db"]
         with subprocess.Popen(command, cwd=env["PWD"], env=env, stdout=subprocess.PIPE, text=True) as server:

@@ -7,16 +7,15 @@ There are 64 tasks each, in one process; all of them wait for the disk.
 from __future__ import annotations
 
 import json
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import leasehold
-from benchmarks import peers, postgres
+from benchmarks import peers, postgres, scratch
 from benchmarks.generator import spread
 from benchmarks.report import at_least
-from benchmarks.serving import CLIENTS, HERE, _median, _rate, _ratio, _run
+from benchmarks.serving import CLIENTS, _median, _rate, _ratio, _run
 
 if TYPE_CHECKING:
     from benchmarks.report import Figure
@@ -28,7 +27,7 @@ WAYS = {"tasks": "on etcd itself", "server": "by one server"}
 def under_load(seconds: float, rounds: int) -> list[Figure]:
     """Acquire and release on distinct names."""
     rates: dict[str, list[float]] = {name: [] for name in (*WAYS, "theirs")}
-    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+    with scratch.folder() as folder, ExitStack() as stack:
         etcd = stack.enter_context(peers.etcd(Path(folder)))
         store = f"etcd://{etcd.host}:{etcd.port}"
         ours = stack.enter_context(postgres.served(store))
@@ -53,7 +52,7 @@ def under_load(seconds: float, rounds: int) -> list[Figure]:
 
 def handing_over(count: int) -> list[Figure]:
     """A release at one server, a grant at another."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+    with scratch.folder() as folder, ExitStack() as stack:
         etcd = stack.enter_context(peers.etcd(Path(folder)))
         servers = [stack.enter_context(postgres.served(f"etcd://{etcd.host}:{etcd.port}")) for _ in range(2)]
         one, two = (

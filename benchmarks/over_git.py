@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import leasehold
+from benchmarks import scratch
 from benchmarks.report import Figure, at_most
 from leasehold.model import Granted
 
@@ -29,7 +29,7 @@ def _git(folder: Path, *words: str) -> str:
 def acquiring(*, smoke: bool) -> list[Figure]:
     """Distinct names, one process, nobody else at the remote."""
     rounds = 3 if smoke else 40
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+    with scratch.folder() as folder:
         peer, ours, clone = (Path(folder, name) for name in ("peer.git", "ours.git", "clone.git"))
         for place in (peer, ours, clone):
             place.mkdir()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -17,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import leasehold
+from benchmarks import scratch
 from benchmarks.generator import spread
 from benchmarks.report import at_least, at_most
-from benchmarks.serving import CLIENTS, HERE, _generate, _median, _rate, _ratio, _run
+from benchmarks.serving import CLIENTS, _generate, _median, _rate, _ratio, _run
 from benchmarks.wires import Target
 from leasehold.testing.lending import free_port
 from leasehold.testing.postgres import Postgres
@@ -40,7 +40,7 @@ GOAL = 3.0
 @contextmanager
 def database() -> Iterator[Postgres]:
     """A PostgreSQL as it comes, which waits for the disk."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder, Postgres(folder=Path(folder), segment=16) as server:
+    with scratch.folder() as folder, Postgres(folder=Path(folder), segment=16) as server:
         yield server
 
 

@@ -12,13 +12,12 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import leasehold
-from benchmarks import peers
+from benchmarks import peers, scratch
 from benchmarks.report import at_least, at_most
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from benchmarks.report import Figure
     from benchmarks.wires import Target
 
-HERE = Path.cwd()
-"""Data lies below the working directory: a temporary directory in memory would make every fsync free."""
 CLIENTS = 64
 Told = dict[str, Any]
 Benchmark = Any
@@ -71,7 +68,7 @@ def _median(taken: list[float]) -> float:
 
 def under_load(seconds: float, rounds: int) -> list[Figure]:
     """64 connections, acquire and release on distinct names."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+    with scratch.folder() as folder, ExitStack() as stack:
         all_ = Servers(stack, Path(folder))
         targets = {"ours": all_.ours, "redis": all_.redis, "etcd": all_.etcd, "etcd, shared": all_.etcd_shared}
         rates: dict[str, list[float]] = {name: [] for name in targets}
@@ -96,7 +93,7 @@ def _against(what: str, rates: dict[str, list[float]], name: str, peer: str, min
 
 def alone(seconds: float, rounds: int) -> list[Figure]:
     """One connection: how long an acquire takes."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+    with scratch.folder() as folder, ExitStack() as stack:
         redis = stack.enter_context(peers.redis(Path(folder) / "redis"))
         ours = stack.enter_context(peers.ours(Path(folder) / "ours"))
         taken: dict[str, list[float]] = {"ours": [], "redis": []}
@@ -119,7 +116,7 @@ def alone(seconds: float, rounds: int) -> list[Figure]:
 
 def handing_over(seconds: float, rounds: int) -> list[Figure]:
     """64 connections on one name, held for up to a millisecond: from a release until the next has it."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+    with scratch.folder() as folder:
         with peers.etcd(Path(folder) / "etcd") as etcd, peers.ours(Path(folder) / "ours") as ours:
             told = _contended({"ours": ours, "etcd": etcd, "shared": etcd._replace(sharing=CLIENTS)}, seconds, rounds)
         late = sum(_out_of_order(Path(folder) / "ours" / "locks.db", one["name"]) for one in told["ours"])
@@ -170,7 +167,7 @@ def _hand_off(ours: list[Told], etcd: list[Told], quantile: str) -> Figure:
 
 def from_python(seconds: float, rounds: int) -> list[Figure]:
     """One process with 64 tasks on `aconnect`, against the clients that Redis's and etcd's users have."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+    with scratch.folder() as folder, ExitStack() as stack:
         all_ = Servers(stack, Path(folder))
         rates: dict[str, list[float]] = {"ours": [], "redis-py": [], "grpc.aio": []}
         for number in range(rounds + 1):
@@ -188,7 +185,7 @@ def from_python(seconds: float, rounds: int) -> list[Figure]:
 
 def crowded(clients: int, hand_offs: int) -> list[Figure]:
     """So many requests wait at one server."""
-    with tempfile.TemporaryDirectory(dir=HERE) as folder, ExitStack() as stack:
+    with scratch.folder() as folder, ExitStack() as stack:
         ours = stack.enter_context(peers.ours(Path(folder) / "ours", "--keep-open", "10m"))
         told = _generate("crowd", ours, clients, hand_offs)
     fewer = "" if told["clients"] == clients else f", as the limit of open files allows no {clients:,}"

@@ -6,15 +6,13 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import leasehold
+from benchmarks import scratch
 from benchmarks.report import Figure, at_most
 
-HERE = Path.cwd()
-"""The database lies below the working directory: a temporary directory in memory would make every fsync free."""
 SOURCE = Path(leasehold.__file__).resolve().parents[1]
 GOAL = 2.5
 PASS = [sys.executable, "-c", "pass"]
@@ -41,7 +39,7 @@ def _environment(folder: str) -> dict[str, str]:
 def _medians(commands: dict[str, list[str]], rounds: int) -> dict[str, float]:
     """Each command's median, all of them in turn, so that what disturbs the machine disturbs all alike."""
     taken: dict[str, list[float]] = {name: [] for name in commands}
-    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+    with scratch.folder() as folder:
         env = _environment(folder)
         for number in range(rounds + 2):
             for name, command in commands.items():

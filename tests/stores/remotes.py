@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from leasehold.testing.conformance.asking import until
+from leasehold.testing.lending import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,9 +59,7 @@ def ours(place: Path) -> dict[str, str]:
 @contextmanager
 def served(folder: Path, *, is_writable: bool = True) -> Iterator[str]:
     """`git daemon` on loopback for the repositories in this folder; the URL that they are below."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     words = [
         "--listen=127.0.0.1",
         f"--port={port}",

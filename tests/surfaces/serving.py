@@ -17,12 +17,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import leasehold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 PATIENCE = 60.0
 """Far longer than anything here takes, however busy the machine is."""
 COMMAND = (sys.executable, "-m", "leasehold.cli", "serve")
+
+
+def command_with(setting: str) -> Sequence[str]:
+    """The command that serves, with one of its constants set to something else: `module.NAME = value`."""
+    module = setting.partition(" = ")[0].rpartition(".")[0]
+    script = f"import sys, {module}; {setting}; from leasehold.cli import main; sys.exit(main())"
+    return (sys.executable, "-c", script, "serve")
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -126,11 +133,15 @@ def read_reply(line: socket.socket) -> Reply:
 
 @contextmanager
 def serving(
-    folder: Path, *words: str, env: dict[str, str] | None = None, database: Path | None = None
+    folder: Path,
+    *words: str,
+    env: dict[str, str] | None = None,
+    database: Path | None = None,
+    command: Sequence[str] = (),
 ) -> Iterator[Running]:
     """A server in this folder, on a database there unless it is elsewhere, until the end of the block."""
     database = database or folder / "locks.db"
-    with start(database, *words, env=env, folder=folder) as process:
+    with start(database, *words, env=env, folder=folder, command=command) as process:
         assert process.stdout is not None
         announced = process.stdout.readline()
         assert announced.startswith("Serving "), (announced, process.stderr and process.stderr.read())
@@ -139,13 +150,17 @@ def serving(
 
 @contextmanager
 def start(
-    database: Path, *words: str, env: dict[str, str] | None = None, folder: Path | None = None
+    database: Path,
+    *words: str,
+    env: dict[str, str] | None = None,
+    folder: Path | None = None,
+    command: Sequence[str] = (),
 ) -> Iterator[subprocess.Popen[str]]:
     """The process, whatever becomes of it."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
     port = () if "--port" in words else ("--port", "0")
     with subprocess.Popen(
-        [*COMMAND, "--store", f"sqlite:///{database}", *port, *words],
+        [*(command or COMMAND), "--store", f"sqlite:///{database}", *port, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import leasehold
 from tests.surfaces.serving import PATIENCE, until
+from tests.surfaces.shell import heed_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ def demo(folder: Path, *words: str, **more: str) -> Iterator[subprocess.Popen[st
         stderr=subprocess.PIPE,
         text=True,
         env={**settings, "TMPDIR": str(folder), **more},
+        preexec_fn=heed_signals,  # noqa: PLW1509 (before it has any)
     ) as process:
         try:
             yield process

@@ -6,16 +6,14 @@ import asyncio
 import json
 import select
 import socket
-import sys
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
 import leasehold
-import tests.surfaces.serving
 from leasehold.opening import open_served
 from leasehold.server import events
-from tests.surfaces.serving import PATIENCE, Running, create_key, serving, until, until_soon
+from tests.surfaces.serving import PATIENCE, Running, command_with, create_key, serving, until, until_soon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,11 +196,10 @@ def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: py
     asyncio.run(run())
 
 
-def test_a_client_that_never_reads_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_never_reads_is_hung_up_on(tmp_path: Path) -> None:
     """The whole way, through a real connection whose buffers are full."""
-    hurried = "import sys, leasehold.server.events as e; e.SLOW = 0.5; from leasehold.cli import main; sys.exit(main())"
-    monkeypatch.setattr(tests.surfaces.serving, "COMMAND", (sys.executable, "-c", hurried, "serve"))
-    with serving(tmp_path, "--rate", "0") as server:
+    hurried = command_with("leasehold.server.events.SLOW = 0.5")
+    with serving(tmp_path, "--rate", "0", command=hurried) as server:
         for number in range(200):  # each of them is an event of 30 KB
             names = [f"{number}-{each}-{'x' * 450}" for each in range(64)]
             assert server.post("acquire", {"resources": names, "holder": "ann"}).status == 200

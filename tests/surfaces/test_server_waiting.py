@@ -12,7 +12,7 @@ import pytest
 
 import leasehold
 from leasehold.server import answers
-from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
+from tests.surfaces.serving import PATIENCE, Running, command_with, read_reply, serving, until
 
 if TYPE_CHECKING:
     import socket
@@ -29,8 +29,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that keeps requests open for a moment only."""
-    words = ("--rate", "0", "--keep-open", "50ms", "--keep-place", "1s")
+    words = ("--rate", "0", "--keep-open", "50ms", "--keep-place", "1m")
     with serving(tmp_path_factory.mktemp("hurried"), *words) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One that gives whoever has gone away three seconds to ask again."""
+    command = command_with("leasehold.server.protocol.PATIENCE = 3.0")
+    with serving(tmp_path_factory.mktemp("patient"), "--rate", "0", command=command) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One that does not keep a place for long either."""
+    words = ("--rate", "0", "--keep-open", "50ms", "--keep-place", "1s")
+    with serving(tmp_path_factory.mktemp("forgetful"), *words) as running:
         yield running
 
 
@@ -131,21 +147,21 @@ def test_a_grant_that_was_read_stays_when_its_connection_is_closed(server: Runni
     assert server.holders("read") == ["ann"]
 
 
-def test_a_grant_is_kept_for_whoever_asks_again_at_once(server: Running) -> None:
+def test_a_grant_is_kept_for_whoever_asks_again_at_once(patient: Running) -> None:
     """A connection that was reset on the way: the same request comes again, and finds what it was given."""
-    line = server.begin("acquire", wait_for("again", "ann", request_id="once"))
+    line = patient.begin("acquire", wait_for("again", "ann", request_id="once"))
     until_written(line)
     line.close()
     for _ in range(3):  # by now the server has seen that the connection is gone
-        assert server.holders("again") == ["ann"]
-    granted = server.post("acquire", wait_for("again", "ann", request_id="once")).json
+        assert patient.holders("again") == ["ann"]
+    granted = patient.post("acquire", wait_for("again", "ann", request_id="once")).json
     assert granted["fresh"] is False
-    other = server.begin("acquire", wait_for("again-later", "bob"))
+    other = patient.begin("acquire", wait_for("again-later", "bob"))
     until_written(other)
     other.close()
-    until(lambda: server.holders("again-later") == [])
-    assert server.holders("again") == ["ann"]
-    assert server.post("renew", {"lease": granted["lease"]["id"], "token": granted["token"]}).status == 200
+    until(lambda: patient.holders("again-later") == [])
+    assert patient.holders("again") == ["ann"]
+    assert patient.post("renew", {"lease": granted["lease"]["id"], "token": granted["token"]}).status == 200
 
 
 def test_a_grant_before_another_request_was_heard(server: Running) -> None:
@@ -193,17 +209,28 @@ def test_a_ticket_keeps_ones_place(hurried: Running) -> None:
     assert hurried.post("renew", shown).status == 200
 
 
-def test_who_does_not_come_back_loses_its_place(hurried: Running) -> None:
-    proof = hold(hurried, "forgotten")
-    assert hurried.post("acquire", wait_for("forgotten", "bob")).status == 202
-    assert hurried.waiting("forgotten") == ["bob"]
-    until(lambda: hurried.waiting("forgotten") == [])
-    ticket = hurried.post("acquire", wait_for("forgotten", "cid")).json["ticket"]
-    hurried.post("release", proof)
-    assert hurried.holders("forgotten") == ["cid"]  # granted while cid is between two requests
-    until(lambda: hurried.holders("forgotten") == [])  # and given back, as cid does not come
-    late = hurried.post("acquire", wait_for("forgotten", "cid", request_id=ticket))
+def test_who_does_not_come_back_loses_its_place(forgetful: Running) -> None:
+    proof = hold(forgetful, "forgotten")
+    assert forgetful.post("acquire", wait_for("forgotten", "bob")).json["queue"] == {"length": 1, "position": 1}
+    until(lambda: forgetful.waiting("forgotten") == [])
+    ticket = forgetful.post("acquire", wait_for("forgotten", "cid")).json["ticket"]
+    forgetful.post("release", proof)
+    until(lambda: forgetful.holders("forgotten") == [])  # given back, as cid does not come
+    late = forgetful.post("acquire", wait_for("forgotten", "cid", request_id=ticket))
     assert late.status == 200  # it was not withdrawn: it asks anew
+
+
+def test_who_is_served_between_two_requests_and_does_not_come_back_holds_nothing(forgetful: Running) -> None:
+    def is_seen() -> bool:
+        """Unless the machine stood still for longer than a place is kept."""
+        proof = hold(forgetful, "between")
+        forgetful.post("acquire", wait_for("between", "cid"))
+        forgetful.post("release", proof)
+        found = forgetful.holders("between")
+        until(lambda: forgetful.holders("between") == [])
+        return found == ["cid"]
+
+    until(is_seen)
 
 
 def test_a_place_can_be_cancelled_between_two_requests(hurried: Running) -> None:

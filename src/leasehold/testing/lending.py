@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 PORTS = (16_000, 32_000)
 """Below those that the system hands out: a server that is restarted must find its port free."""
+_chance = random.SystemRandom()
+"""Several runs of the tests at a time must not draw the same ports, whatever has been seeded."""
 
 
 def free_port() -> int:
     """A port of the loopback interface that nobody uses now, nor is given to whoever connects somewhere."""
     while True:
-        port = random.randrange(*PORTS)
+        port = _chance.randrange(*PORTS)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
