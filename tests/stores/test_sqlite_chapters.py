@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+import apsw
 import pytest
 
 from leasehold.stores import HistoryQuery
@@ -63,6 +65,29 @@ def test_events_of_a_process_that_stays_share_rows(store: SqliteStore, path: Pat
     assert rows(path) == 0
     assert rows(path, "event") == 3
     assert numbers(store) == list(range(12, 0, -1))
+
+
+@pytest.mark.parametrize("sizes", [(12,), (3, 3, 3), (1, 0, 4, 6, 2), (5, 5)])
+def test_who_folds_what_another_has_journalled_need_not_read_it(
+    store: SqliteStore, path: Path, clock: FakeClock, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row may have more events than a chapter; and the next commit's own events come after them."""
+    for size in sizes:
+        commit(store, events=many(clock.wall(), size), fences=1)
+    expected = list(store.history(ALL))
+    assert rows(path) == len(sizes)
+    other = SqliteStore(str(path), clock=clock)
+    with monkeypatch.context() as patched:
+        patched.setattr(chapters, "event_of", None)
+        commit(other, events=many(clock.wall(), 2))
+    assert rows(path) == 0
+    later = store.history(ALL)
+    assert later[2:] == expected
+    assert [each.seq for each in later[:2]] == [sum(sizes) + 2, sum(sizes) + 1]
+    assert rows(path, "event") < len(later)
+    with closing(apsw.Connection(str(path))) as connection:
+        assert connection.execute("SELECT max(seq - first + 1) FROM event").get <= LONG
+    other.close()
 
 
 def test_the_shortest_chapter_is_one_event(store: SqliteStore, path: Path, clock: FakeClock) -> None:

@@ -307,6 +307,24 @@ def test_numbers_of_rows_are_not_used_again(store: SqliteStore, path: Path, cloc
     reader.close()
 
 
+def test_who_looks_for_one_kind_of_record_need_not_read_the_others(
+    store: SqliteStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(store, Put("ka", Ref("x")), Put("na", Ref("w")))
+    for number in range(5):
+        commit(store, Put("na", Ref(f"y{number}")), events=(event("granted", "issue:k", at=clock.wall()),))
+    commit(store, Put("kb", Ref("z")), Drop("ka", "x"))
+    decode, decoded = apsw.jsonb_decode, list[bytes]()
+
+    def count(body: bytes) -> object:
+        decoded.append(body)
+        return decode(body)
+
+    monkeypatch.setattr(apsw, "jsonb_decode", count)
+    assert [(key, list(record.notes)) for key, record in store.scan("k")] == [("kb", ["z"])]
+    assert len(decoded) == 2
+
+
 def test_the_doctor_counts_events_wherever_they_are(
     path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,6 +468,26 @@ def test_a_journal_does_not_keep_history_from_being_trimmed(
         commit(store, events=many(clock.wall() + number, 1))
         assert len(store.history(ALL)) <= 10 + 20
     assert [each.seq for each in store.history(HistoryQuery(limit=10))] == list(range(200, 190, -1))
+    store.close()
+
+
+def test_a_little_more_history_is_forgotten_when_the_journal_is_folded_anyway(
+    path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To fold takes a while, and a server's history is at its limit for most of its life."""
+    shorten(monkeypatch, 100)
+    monkeypatch.setattr("leasehold.stores.sqlite.TRIM_EVERY", 20)
+    store = staying(path, clock, keeps=64 * 30)
+    commit(store, events=many(clock.wall(), 64 * 30))
+    commit(store, events=many(clock.wall(), 25))
+    assert (rows(path), len(store.history(ALL))) == (1, 64 * 30 + 25)
+    commit(store, events=many(clock.wall(), 25))
+    assert (rows(path), len(store.history(ALL))) == (0, 64 * 30), "that is more than a little"
+    for number in range(101):
+        commit(store, events=many(clock.wall(), 1))
+        assert len(store.history(ALL)) <= 64 * 31 + 20, number
+    store.prune()
+    assert len(store.history(ALL)) == 64 * 30
     store.close()
 
 

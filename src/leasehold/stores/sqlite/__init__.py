@@ -214,15 +214,23 @@ class SqliteTransaction:
         database = self._database
         journal.add(changes, events, self._cache.records)
         newest = journal.seq
-        is_time = is_time_to_trim(newest - len(journal.events) + 1, newest)
-        if database.is_journalling and not is_time and not journal.is_full:
-            journal.append(database.cursor, (fence, newest, self.now), changes, events)
+        if database.is_journalling and not journal.is_full and not self._has_much_to_forget(journal, len(events)):
+            journal.append(database.cursor, (fence, newest, self.now), changes)
             database.commit(fence, len(events), self.now, rows=1)
             return
         journal.fold(database.cursor, is_lasting=database.is_lasting)
-        if is_time:
-            self._trim(newest, len(journal.events))
+        if is_time_to_trim(journal.first, newest):
+            self._trim(newest, newest - journal.first + 1)
         database.commit(fence, len(events), self.now)
+
+    def _has_much_to_forget(self, journal: Journal, written: int) -> bool:
+        """Whether history is so long that it cannot wait until the journal is folded; looked for now and then."""
+        newest = journal.seq
+        if not is_time_to_trim(newest - written + 1, newest):
+            return False
+        from leasehold.stores.sqlite.pruning import Retention, is_overdue  # noqa: PLC0415 (rare)
+
+        return is_overdue(self._database.connection, Retention(*self._retention), newest, self.now, journal.first)
 
     def _trim(self, newest: int, written: int) -> int:
         """Forget old history in passing: where only one-shot processes write, nobody else would. How many went."""

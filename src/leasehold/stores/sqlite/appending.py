@@ -1,6 +1,7 @@
-"""What a process that stays writes: rows of the journal, and chapters. Who only reads them does not need this.
+"""What a process that stays writes: rows of the journal, and the parts of chapters. Who only reads does not need this.
 
-Both are JSON as text, because that is several times as quick to make as what SQLite reads best.
+Both are JSON as text, because that is several times as quick to make as what SQLite reads best. Events are encoded
+once: what stands in a row is put into a chapter as it is.
 """
 
 from __future__ import annotations
@@ -14,26 +15,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import apsw
-
     from leasehold.model import Drop, Event, Put
+    from leasehold.stores.sqlite.chapters import Part
 
 _TAG_OF = {**TAGS, str: DROPPED}
-_TELL_TOGETHER = """
-INSERT INTO event (seq, at, kind, space, fence, holder, resources, first) VALUES (?, ?, '', '', 0, '', ?, ?)
-"""
 
 
-def row_of(changes: Sequence[Put | Drop], events: Sequence[Event]) -> bytes:
+def row_of(changes: Sequence[Put | Drop], parts: Sequence[Part]) -> bytes:
     """What a row of the journal says. Refuses what could not be read again (`UnicodeEncodeError`)."""
-    return encode_whole(("".join([_TAG_OF[type(what)] for _, what in changes]), changes, events))
+    tags = encode_whole("".join([_TAG_OF[type(what)] for _, what in changes]))
+    return b"[%b,%b,%b]" % (tags, encode_whole(changes), chapters.joined(parts))
 
 
-def tell_together(cursor: apsw.Cursor, events: Sequence[Event], first: int) -> None:
-    """Write these events, which are numbered from `first`, as chapters."""
+def parts_of(events: Sequence[Event]) -> list[Part]:
+    """These events as they stand in a row and in a chapter. Refuses the same."""
     most = chapters.MOST
-    parts = [(first + place, events[place : place + most]) for place in range(0, len(events), most)]
-    cursor.executemany(
-        _TELL_TOGETHER,
-        [(at + len(part) - 1, max([event.at for event in part]), encode_whole(part), at) for at, part in parts],
-    )
+    if len(events) <= most:  # nearly always
+        return [_part(events)] if events else []
+    return [_part(events[place : place + most]) for place in range(0, len(events), most)]
+
+
+def _part(events: Sequence[Event]) -> Part:
+    return len(events), max([event.at for event in events]), encode_whole(events)[1:-1]

@@ -18,6 +18,9 @@ from leasehold.stores.sqlite.reading import journal_of
 SMALL = 64 * 1024 * 1024
 """Up to this many bytes a database is read as a whole to see whether it is sound."""
 _BUSY_MS = 2_000
+_OLDEST_IN_JOURNAL = """
+SELECT CAST(body AS TEXT) ->> '$[2][0][1]' AS at FROM journal WHERE at IS NOT NULL ORDER BY number LIMIT 1
+"""
 
 
 class Facts(Noun):
@@ -79,9 +82,10 @@ def _history(connection: apsw.Connection, meta: Meta) -> tuple[int, int | None]:
     """How many events, and the time of the oldest."""
     oldest = [row[2] for row in connection.execute(OLDEST)]
     journal = journal_of(connection, meta)
-    written = [] if journal is None else journal.events
     count = connection.execute("SELECT coalesce(sum(seq - coalesce(first, seq) + 1), 0) FROM event").get
-    return count + len(written), next(iter([*oldest, *(event.at for event in written)]), None)
+    if journal is None or not journal.told:
+        return count, next(iter(oldest), None)
+    return count + journal.told, next(iter(oldest), connection.execute(_OLDEST_IN_JOURNAL).get)
 
 
 def _damage(connection: apsw.Connection) -> str:

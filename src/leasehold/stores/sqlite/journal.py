@@ -17,7 +17,6 @@ from leasehold.rules.timing import due
 from leasehold.stores.codec import unpack
 from leasehold.stores.netting import Netting
 from leasehold.stores.sqlite import tell, write
-from leasehold.stores.sqlite.chapters import event_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,36 +25,47 @@ if TYPE_CHECKING:
 
     from leasehold.model import Entry, Event, Record
     from leasehold.stores.netting import Place
+    from leasehold.stores.sqlite.chapters import Part
     from leasehold.stores.sqlite.database import Meta
 
-FULL = 2_500
-"""Changes and events in it before it is folded: whoever looks at the database first has to read all of them."""
+FULL = 5_000
+"""Changes and events in it before it is folded: whoever looks at the database first has to read all those changes."""
 LARGE = 1 << 20
 """The same in bytes, where entries are large."""
 DROPPED = "-"
 """A row is `[tags, changes, events]`: a change is `[key, fields]` with its entry's tag, or `[key, id]` with this."""
 
 _APPEND = "INSERT INTO journal (number, fence, seq, now, body) VALUES (?, ?, ?, ?, ?)"
-# As apsw can read it without any module of Python's: who reads all of it is mostly a one-shot process.
-_READ = "SELECT jsonb(CAST(body AS TEXT)), length(body) FROM journal WHERE number > ? ORDER BY number"
+# As apsw can read it without any module of Python's: who reads all of it is mostly a one-shot process. Events would be
+# two thirds of the work, and nobody asks a journal for them.
+_READ = """
+SELECT jsonb_remove(CAST(body AS TEXT), '$[2]'), json_array_length(CAST(body AS TEXT), '$[2]'), length(body)
+FROM journal WHERE number > ? AND instr(body, ?) ORDER BY number
+"""
+_CHANGE = b'["'
+"""How a change begins; its record's key follows."""
 
 
-class Journal(Netting):
-    """All of it, as far as it was read or written by us."""
+class Journal:
+    """All of it, as far as it was read or written by us; of its events only how many there are."""
 
-    __slots__ = ("events", "folded", "keys", "length", "number", "seq", "size")
+    __slots__ = ("_fresh", "_netting", "_parts", "folded", "keys", "length", "number", "seq", "size", "told")
 
     def __init__(self) -> None:
         self.clear(-1)
 
     def clear(self, number: int) -> None:
         """There is nothing behind this row, which was folded."""
-        super().__init__()
+        self._netting = Netting()
         self.folded = self.number = number
         self.keys: set[str] = set()
-        """Of all those records, and of some of which nothing is left to say."""
-        self.events: list[Event] = []
-        """Without their numbers: the newest is `seq`."""
+        """Of all records that were changed, and of some of which nothing is left to say."""
+        self.told = 0
+        """Events in its rows,"""
+        self._parts: list[Part] = []
+        """those of them that we wrote,"""
+        self._fresh: Sequence[Event] = ()
+        """and those that are not in a row yet. The newest of all is number `seq`."""
         self.seq = 0
         self.length = self.size = 0
 
@@ -64,41 +74,46 @@ class Journal(Netting):
         """Whether others would have to read for too long."""
         return self.length > FULL or self.size > LARGE
 
+    @property
+    def first(self) -> int:
+        """The number of the first event in it."""
+        return self.seq - self.told - len(self._fresh) + 1
+
     def settle(self, meta: Meta) -> None:
         """This is how the database is after our commit."""
         if meta.number == meta.folded:
             self.clear(meta.number)
         self.number, self.seq = meta.number, meta.seq
 
-    def catch_up(self, connection: apsw.Connection, meta: Meta) -> None:
-        """Read what was added since the last time."""
+    def catch_up(self, connection: apsw.Connection, meta: Meta, kind: str = "") -> None:
+        """Read what was added since the last time; with a kind of record, only rows that may have changed such."""
         if self.folded != meta.folded or self.number > meta.number:
             self.clear(meta.folded)
         if self.number != meta.number:
-            self._read(connection)
+            self._read(connection, _CHANGE + kind.encode())
             self.number = meta.number
         self.seq = meta.seq
 
-    def _read(self, connection: apsw.Connection) -> None:
+    def _read(self, connection: apsw.Connection, said: bytes) -> None:
         """Most of what was put was dropped soon after: only what is left is worth being built."""
         left: dict[Place, tuple[str, Any]] = {}
         # First all that may fail: half of it must not be remembered.
-        rows = [(apsw.jsonb_decode(body), size) for body, size in connection.execute(_READ, (self.number,))]
-        for (tags, changes, events), size in rows:
+        rows = [(apsw.jsonb_decode(body), *sizes) for body, *sizes in connection.execute(_READ, (self.number, said))]
+        for (tags, changes), told, size in rows:
             for tag, (key, what) in zip(tags, changes, strict=True):
                 left[key, what if tag == DROPPED else what[0]] = (tag, what)
-            self.events += [event_of(fields, 0) for fields in events]
-            self.length += len(changes) + len(events)
+            self.told += told
+            self.length += len(changes) + told
             self.size += size
-        self.changed.update({place: _entry(*said) for place, said in left.items()})
+        self._netting.changed.update({place: _entry(*said) for place, said in left.items()})
+        self._netting.new.difference_update(left)
         self.keys.update([key for key, _ in left])
-        self.new.difference_update(left)
 
     def add(self, changes: Sequence[Put | Drop], events: Sequence[Event], before: Mapping[str, Record]) -> None:
         """We are about to commit this; as far as they are known, the records were so `before`."""
-        self.net(changes, before)
+        self._netting.net(changes, before)
         self.keys.update([change[0] for change in changes])
-        self.events += events
+        self._fresh = events
         self.seq += len(events)
         self.length += len(changes) + len(events)
 
@@ -109,7 +124,7 @@ class Journal(Netting):
         known = self.keys.intersection(keys)
         if not known:
             return
-        changed = {place: entry for place, entry in self.changed.items() if place[0] in known}
+        changed = {place: entry for place, entry in self._netting.changed.items() if place[0] in known}
         for key in known & entries.keys():
             entries[key] = [entry for entry in entries[key] if (key, entry.id) not in changed]
         for (key, _), entry in changed.items():
@@ -118,31 +133,35 @@ class Journal(Netting):
 
     def merged(self, kind: str, rows: Iterable[tuple[str, Entry]]) -> Iterator[tuple[str, Entry]]:
         """All entries of this kind of record in the order of their keys, from those in the table in the same order."""
-        ahead = [(key, entry) for (key, _), entry in self.changed.items() if entry is not None and key.startswith(kind)]
+        changed = self._netting.changed
+        ahead = [(key, entry) for (key, _), entry in changed.items() if entry is not None and key.startswith(kind)]
         ahead.sort(key=_key_of, reverse=True)
         for key, entry in rows:
             while ahead and ahead[-1][0] <= key:
                 yield ahead.pop()
-            if (key, entry.id) not in self.changed:
+            if (key, entry.id) not in changed:
                 yield key, entry
         yield from reversed(ahead)
 
     def come_due(self, rows: Iterable[tuple[int, str, str]], now: int) -> list[tuple[int, str]]:
         """Time and key of what is due now, the most urgent first, from what is due in the table."""
-        found = [(at, key) for at, key, id_ in rows if (key, id_) not in self.changed]
-        times = [(due(entry), key) for (key, _), entry in self.changed.items() if entry is not None]
+        changed = self._netting.changed
+        found = [(at, key) for at, key, id_ in rows if (key, id_) not in changed]
+        times = [(due(entry), key) for (key, _), entry in changed.items() if entry is not None]
         return sorted([*found, *((at, key) for at, key in times if at is not None and at <= now)])
 
     # --------------------------------------------------------------------------------------- writing
 
-    def append(
-        self, cursor: apsw.Cursor, numbers: tuple[int, int, int], changes: Sequence[Put | Drop], events: Sequence[Event]
-    ) -> None:
-        """One row for these changes, which were added; with the next fence, the newest event and the time."""
-        from leasehold.stores.sqlite.appending import row_of  # noqa: PLC0415 (not for one-shot processes)
+    def append(self, cursor: apsw.Cursor, numbers: tuple[int, int, int], changes: Sequence[Put | Drop]) -> None:
+        """One row for what was added just now; with the next fence, the newest event and the time."""
+        from leasehold.stores.sqlite.appending import parts_of, row_of  # noqa: PLC0415 (not for one-shot processes)
 
-        body = row_of(changes, events)
+        parts = parts_of(self._fresh)
+        body = row_of(changes, parts)
         cursor.execute(_APPEND, (self.number + 1, *numbers, body))
+        self.told += len(self._fresh)
+        self._parts += parts
+        self._fresh = ()
         self.size += len(body)
 
     def fold(self, cursor: apsw.Cursor, *, is_lasting: bool) -> None:
@@ -150,15 +169,18 @@ class Journal(Netting):
 
         What is remembered here stays until `settle`: the transaction may yet come to nothing.
         """
-        left = self.changed.items()
-        write(cursor, [Drop(*place) if entry is None else Put(place[0], entry) for place, entry in left])
-        first = self.seq - len(self.events) + 1
-        if is_lasting:
-            from leasehold.stores.sqlite.appending import tell_together  # noqa: PLC0415 (not for one-shot processes)
+        from leasehold.stores.sqlite.chapters import parts_in, tell_together  # noqa: PLC0415 (rare)
 
-            tell_together(cursor, self.events, first)
+        left = self._netting.changed.items()
+        write(cursor, [Drop(*place) if entry is None else Put(place[0], entry) for place, entry in left])
+        parts = self._parts if sum([part[0] for part in self._parts]) == self.told else parts_in(cursor)
+        if is_lasting:
+            from leasehold.stores.sqlite.appending import parts_of  # noqa: PLC0415 (not for one-shot processes)
+
+            tell_together(cursor, [*parts, *parts_of(self._fresh)], self.first)
         else:
-            tell(cursor, self.events, first)
+            tell_together(cursor, parts, self.first)
+            tell(cursor, self._fresh, self.first + self.told)
         cursor.execute("DELETE FROM journal")
 
 

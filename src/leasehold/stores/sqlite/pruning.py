@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 STEP = 1_000
 """At most so many events at once."""
+LITTLE = 64
+"""One in so many is a little."""
 _DAY = 24 * 3_600 * SECOND
 # Events stand in the order of their times, so the old ones are all at the beginning.
 _ROWS = "SELECT seq, coalesce(first, seq), at FROM event ORDER BY seq LIMIT ?"
@@ -56,10 +58,25 @@ def trim(connection: apsw.Connection, retention: Retention, newest: int, now: in
     Twice as many as were written, at least: so a history that is trimmed whenever it grows does not fall behind.
     """
     before, last = now - retention.days * _DAY, newest - retention.rows
-    oldest = connection.execute(OLDEST).fetchone()
-    if oldest is None or (oldest[1] > last and oldest[2] >= before):
+    if not _is_there(connection, before, last):
         return 0
     return _forget(connection, max(STEP, 2 * written), before, last)
+
+
+def is_overdue(connection: apsw.Connection, retention: Retention, newest: int, now: int, journalled: int) -> bool:
+    """Whether there is more than a little to forget, in the table or from this event on, which is in the journal.
+
+    A little is a part of what is to be kept: it goes when the journal is folded anyway.
+    """
+    days, rows = retention.days * _DAY, retention.rows
+    last = newest - rows - rows // LITTLE
+    return journalled <= last or _is_there(connection, now - days - days // LITTLE, last)
+
+
+def _is_there(connection: apsw.Connection, before: int, last: int) -> bool:
+    """Whether the table has an event from before this time, or up to this number."""
+    oldest = connection.execute(OLDEST).fetchone()
+    return oldest is not None and (oldest[1] <= last or oldest[2] < before)
 
 
 def _forget(connection: apsw.Connection, most: int, before: int, last: int) -> int:

@@ -64,7 +64,7 @@ class Reader:
         connection = self._database.connect()
         try:
             connection.execute("BEGIN")
-            journal = journal_of(connection, self._database.read_meta(connection))
+            journal = journal_of(connection, self._database.read_meta(connection), kind=kind)
             rows = connection.execute(_SCAN, (kind, kind + _AFTER_EVERY_LETTER))
             found = ((key, unpack(apsw.jsonb_decode(body))) for key, body in rows)
             yield from grouped(found if journal is None else journal.merged(kind, found))
@@ -100,14 +100,17 @@ class Reader:
                 self._connection.close()
 
 
-def journal_of(connection: apsw.Connection, meta: Meta, known: Journal | None = None) -> Journal | None:
-    """The journal as this transaction sees it, read on from what is known of it; None if there is none."""
+def journal_of(connection: apsw.Connection, meta: Meta, known: Journal | None = None, kind: str = "") -> Journal | None:
+    """The journal as this transaction sees it, read on from what is known of it; None if there is none.
+
+    For one kind of record: a server looks for its keys every second, and mostly there are none in it.
+    """
     if meta.number == meta.folded:
         return None
     from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (only where there is one)
 
     journal = known or Journal()
-    journal.catch_up(connection, meta)
+    journal.catch_up(connection, meta, kind)
     return journal
 
 
