@@ -298,11 +298,11 @@ def paused(member: Member) -> Iterator[None]:
 @pytest.mark.timeout(120)
 def test_an_answer_that_never_comes_is_missed_by_another_thread(members: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by whoever waits from the beginning: nobody knows what became of it."""
-    monkeypatch.setattr(calls, "TIMEOUT", 1.0 if members == 1 else HOUR)
     with Etcd(*QUICK, members=members) as cluster, opened(cluster.url, cluster.url) as (one, two):
         for store in (one, two, one, two):
             put_in_the_end(store, "first")
         waiting, following = begun(two), putting(one, "na", "x")
+        monkeypatch.setattr(calls, "TIMEOUT", 1.0 if members == 1 else HOUR)
         with paused(cluster.members[0]):
             answering = sent(following)
             assert not answering.is_answered()

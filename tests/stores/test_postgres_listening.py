@@ -15,7 +15,7 @@ from leasehold.model import Granted
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.address import parse
 from leasehold.testing.conformance import Conformance, Connections
-from leasehold.testing.conformance.asking import give_back, take, until, wait_for
+from leasehold.testing.conformance.asking import PATIENCE, give_back, take, until, wait_for
 from leasehold.testing.conformance.fences import Fences
 from leasehold.testing.lending import free_port
 from tests.stores.postgres import schema, server
@@ -40,8 +40,15 @@ def _overheard(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
         yield ear
 
 
-def _heard(ear: psycopg.Connection[tuple[object, ...]]) -> list[str]:
-    return [told.payload for told in ear.notifies(timeout=0)]
+def _heard(ear: psycopg.Connection[tuple[object, ...]], url: str) -> list[str]:
+    """All that was told so far: they come in the order in which they were sent, so this waits for one of our own."""
+    ear.execute(f"NOTIFY {parse(url).channel}, 'now'")
+    heard: list[str] = []
+    for told in ear.notifies(timeout=PATIENCE):
+        if told.payload == "now":
+            return heard
+        heard.append(told.payload)
+    raise AssertionError(f"it does not hear itself: {heard}")
 
 
 def test_nobody_is_notified_of_what_concerns_nobody_elsewhere(url: str) -> None:
@@ -51,7 +58,7 @@ def test_nobody_is_notified_of_what_concerns_nobody_elsewhere(url: str) -> None:
         give_back(locks, held)
         assert isinstance(asking.answer(), Granted)
         give_back(locks, take(locks, "other"))
-        assert _heard(ear) == []
+        assert _heard(ear, url) == []
 
 
 def test_the_server_of_a_promoted_waiter_is_notified(url: str) -> None:
@@ -64,7 +71,7 @@ def test_the_server_of_a_promoted_waiter_is_notified(url: str) -> None:
         asking = wait_for(two, "r")
         give_back(one, held)
         assert isinstance(asking.answer(), Granted)
-        told = _heard(ear)
+        told = _heard(ear, url)
         assert len(told) == 1
         assert told[0].startswith("e")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -21,6 +20,7 @@ from leasehold.errors import Closed, OutcomeUnknown, Unreachable
 from leasehold.server.decoding import decode, decode_query
 from leasehold.server.requests import Body
 from leasehold.server.routes import ROUTES, Route
+from leasehold.testing.lending import free_port
 from tests.surfaces.flaky import BUSY, GOING_AWAY, LOSE_ANSWER, LOSE_REQUEST, PASS, Line, flaky
 from tests.surfaces.serving import Running, serving, until
 from tests.surfaces.test_conformance_http import Awaited
@@ -125,8 +125,7 @@ def test_what_would_happen_twice_is_not_sent_twice(line: Line, connect: Callable
 
 def test_nobody_there_is_told_after_some_tries(connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     locks = connect(f"http://127.0.0.1:{port}")
     with pytest.raises(Unreachable):
         locks.acquire("x", ttl=60)
@@ -135,8 +134,7 @@ def test_nobody_there_is_told_after_some_tries(connect: Callable[[str], Any], mo
 def test_another_server_is_asked_if_one_is_gone(
     server: Running, line: Line, connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        gone = listener.getsockname()[1]
+    gone = free_port()
     locks = connect(f"http://127.0.0.1:{gone},{line.url},{server.url}")
     granted = locks.acquire(f"fail over {type(locks).__name__}", ttl=60)
     assert isinstance(granted, leasehold.Granted)
@@ -176,8 +174,7 @@ def test_a_connection_that_the_server_closed_is_not_used(server: Running, connec
 def test_many_tasks_that_find_a_server_gone_ask_the_next_one(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many find out at once: the next one, and not the one after it."""
     monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.001)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        gone = listener.getsockname()[1]
+    gone = free_port()
 
     async def all_at_once() -> None:
         async with await leasehold.aconnect(f"http://127.0.0.1:{gone},{server.url}", holder="ann") as locks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from contextlib import asynccontextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -15,6 +14,7 @@ import leasehold
 from leasehold.client import deciding
 from leasehold.client.gathering import MOST
 from leasehold.errors import Closed
+from leasehold.testing.lending import free_port
 from tests.surfaces.flaky import GOING_AWAY, HOLD, LOSE_ANSWER, LOSE_REQUEST, PASS, Line, flaky
 from tests.surfaces.serving import Running, serving, until_soon
 from tests.surfaces.test_client_wire import Script, answer, scripted
@@ -225,8 +225,7 @@ async def test_all_of_them_go_to_another_server_if_one_is_gone(
 ) -> None:
     """However many find out at once, the next server is asked, and not the one after it."""
     monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.001)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        gone = listener.getsockname()[1]
+    gone = free_port()
     async with connected(f"http://127.0.0.1:{gone},{server.url}") as locks:
         granted = await asyncio.gather(*(take(locks, f"fail over {number}") for number in range(8)))
         assert len(granted) == 8

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from leasehold.testing.lending import free_port
 from tests.surfaces.browsing import chromium, looking, picture, row, sign_in
 from tests.surfaces.serving import Reply, Running, create_key, id_of, serving, until
 
@@ -99,10 +100,11 @@ def test_a_wrong_key_is_told_and_a_revoked_one_signs_out(browser: Browser, tmp_p
 
 def test_a_restart_signs_nobody_out(browser: Browser, tmp_path: Path) -> None:
     viewer = create_key(tmp_path, "viewer")
-    with serving(tmp_path) as first, looking(browser, first, key=viewer, calm=False) as page:
+    port = ("--port", str(free_port()))
+    with serving(tmp_path, *port) as first, looking(browser, first, key=viewer, calm=False) as page:
         assert first.stop() == 0
         expect(page.get_by_role("alert")).to_contain_text("Disconnected")
-        with serving(tmp_path, "--port", str(first.port)):
+        with serving(tmp_path, *port):
             expect(page.locator("#link")).to_have_attribute("data-state", "live")
             expect(page.locator("#who")).to_contain_text("viewer")
 

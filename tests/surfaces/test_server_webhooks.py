@@ -14,6 +14,7 @@ from leasehold.errors import InvalidInput
 from leasehold.server.webhooks import delivery
 from leasehold.server.webhooks.addresses import Forbidden, is_public, resolve
 from leasehold.server.webhooks.settings import Hook, configured
+from leasehold.testing.lending import free_port
 from tests.surfaces.receiver import SECRET, Receiver, receiving
 from tests.surfaces.serving import Running, serving, start, until, until_soon
 
@@ -100,7 +101,7 @@ def test_what_was_not_taken_is_sent_again_with_the_same_id(tmp_path: Path, recei
 
 def test_a_restart_loses_nothing(tmp_path: Path) -> None:
     """The receiver is away, the server is killed, something happens without it; then both come back."""
-    with receiving() as first:
+    with receiving(free_port()) as first:
         hook_in(tmp_path, first)
         with serving(tmp_path) as server:
             take(server, "seen")
