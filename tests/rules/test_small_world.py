@@ -259,17 +259,19 @@ AT_LEAST = {"exclusive": 60_000, "requests": 3_000, "engines": 2_500}
 
 
 def explore(letters: list[Letter], length: int, *, names_matter: bool) -> tuple[int, int]:
-    """Play all sequences of these letters; how many states there are, and how many steps lead from one to another."""
+    """Play all sequences of these letters; how many states are gone on from, and how many steps that makes."""
     known = {Game().state(ANN, BOB)}
     level = [Game().saved()]
     steps = 0
-    for _ in range(length):
+    for left in reversed(range(length)):
         following = []
         for game in level:
             for letter in letters:
                 after = pickle.loads(game)
                 if letter(after):
                     steps += 1
+                    if not left:
+                        continue
                     state = after.state(ANN, BOB)
                     if state not in known:
                         known.update((state, state if names_matter else after.state(BOB, ANN)))

@@ -17,7 +17,8 @@ from leasehold.testing.conformance import Conformance, Connections
 from leasehold.testing.conformance.graphs import Graphs
 from leasehold.testing.conformance.retries import Retries
 from leasehold.testing.conformance.waiting import Waiting
-from tests.surfaces.serving import create_key, serving
+from tests.surfaces.serving import create_key
+from tests.surfaces.warm import warm_serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,8 +54,8 @@ class Servers:
         return self._others[settings]
 
     def _start(self, place: Path) -> str:
-        running = serving(place, "--rate", "0", database=self._folder / "locks.db")
-        return self._stack.enter_context(running).url
+        store = f"sqlite:///{self._folder / 'locks.db'}"
+        return self._stack.enter_context(warm_serving(place, "--rate", "0", "--store", store))
 
 
 @contextmanager
