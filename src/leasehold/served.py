@@ -15,7 +15,7 @@ from leasehold.commands import GiveUp, Sweep
 from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
 from leasehold.loop_drivers import LoopDriver, LoopThreadDriver
-from leasehold.model import Granted, Refused
+from leasehold.model import Refused
 from leasehold.pacing import PacedDriver
 from leasehold.stores import HistoryQuery
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from leasehold.calls import Call
     from leasehold.checks import Settings
-    from leasehold.commands import Command
     from leasehold.model import Event, Key, Session
     from leasehold.pending import Pending
     from leasehold.stores import Store
@@ -40,44 +39,6 @@ TERMS = 4_096
 """How many holders' ways to ask are remembered, so that they are not checked again each time."""
 NOBODY = keys.lease_id(0, keys.node("", ""))
 """The id of a lease that there never is: fences begin later, and no resource is called so."""
-
-
-class Asking:
-    """One request under way: `hear` its answer; `abandon` it if nobody wants that any more."""
-
-    __slots__ = ("_engine", "_loop", "_pending", "_told")
-
-    def __init__(
-        self, engine: Engine, driver: LoopDriver, loop: asyncio.AbstractEventLoop, command: Command, secret: str
-    ) -> None:
-        self._engine = engine
-        self._loop = loop
-        self._told: Callable[[Pending], None] | None = None
-        self._pending = driver.submit(command, secret, self._tell)
-
-    def hear(self, told: Callable[[Pending], None]) -> None:
-        """Have the answer told, once, right after the commit; never before this returns. `told` must never raise."""
-        self._told = told
-        if self._pending.is_done:
-            self._loop.call_soon(self._tell, self._pending)
-
-    @property
-    def waiter(self) -> str | None:
-        """Its place in the queue, while it has one."""
-        return self._pending.waiter
-
-    def abandon(self) -> None:
-        """Out of the queue, and what was granted is given back; unless the same was asked for again meanwhile."""
-        self._told = None
-        if self._pending.error is None and (
-            self._pending.outcome is None or isinstance(self._pending.outcome, Granted)
-        ):
-            self._engine.abandon(self._pending)
-
-    def _tell(self, pending: Pending) -> None:
-        told, self._told = self._told, None
-        if told is not None:
-            told(pending)
 
 
 class LoopAnswers:
@@ -104,13 +65,6 @@ class LoopAnswers:
         if isinstance(order, Refused):
             return order
         return finished(await self._driver.ask(order.command, order.secret), order.secret)
-
-    def begin(self, verb: str, asked: dict[str, Any]) -> Asking | Refused:
-        """Ask without waiting for the answer."""
-        order = self.order(verb, asked)
-        if isinstance(order, Refused):
-            return order
-        return Asking(self.engine, self._driver, self._loop, order.command, order.secret)
 
     async def close(self) -> None:
         """Answer everybody who still waits, then close the store."""
@@ -142,10 +96,6 @@ class Served:
     def measure(self, told: Callable[[int, float], None]) -> None:
         """Have each turn's size and seconds told."""
         self._driver.measure = told
-
-    def begin(self, verb: str, asked: dict[str, Any]) -> Asking | Refused:
-        """Ask without waiting for the answer; the verbs of `locks` say what there is to ask."""
-        return self._answers.begin(verb, asked)
 
     def order(self, verb: str, asked: dict[str, Any]) -> orders.Order | Refused:
         """What to `enter`, for whoever keeps the answer itself."""

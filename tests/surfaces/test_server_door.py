@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -91,7 +92,7 @@ def test_keys_are_not_read_again_while_nobody_else_writes(url: str, cycles: int)
         for _ in range(3):
             await scene.be_busy(cycles)
             assert await scene.looks() == 0
-            assert scene.door.is_fresh
+            assert scene.door.is_fresh(time.monotonic())
             assert scene.is_let_in(key)
         await scene.served.close()
 
@@ -152,7 +153,7 @@ def test_a_key_that_this_process_revokes(url: str) -> None:
         await scene.looks()
         assert await scene.looks() == 0
         await scene.served.locks.revoke_key(id_of(key))
-        assert not scene.door.is_fresh
+        assert not scene.door.is_fresh(time.monotonic())
         assert await scene.looks() == 1
         assert not scene.is_let_in(key)
         await scene.served.close()

@@ -18,7 +18,7 @@ from leasehold.pending import Pending
 from leasehold.served import Served
 from leasehold.server.app import App, asgi
 from leasehold.server.batches import Batch
-from leasehold.server.hot import Relayed
+from leasehold.server.hot import Several
 from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import Waits
 from leasehold.stores.sqlite import SqliteStore
@@ -201,6 +201,22 @@ def taken_together(line: socket.socket, name: str) -> None:
     assert all(each["body"]["released"] for each in ask(line, "batch", {"calls": calls}).json["answers"])
 
 
+def taken_in_turn(line: socket.socket, name: str) -> None:
+    """One connection holds, another waits for it and gets it."""
+    with socket.create_connection(line.getpeername()[:2], timeout=PATIENCE) as other:
+        held = ask(line, "acquire", {"resources": name, "holder": "me"}).json
+        other.sendall(spelled("acquire", {"resources": name, "holder": "you", "wait_seconds": 30}))
+        until(lambda: b'"position":1' in read_whole(line, f"GET /v1/inspect?resource={name} HTTP/1.1"))
+        assert ask(line, "release", {"lease": held["lease"]["id"], "token": held["token"]}).json["released"]
+        given = read_reply(other).json
+        assert ask(other, "release", {"lease": given["lease"]["id"], "token": given["token"]}).json["released"]
+
+
+def read_whole(line: socket.socket, asked: str) -> bytes:
+    line.sendall(f"{asked}\r\nHost: localhost\r\n\r\n".encode())
+    return read_reply(line).content
+
+
 async def _in_this_process(path: Path, cycles: int, take: Callable[[socket.socket, str], object]) -> int:
     """A server of this very process is asked so often; how many requests it still knows after that."""
     loop = asyncio.get_running_loop()
@@ -213,13 +229,15 @@ async def _in_this_process(path: Path, cycles: int, take: Callable[[socket.socke
     with socket.create_connection(listener.sockets[0].getsockname()[:2], timeout=PATIENCE) as line:
         for number in range(cycles):
             await asyncio.to_thread(take, line, f"tidy-{number:04}")
-    known = sum(isinstance(each, Relayed | Pending | Batch) for each in gc.get_objects())
+    known = sum(isinstance(each, Several | Pending | Batch) for each in gc.get_objects())
     listener.close()
     await served.close()
     return known
 
 
-@pytest.mark.parametrize(("take", "most"), [(taken, 2), (taken_together, 5)], ids=["alone", "several"])
+@pytest.mark.parametrize(
+    ("take", "most"), [(taken, 2), (taken_together, 5), (taken_in_turn, 5)], ids=["alone", "several", "waits"]
+)
 def test_an_answered_request_leaves_nothing_for_the_collector(
     tmp_path: Path, take: Callable[[socket.socket, str], object], most: int
 ) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leasehold.mcp.http import Endpoint
     from leasehold.server.app import App
-    from leasehold.server.auth import Principal
+    from leasehold.server.principals import Principal
 
 PATH = "/mcp"
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from leasehold.served import Served
-    from leasehold.server.auth import Principal
+    from leasehold.server.principals import Principal
     from leasehold.server.routes import Route
     from leasehold.server.waiting import Waits
 

@@ -11,10 +11,9 @@ import time
 from hmac import compare_digest
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from leasehold import checks, keys
 from leasehold.errors import InvalidInput
+from leasehold.server.principals import OPEN, Principal
 from leasehold.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -31,23 +30,6 @@ CHANGING = frozenset({"key_created", "key_revoked", "session_ended"})
 REMEMBERED = 10_000
 NO_SECRET = keys.secret_hash("")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-
-
-class Principal(msgspec.Struct, frozen=True, gc=False):
-    """Who asks, and within which bounds."""
-
-    name: str
-    role: str
-    """`admin`, `agent`, `viewer` or `session`."""
-    space: str
-    prefixes: tuple[str, ...] = ()
-    id: str = ""
-    """What its rate is counted under: the id of the key or of the session."""
-    session: str | None = None
-    """`ID.SECRET`, if it is a session that asks."""
-
-
-OPEN = Principal(name="anonymous", role="admin", space="default", id="open")
 
 
 class Door:
@@ -75,10 +57,9 @@ class Door:
             self._changes += 1
             self._sessions.clear()
 
-    @property
-    def is_fresh(self) -> bool:
+    def is_fresh(self, now: float) -> bool:
         """Whether what is known of the keys still counts. Under load it is asked for anew before it no longer does."""
-        left = self._fresh_until - time.monotonic()
+        left = self._fresh_until - now
         if 0 < left < FRESH / 2:
             _ = self._refresh()
         return left > 0
@@ -118,7 +99,7 @@ class Door:
         Without one, where the door is closed, `signed_in` tells what a signed-in browser shows instead.
         """
         for _ in range(LOOKS_MOST):
-            if self.is_fresh:
+            if self.is_fresh(time.monotonic()):
                 break
             await self.refresh()
         if self.is_open and header is None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from leasehold.orders import Order
     from leasehold.server.app import App
-    from leasehold.server.auth import Principal
+    from leasehold.server.principals import Principal
     from leasehold.server.requests import Body
     from leasehold.server.waiting import Receive
 

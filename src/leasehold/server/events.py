@@ -56,15 +56,16 @@ class Streams:
         self.served = served
         self.readers = 0
         self.is_closing = False
-        self._news = asyncio.Event()
+        self._news: asyncio.Event | None = None
         served.watchers.append(self._observe)
 
     def _observe(self, _events: Sequence[Event]) -> None:
         self._wake()
 
     def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()
 
     def close(self) -> None:
         """The server goes away: every stream ends."""
@@ -74,6 +75,8 @@ class Streams:
     @property
     def news(self) -> asyncio.Event:
         """Set when something happens; ask for it before you look, or what happens meanwhile is missed."""
+        if self._news is None:
+            self._news = asyncio.Event()
         return self._news
 
     @staticmethod

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from leasehold.compat.steps import Steps
     from leasehold.server.app import App
-    from leasehold.server.auth import Principal
+    from leasehold.server.principals import Principal
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 

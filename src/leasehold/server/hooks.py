@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from leasehold.guard.editors.occasions import Occasion
     from leasehold.server.app import App
-    from leasehold.server.auth import Principal
+    from leasehold.server.principals import Principal
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -7,17 +7,21 @@ place for refusals of callers, and this one only has to be right about a yes.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from leasehold import wire
 from leasehold.errors import InvalidInput
 from leasehold.model import Granted, Refused
 from leasehold.pending import Pending
 from leasehold.server import decoding, permissions, problems
-from leasehold.server.auth import OPEN, check_place
+from leasehold.server.auth import check_place
 from leasehold.server.batches import Batch
+from leasehold.server.lines import END
+from leasehold.server.principals import OPEN
 from leasehold.server.problems import Problem
 from leasehold.server.routes import ROUTES
+from leasehold.server.waiting import Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,11 +30,12 @@ if TYPE_CHECKING:
 
     from leasehold.orders import Order
     from leasehold.server.app import App
-    from leasehold.server.auth import Principal
+    from leasehold.server.lines import Line
+    from leasehold.server.principals import Principal
     from leasehold.server.protocol import Protocol
     from leasehold.server.requests import Body
     from leasehold.server.routes import Route
-    from leasehold.server.waiting import Answer, Wait
+    from leasehold.server.waiting import Answer, Waits
 
 log = logging.getLogger("leasehold.server")
 HOT = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release", "batch")}
@@ -39,43 +44,39 @@ HEADS = 4_096
 HEAD_BYTES = 1_024
 """Longer ones are not."""
 _KEY = b"Bearer lh_"
-_OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+_OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+_OKS: Final = tuple(_OK % length for length in range(2_048))
+"""By the length of what follows."""
+# What is asked of other modules for each request, without looking for it there each time.
+_encode: Final = problems.encode
+_arguments: Final = decoding.arguments
+_monotonic: Final = time.monotonic
 
 
 class Asked(Pending):
-    """One call that is answered at once. It stands where uvicorn keeps the request of a connection."""
+    """One call that is answered at once."""
 
-    __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "response_complete")
+    __slots__ = ("_hot", "_line")
 
-    def __init__(self, hot: Hot, line: Protocol, order: Order, *, keep_alive: bool) -> None:
+    def __init__(self, hot: Hot, line: Line, order: Order) -> None:
         super().__init__(order.command, order.secret)
         self._hot = hot
         self._line = line
-        self.keep_alive = keep_alive
-        self.disconnected = False
-        self.response_complete = False
-
-    @property
-    def message_event(self) -> Asked:
-        """What uvicorn wakes. Not kept in a field: whatever refers to itself stays until the collector comes by."""
-        return self
-
-    def set(self) -> None:
-        """Uvicorn wakes the request, for it to see that its client is gone: when the answer comes is soon enough."""
 
     def _tell(self) -> None:
         self._hot.served.deliver(self._answered)
 
     def _answered(self) -> None:
         """The engine has committed. Nothing that happens here may break it."""
+        line = self._line
         try:
-            if not (self.disconnected or self._line.transport.is_closing()):
-                self._line.end_hot(self, self._hot.answer(self))
-            else:
+            if line.has_left():
                 self.take_back()
+            else:
+                line.end(self._hot.answer(self), self)
         except Exception:
             log.exception("an answer could not be given")
-            self._line.transport.close()
+            line.transport.close()
 
     def take_back(self) -> None:
         """What it was given was not heard."""
@@ -83,79 +84,41 @@ class Asked(Pending):
             self._hot.served.abandon(self)
 
 
-class Relayed:
-    """A request whose answer somebody else is told first, and hands on; likewise."""
-
-    __slots__ = ("_hot", "_line", "disconnected", "keep_alive", "response_complete")
-
-    def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
-        self._hot = hot
-        self._line = line
-        self.keep_alive = keep_alive
-        self.disconnected = False
-        self.response_complete = False
-
-    @property
-    def message_event(self) -> Relayed:
-        """What uvicorn wakes."""
-        return self
-
-    def set(self) -> None:
-        """Uvicorn wakes the request: when the answer comes is soon enough."""
-
-    def take_back(self) -> None:
-        """What it was given was not heard."""
-        raise NotImplementedError
-
-    def _has_left(self) -> bool:
-        return self.disconnected or self._line.transport.is_closing()
-
-
-class Waiting(Relayed):
+class Waiting(Wait):
     """An acquire that waits."""
 
-    __slots__ = ("wait",)
+    __slots__ = ("_hot", "_line")
 
-    def __init__(self, hot: Hot, line: Protocol, *, keep_alive: bool) -> None:
-        super().__init__(hot, line, keep_alive=keep_alive)
-        self.wait: Wait | None = None
+    def __init__(self, hot: Hot, line: Line, waits: Waits, asked: dict[str, Any], order: Order) -> None:
+        super().__init__(waits, asked, order)
+        self._hot = hot
+        self._line = line
 
-    def set(self) -> None:
-        """Uvicorn wakes the request, for it to see that its client is gone."""
-        if self.disconnected:
-            self.take_back()
-
-    def told(self, answer: Answer) -> None:
+    def hear(self, answer: Answer) -> None:
         """The wait is over."""
-        if self._has_left():
-            self.take_back()
+        if self._line.has_left():
+            self.leave()
             return
         hot = self._hot
-        self._line.end_hot(self, hot.answer(answer) if isinstance(answer, Pending) else hot.written(answer))
-
-    def take_back(self) -> None:
-        """What it was given was not heard, or nobody waits for it any more."""
-        if self.wait is not None:
-            self.wait.leave()
+        self._line.end(hot.answer(answer) if isinstance(answer, Pending) else hot.written(answer), self)
 
 
-class Several(Relayed):
+class Several:
     """Several calls in one request."""
 
-    __slots__ = ("_batch",)
+    __slots__ = ("_batch", "_line")
 
-    def __init__(self, hot: Hot, line: Protocol, batch: Batch, *, keep_alive: bool) -> None:
-        super().__init__(hot, line, keep_alive=keep_alive)
+    def __init__(self, line: Line, batch: Batch) -> None:
+        self._line = line
         self._batch = batch
 
     def ended(self) -> None:
         """The engine has committed. Nothing that happens here may break it."""
         try:
-            if self._has_left():
+            if self._line.has_left():
                 self.take_back()
             else:
-                content = problems.encode(self._batch.told)
-                self._line.end_hot(self, _OK % (len(content), content))
+                self._line.end(_ok(_encode(self._batch.told)), self)
         except Exception:
             log.exception("the answers could not be given")
             self._line.transport.close()
@@ -168,7 +131,7 @@ class Several(Relayed):
 class Head:
     """What the first lines of a request said, for the next time that they are the same."""
 
-    __slots__ = ("decode", "length", "token", "verb")
+    __slots__ = ("decode", "length", "size", "start", "token", "verb")
 
     def __init__(self, verb: str, decode: Callable[[bytes], Body], length: int, token: str | None) -> None:
         self.verb = verb
@@ -176,6 +139,15 @@ class Head:
         self.length = length
         self.token = token
         """The key that it shows; None: nothing, on a server that asks for nothing."""
+        self.start = b""
+        """The head itself, once it is kept in mind, and what ends it;"""
+        self.size = 0
+        """and how long such a request is."""
+
+    def keep(self, head: bytes) -> None:
+        """It is kept in mind."""
+        self.start = head + END
+        self.size = len(self.start) + self.length
 
 
 class Hot:
@@ -183,22 +155,26 @@ class Hot:
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self._door = app.door
+        self._rates = app.rates
+        self._waits = app.waits
         self.served = app.served
         self.heads: dict[bytes, Head] = {}
         """Of requests that were plain and allowed, bytes and all."""
 
-    def take(self, line: Protocol, body: bytes, head: bytes | None) -> bool:
+    def take(self, line: Line, protocol: Protocol, body: bytes, head: bytes | None) -> bool:
         """Whether this request is being answered; if not, nothing has happened. `head`: keep it in mind."""
-        route = HOT[line.url]
+        route = HOT[protocol.url]
         try:
-            known = self._understood(line.headers, route, len(body))
+            known = self._understood(protocol.headers, route, len(body))
         except Problem:
             return False
-        if known is None or not self.begin(line, known, body, keep_alive=line.parser.should_keep_alive()):
+        if known is None or not self.begin(line, known, body, keep_alive=protocol.parser.should_keep_alive()):
             return False
         if head is not None and len(head) <= HEAD_BYTES:
             if len(self.heads) >= HEADS:
                 self.heads.clear()
+            known.keep(head)
             self.heads[head] = known
         return True
 
@@ -215,14 +191,15 @@ class Hot:
         check_place(_text(given.get(b"host")), _text(given.get(b"origin")))
         return Head(route.verb, decoder, length, None)
 
-    def begin(self, line: Protocol, head: Head, body: bytes, *, keep_alive: bool = True) -> bool:
+    def begin(self, line: Line, head: Head, body: bytes, *, keep_alive: bool = True) -> bool:
         """A request with a head that is known, likewise."""
-        if not self._app.door.is_fresh:
+        now = _monotonic()
+        if not self._door.is_fresh(now):
             return False
         if head.verb == "batch":
             return self._begin_several(line, head, body, keep_alive=keep_alive)
         try:
-            asked = self._asked(head, body)
+            asked = self._asked(head, body, now)
         except (Problem, InvalidInput, *decoding.MISSPELLED):
             return False
         if asked is None:
@@ -232,47 +209,45 @@ class Hot:
         order = self.served.order(head.verb, asked)
         if isinstance(order, Refused):
             return False
-        cycle = Asked(self, line, order, keep_alive=keep_alive)
-        line.begin_hot(cycle)
-        self.served.enter(cycle)
+        line.begin(None, keep_alive=keep_alive)
+        self.served.enter(Asked(self, line, order))
         return True
 
-    def _begin_wait(self, line: Protocol, asked: dict[str, Any], *, keep_alive: bool) -> bool:
-        cycle = Waiting(self, line, keep_alive=keep_alive)
-        wait = self._app.waits.begin(asked, cycle.told)
-        if isinstance(wait, Problem):
+    def _begin_wait(self, line: Line, asked: dict[str, Any], *, keep_alive: bool) -> bool:
+        waits = self._waits
+        order = waits.order(asked)
+        if isinstance(order, Problem):
             return False
-        cycle.wait = wait
-        line.begin_hot(cycle)
+        wait = Waiting(self, line, waits, asked, order)
+        line.begin(wait, keep_alive=keep_alive)
+        waits.begin(wait)
         return True
 
-    def _begin_several(self, line: Protocol, head: Head, body: bytes, *, keep_alive: bool) -> bool:
+    def _begin_several(self, line: Line, head: Head, body: bytes, *, keep_alive: bool) -> bool:
         try:
             who = self._who(head.token)
             if who is None:
                 return False
             permissions.allow(who, head.verb)
-            batch = Batch(self._app, who, decoding.arguments(head.decode(body))["calls"])
+            batch = Batch(self._app, who, _arguments(head.decode(body))["calls"])
         except (Problem, *decoding.MISSPELLED):
             return False
-        several = Several(self, line, batch, keep_alive=keep_alive)
-        line.begin_hot(several)
-        batch.begin(several.ended)
+        line.begin(None, keep_alive=keep_alive)
+        batch.begin(Several(line, batch).ended)
         return True
 
-    def _asked(self, head: Head, body: bytes) -> dict[str, Any] | None:
+    def _asked(self, head: Head, body: bytes, now: float) -> dict[str, Any] | None:
         who = self._who(head.token)
         if who is None:
             return None
-        asked = permissions.bounded(who, head.verb, decoding.arguments(head.decode(body)))
-        self._app.rates.take(who.id)
+        asked = permissions.bounded(who, head.verb, _arguments(head.decode(body)))
+        self._rates.take(who.id, now)
         return asked
 
     def _who(self, token: str | None) -> Principal | None:
-        door = self._app.door
         if token is not None:
-            return door.by_key(token)
-        return OPEN if door.is_open else None
+            return self._door.by_key(token)
+        return OPEN if self._door.is_open else None
 
     def answer(self, pending: Pending) -> bytes:
         """What goes over the wire."""
@@ -281,12 +256,16 @@ class Hot:
         outcome = pending.outcome
         if wire.is_refusal(outcome):
             return self.written(problems.of_refusal(outcome))
-        content = problems.encode(wire.answer(outcome))
-        return _OK % (len(content), content)
+        return _ok(_encode(wire.answer(outcome)))
 
     def written(self, answer: Response | BaseException) -> bytes:
         """An answer of the ordinary way, likewise."""
         return problems.as_bytes(self._app.tell(answer) if isinstance(answer, BaseException) else answer)
+
+
+def _ok(content: bytes) -> bytes:
+    length = len(content)
+    return (_OKS[length] if length < len(_OKS) else _OK % length) + content
 
 
 def _text(value: bytes | None) -> str | None:

@@ -10,7 +10,7 @@ from leasehold.server.auth import session_id
 from leasehold.server.problems import Problem
 
 if TYPE_CHECKING:
-    from leasehold.server.auth import Principal
+    from leasehold.server.principals import Principal
 
 LOOKING = frozenset({"inspect", "list", "graph", "history", "sessions", "events"}) | {
     "get_run",

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from leasehold.server.events import HANG_UP
 from leasehold.server.hot import HOT, Hot
 from leasehold.server.limits import BODY_BYTES
+from leasehold.server.lines import END, Line
 from leasehold.server.undelivered import PATIENCE, SOON, is_on_its_way
 from leasehold.server.waiting import GIVEN
 
@@ -25,13 +26,9 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from leasehold.server.app import App
-    from leasehold.server.batches import Batch
-    from leasehold.server.hot import Asked, Relayed
-    from leasehold.server.waiting import Wait
 
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 64 * 1024
-END = b"\r\n\r\n"
 
 
 class Protocol(HttpToolsProtocol):
@@ -41,45 +38,25 @@ class Protocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._line = Line(self.hot, self)
+        vars(self)["data_received"] = self._line.received  # for whoever reads from the socket: no step more than needed
         self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._in_head = False
         self._body: bytearray | None = None
         """Of a request that may be a hot one; None: uvicorn has it."""
-        self._active: RequestResponseCycle | None = None
-        self._is_between = True
-        """No part of a request has arrived without the rest of it."""
-        self._arrived = b""
-        """What is being parsed, if it began between two requests."""
-        self._was_used = False
-        """Whether anything was asked since the keep-alive timer was set."""
-        self._unheard: Asked | Relayed | Wait | Batch | None = None
-        """The last answer; nobody knows whether it was heard until something else is asked."""
-        self._answered_at = 0.0
+        self._active: RequestResponseCycle | Line | None = None
 
     # ------------------------------------------------------------------------------------ the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Whoever connects has to ask something, soon."""
         super().connection_made(transport)
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+        self._line.connect(transport, self.loop.time)
+        self._set_timer()
 
-    def data_received(self, data: bytes) -> None:
-        """Some bytes: the usual request once more, or some of a head or of a body."""
-        if self._is_between:
-            head, _, body = data.partition(END)
-            known = self.hot.heads.get(head)
-            if known is not None and known.length == len(body) and self._is_free():
-                self._was_used = True
-                if self.hot.begin(self, known, body):
-                    if self._timer is not None:
-                        self._stop_timer()
-                    return
-            self._arrived = data
-        self._take_in(data)
-        self._arrived = b""
-
-    def _take_in(self, data: bytes) -> None:
+    def take_in(self, data: bytes) -> None:
+        """Some of a head or of a body, or a request that is not known yet."""
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES:
@@ -89,35 +66,32 @@ class Protocol(HttpToolsProtocol):
 
     def eof_received(self) -> None:
         """The other side is done. What it was given and had not got by then, it does not have."""
-        if self._unheard is not None and is_on_its_way(self.transport):
+        if self._line.unheard is not None and is_on_its_way(self.transport):
             self._take_back()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is there: every request under way is told."""
-        self._stop_timer()
+        self.stop_timer()
         super().connection_lost(exc)
-        if exc is not None and self.loop.time() - self._answered_at < SOON:
+        if exc is not None and self.loop.time() - self._line.answered_at < SOON:
             self._take_back()
         for cycle in (self._active, *(each for each, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
+        self._line.unheard = None
 
     def _take_back(self) -> None:
         """The last answer was not heard: if it was a grant, it is given back, unless somebody asks for it again."""
-        answer, self._unheard = self._unheard, None
-        if answer is not None and self._is_between and not self._is_busy():
+        answer, self._line.unheard = self._line.unheard, None
+        if answer is not None and self._line.is_between and not self._line.is_busy():
             self.loop.call_later(PATIENCE, answer.take_back)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401 (uvicorn's)
         self._active = cycle
-        self._unheard = None
-        cycle.scope["extensions"] = {HANG_UP: {"now": self._hang_up}, GIVEN: {"tell": self._given}}
+        self._line.unheard = None
+        cycle.scope["extensions"] = {HANG_UP: {"now": self._hang_up}, GIVEN: {"tell": self._line.heed}}
         super()._start_asgi_task(cycle, app)
-
-    def _given(self, answer: Wait | Batch) -> None:
-        """A request of the ordinary way is about to be told of its grant."""
-        self._unheard, self._answered_at = answer, self.loop.time()
 
     def _hang_up(self) -> None:
         """At once, with nothing left behind: not even what the other side has not read and may never read."""
@@ -126,13 +100,19 @@ class Protocol(HttpToolsProtocol):
             line.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
         self.transport.abort()
 
-    def _stop_timer(self) -> None:
+    def _set_timer(self) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+        self._line.is_timed = True
+
+    def stop_timer(self) -> None:
+        """What was due is here."""
+        self._line.is_timed = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _too_slow(self) -> None:
-        self._timer = None
+        self.stop_timer()
         if not self.transport.is_closing():
             self.transport.close()
 
@@ -142,9 +122,9 @@ class Protocol(HttpToolsProtocol):
         """The head of a request begins."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
-        self._is_between = False
+        self._line.is_between = False
         if self._timer is None:
-            self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+            self._set_timer()
 
     def on_headers_complete(self) -> None:
         """The head is here: of a request that may be a hot one, or of one for uvicorn."""
@@ -152,26 +132,17 @@ class Protocol(HttpToolsProtocol):
         if self.url in HOT and self._is_plain():
             self._body = bytearray()
             return
-        self._stop_timer()
+        self.stop_timer()
         super().on_headers_complete()
 
     def _is_plain(self) -> bool:
         return (
-            self._is_free()
+            self._line.is_free()
             and not self.expect_100_continue
             and self.parser.get_method() == b"POST"
             and self.parser.get_http_version() == "1.1"
             and not self.parser.should_upgrade()
         )
-
-    def _is_free(self) -> bool:
-        """Whether no other request of this connection comes first, and its client reads what it is sent."""
-        before: RequestResponseCycle | None = self.cycle
-        return (before is None or before.response_complete) and not self.flow.write_paused
-
-    def _is_busy(self) -> bool:
-        before: RequestResponseCycle | None = self.cycle
-        return before is not None and not before.response_complete
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -184,11 +155,11 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The whole request is here."""
-        self._is_between = True
+        self._line.is_between = True
         if self._body is not None:
-            self._stop_timer()
+            self.stop_timer()
             body = bytes(self._body)
-            if self.hot.take(self, body, self._head_of(body)):
+            if self.hot.take(self._line, self, body, self._head_of(body)):
                 self._body = None
                 return
             self._go_the_ordinary_way()
@@ -196,39 +167,28 @@ class Protocol(HttpToolsProtocol):
 
     def _head_of(self, body: bytes) -> bytes | None:
         """The head of a request that arrived in one piece, alone, and will be followed by others."""
-        head, _, rest = self._arrived.partition(END)
-        return head if rest == body and self._arrived and self.parser.should_keep_alive() else None
+        arrived = self._line.arrived
+        head, _, rest = arrived.partition(END)
+        return head if rest == body and arrived and self.parser.should_keep_alive() else None
 
     def _go_the_ordinary_way(self) -> None:
         body, self._body = self._body, None
-        self._stop_timer()
+        self.stop_timer()
         super().on_headers_complete()
         if body:
             super().on_body(bytes(body))
 
     # ------------------------------------------------------------------------------------- hot requests
 
-    def begin_hot(self, cycle: Asked | Relayed) -> None:
-        """A hot request is under way: what comes after it on this connection has to wait."""
-        self.cycle = self._active = cycle  # type: ignore[assignment] # it has all that uvicorn asks of one
-
-    def end_hot(self, cycle: Asked | Relayed, answer: bytes) -> None:
-        """Its answer."""
-        cycle.response_complete = True
-        self._unheard, self._answered_at = cycle, self.loop.time()
-        self.transport.write(answer)
-        if not cycle.keep_alive:
-            self.transport.close()
-        if self.pipeline or self.timeout_keep_alive_task is None:
-            self.on_response_complete()
-        else:  # the timer that runs finds out by itself that the connection was used
-            self.server_state.total_requests += 1
+    def take_hot(self, line: Line) -> None:
+        """Hot requests are under way from now on: they have all that uvicorn asks of one."""
+        self.cycle = self._active = line  # type: ignore[assignment]
 
     def timeout_keep_alive_handler(self) -> None:
         """Nothing but hot requests came for a while, if anything at all: only who was silent is hung up on."""
         self.timeout_keep_alive_task = None
-        if self._was_used or self._is_busy():
-            self._was_used = False
+        if self._line.was_used or self._line.is_busy():
+            self._line.was_used = False
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )

@@ -20,6 +20,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
+    from typing import Protocol
+
+    class Answered(Protocol):
+        """What was answered."""
+
+        def take_back(self) -> None:
+            """It was not heard: what was given is given back."""
+
 
 SOON = 5.0
 """A reset that comes later than this says nothing about the last answer: an idle connection may be cut by anybody."""

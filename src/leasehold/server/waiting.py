@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from leasehold.model import Inspection, Outcome
-    from leasehold.served import Asking, Served
+    from leasehold.orders import Order
+    from leasehold.served import Served
 
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
     Answer = Pending | Response | BaseException
     """What came of it, when that was asked; or what a server says to those whom it lets wait no longer."""
-    Tell = Callable[[Answer], None]
 
 log = logging.getLogger("leasehold.server")
 SLICE = 50.0
@@ -38,107 +38,158 @@ GRACE = 10.0
 """How long a place in the queue is kept for a client between two requests, in seconds."""
 LONGEST = 24 * 3600
 """Longer waits are refused by the checks that every surface has."""
+EXACTLY = 0.001
+"""A timer may come so much early, in seconds."""
 HOLDERS_TOLD = 8
 GIVEN = "leasehold.given"
 """What a connection lets its requests do: say that a grant is about to be told, in case that it is not heard."""
 
 
-class Wait:
-    """One acquire that waits. It has no task of its own, as there may be ten thousand of them."""
+class Wait(Pending):
+    """One acquire that waits. It has neither a task nor a timer of its own, as there may be ten thousand of them."""
 
-    __slots__ = ("_asked", "_asking", "_tell", "_timer", "_waits")
+    __slots__ = ("_waits", "asked", "is_open", "until")
 
-    def __init__(self, waits: Waits, asked: dict[str, Any], asking: Asking, tell: Tell) -> None:
+    def __init__(self, waits: Waits, asked: dict[str, Any], order: Order) -> None:
+        super().__init__(order.command, order.secret)
         self._waits = waits
-        self._asked = asked
-        self._asking = asking
-        self._tell = tell
-        """Called once, with the answer; not if its client leaves before."""
-        self._timer = asyncio.get_running_loop().call_later(waits.at_most, self._time_up)
-        waits.open.add(self)
-        asking.hear(self._answered)
+        self.asked = asked
+        self.is_open = True
+        """Whether nobody has answered it yet, nor left."""
+        self.until = 0.0
 
-    def _end(self) -> bool:
+    def hear(self, answer: Answer) -> None:
+        """Called once, with the answer; not if its client leaves before."""
+        raise NotImplementedError
+
+    def end(self) -> bool:
         """Whether it was still open: only whoever ends it answers."""
-        was_open = self in self._waits.open
-        self._waits.open.discard(self)
-        self._timer.cancel()
+        was_open, self.is_open = self.is_open, False
+        if was_open:
+            self._waits.open.pop(self, None)
         return was_open
 
     def leave(self) -> None:
         """The client is gone: out of the queue, and what it was given is given back."""
-        self._end()
-        self._asking.abandon()
+        self.end()
+        self.abandon()
 
     def take_back(self) -> None:
         """The answer was not heard, as far as anybody can tell: what it was given is given back."""
         self.leave()
 
+    def abandon(self) -> None:
+        """Out of the queue, and what was granted is given back; unless the same was asked for again meanwhile."""
+        if self.error is None and (self.outcome is None or isinstance(self.outcome, Granted)):
+            self._waits.served.abandon(self)
+
     def close(self) -> None:
         """The server goes away."""
-        if self._end():
-            self._asking.abandon()
-            self._tell(closed())
+        if self.end():
+            self.abandon()
+            self.hear(closed())
 
-    def _answered(self, pending: Pending) -> None:
-        """Called by the engine, which nothing that happens here may break."""
+    def _tell(self) -> None:
+        self._waits.served.deliver(self._answered)
+
+    def _answered(self) -> None:
+        """The engine has committed. Nothing that happens here may break it."""
         try:
-            if self._end():
-                self._tell(pending)
+            if self.end():
+                self.hear(self)
         except Exception:
             log.exception("an answer could not be given")
 
-    def _time_up(self) -> None:
-        if self._end():
-            self._waits.send_away(self._asked, self._asking, self._tell)
+
+class Awaited(Wait):
+    """One whose answer a task waits for."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, waits: Waits, asked: dict[str, Any], order: Order, told: asyncio.Future[Answer]) -> None:
+        super().__init__(waits, asked, order)
+        self._told: asyncio.Future[Answer] | None = told
+
+    def hear(self, answer: Answer) -> None:
+        """Hand it over."""
+        told, self._told = self._told, None  # which knows us: kept, both would stay until the collector comes by
+        if told is not None and not told.done():
+            told.set_result(answer)
 
 
 class Waits:
     """The acquires of one server."""
 
     def __init__(self, served: Served, *, at_most: float = SLICE, grace: float = GRACE) -> None:
-        self._served = served
+        self.served = served
         self.at_most = at_most
         self._grace = grace
-        self._parked: dict[tuple[str, ...], tuple[Asking, asyncio.TimerHandle]] = {}
+        self._parked: dict[tuple[str, ...], tuple[Wait, asyncio.TimerHandle]] = {}
         """Requests whose client has been sent away with a ticket and is expected back."""
-        self.open: set[Wait] = set()
+        self.open: dict[Wait, None] = {}
+        """In the order in which they came, and in which their time is up."""
+        self._timer: asyncio.TimerHandle | None = None
+        """When that of the first is up, or of one that came before it."""
         self._sending: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
     def close(self) -> None:
         """The server goes away: everybody who waits is told so, now."""
         self._is_closing = True
+        if self._timer is not None:
+            self._timer.cancel()
         for wait in tuple(self.open):
             wait.close()
-        for asking, timer in self._parked.values():
+        for wait, timer in self._parked.values():
             timer.cancel()
-            asking.abandon()
+            wait.abandon()
         self._parked.clear()
 
-    def begin(self, asked: dict[str, Any], tell: Tell) -> Wait | Problem:
-        """Ask, and have the answer told; a request that waits too long for one connection gets a ticket."""
+    def order(self, asked: dict[str, Any]) -> Order | Problem:
+        """What such a request comes to; one that waits too long for one connection will get a ticket."""
         if self._is_closing:
             return closed()
-        is_long = self.at_most < asked["wait"] <= LONGEST
-        if is_long:
-            asked = {**asked, "request_id": asked["request_id"] or f"t{os.urandom(16).hex()}"}
-        wait = self.at_most + 2 * self._grace if is_long else asked["wait"]
-        asking = self._served.begin("acquire", {**asked, "wait": wait})
-        if isinstance(asking, Refused):
-            return problems.of_refusal(asking)
-        self._unpark(asked)
-        return Wait(self, asked, asking, tell)
+        terms = asked
+        if self.at_most < asked["wait"] <= LONGEST:
+            asked["request_id"] = asked["request_id"] or f"t{os.urandom(16).hex()}"
+            terms = {**asked, "wait": self.at_most + 2 * self._grace}
+        order = self.served.order("acquire", terms)
+        return problems.of_refusal(order) if isinstance(order, Refused) else order
+
+    def begin(self, wait: Wait) -> None:
+        """Ask, and have the answer told; perhaps before this returns."""
+        loop = asyncio.get_running_loop()
+        wait.until = loop.time() + self.at_most
+        self.open[wait] = None
+        if self._timer is None:
+            self._timer = loop.call_at(wait.until, self._time_up)
+        self.served.enter(wait)
+        if wait.asked["request_id"]:
+            self._unpark(wait.asked)
+
+    def _time_up(self) -> None:
+        """Whoever has waited as long as one connection may is sent away."""
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        now = loop.time() + EXACTLY
+        for wait in tuple(self.open):
+            if wait.until > now:
+                self._timer = loop.call_at(wait.until, self._time_up)
+                break
+            wait.end()
+            self._send_away(wait)
 
     async def acquire(
         self, asked: dict[str, Any], receive: Receive, given: Callable[[Wait], None] | None = None
     ) -> Response | None:
         """The answer; None if nobody is there any more to hear it. `given` is told before a grant is handed over."""
         loop = asyncio.get_running_loop()
+        order = self.order(asked)
+        if isinstance(order, Problem):
+            raise order
         told: asyncio.Future[Answer] = loop.create_future()
-        wait = self.begin(asked, lambda answer: _hand_over(told, answer))
-        if isinstance(wait, Problem):
-            raise wait
+        wait = Awaited(self, asked, order, told)
+        self.begin(wait)
         left = loop.create_task(gone(receive))
         try:
             await asyncio.wait((told, left), return_when=asyncio.FIRST_COMPLETED)
@@ -161,47 +212,47 @@ class Waits:
 
     def _unpark(self, asked: dict[str, Any]) -> None:
         """The client is back: the new request has joined the old one's place, which nobody has to keep any more."""
-        parked = self._parked.pop(_name(asked), None) if asked["request_id"] else None
+        parked = self._parked.pop(_name(asked), None)
         if parked is not None:
             parked[1].cancel()
             parked[0].abandon()
 
-    def send_away(self, asked: dict[str, Any], asking: Asking, tell: Tell) -> None:
+    def _send_away(self, wait: Wait) -> None:
         """Not yet: the place is kept for a while."""
-        name = _name(asked)
+        name = _name(wait.asked)
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._grace, self._give_up, name, asking)
-        self._parked[name] = (asking, timer)
-        task = loop.create_task(self._tell_ticket(asked, asking, tell))
+        timer = loop.call_later(self._grace, self._give_up, name, wait)
+        self._parked[name] = (wait, timer)
+        task = loop.create_task(self._tell_ticket(wait))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _tell_ticket(self, asked: dict[str, Any], asking: Asking, tell: Tell) -> None:
+    async def _tell_ticket(self, wait: Wait) -> None:
         try:
-            queue, holders = await self._place(asked, asking.waiter)
+            queue, holders = await self._place(wait.asked, wait.waiter)
         except LeaseholdError as error:
-            tell(error)
+            wait.hear(error)
             return
         ticket = {
-            "ticket": asked["request_id"],
+            "ticket": wait.asked["request_id"],
             "queue": {"length": queue.length, "position": queue.position},
             "holders": [wire.blocker(each) for each in holders],
             "retry_after_seconds": 0,
         }
-        tell(ok(ticket, 202))
+        wait.hear(ok(ticket, 202))
 
-    def _give_up(self, name: tuple[str, ...], asking: Asking) -> None:
+    def _give_up(self, name: tuple[str, ...], wait: Wait) -> None:
         known = self._parked.get(name)
-        if known is not None and known[0] is asking:
+        if known is not None and known[0] is wait:
             del self._parked[name]
-        asking.abandon()
+        wait.abandon()
 
     async def _place(self, asked: dict[str, Any], waiter: str | None) -> tuple[Queue, list[Blocker]]:
         """Where a waiter stands, and who is before it: in the worst of its queues."""
         names = asked["resources"] if isinstance(asked["resources"], list) else [asked["resources"]]
         queue, holders = Queue(0, 0), list[Blocker]()
         for name in names[:HOLDERS_TOLD]:
-            seen = await self._served.locks.inspect(name, space=asked["space"])
+            seen = await self.served.locks.inspect(name, space=asked["space"])
             if isinstance(seen, Refused):
                 continue
             place = next((each.position for each in seen.waiting if each.id == waiter), 0)
@@ -241,11 +292,6 @@ def _holders(seen: Inspection) -> list[Blocker]:
 
 def _name(asked: dict[str, Any]) -> tuple[str, ...]:
     return asked["space"], asked["session"] or "", asked["holder"], asked["request_id"]
-
-
-def _hand_over(told: asyncio.Future[Answer], answer: Answer) -> None:
-    if not told.done():
-        told.set_result(answer)
 
 
 async def gone(receive: Receive) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.compat.steps import Steps
-    from leasehold.server.auth import Principal
+    from leasehold.server.principals import Principal
 
     Asked = dict[str, Any]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from leasehold.server.app import App
-    from leasehold.server.auth import Principal
+    from leasehold.server.principals import Principal
 
 HEADER = "x-leasehold"
 """What our page sends with every request. Anything will do: that it can be sent is the proof."""

@@ -1,0 +1,23 @@
+"""Who asks, in a few words. What they may do is in ``permissions``."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Principal(msgspec.Struct, frozen=True, gc=False):
+    """Who asks, and within which bounds."""
+
+    name: str
+    role: str
+    """`admin`, `agent`, `viewer` or `session`."""
+    space: str
+    prefixes: tuple[str, ...] = ()
+    id: str = ""
+    """What its rate is counted under: the id of the key or of the session."""
+    session: str | None = None
+    """`ID.SECRET`, if it is a session that asks."""
+
+
+OPEN = Principal(name="anonymous", role="admin", space="default", id="open")
+"""Whoever asks a server that asks for nothing."""
