@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd.transaction import EtcdTransaction
     from leasehold.testing.etcd import Member
 
-PATIENCE = 15_000
+PATIENCE = 60_000
 """Milliseconds."""
 EVENT = Event("granted", 1, "default", ("x",), "ada", None, None, 1, {})
 HOUR = 3_600_000_000

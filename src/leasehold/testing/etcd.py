@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 QUICK = ("--unsafe-no-fsync",)
 """For tests that end etcd only with the machine: nothing is waited for."""
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Member:

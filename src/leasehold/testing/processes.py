@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leasehold.calls import Call
 
 _SIZE = struct.Struct("!I")
-PATIENCE = 30.0
+PATIENCE = 60.0
 """So long may a child take to end once it was asked to."""
 
 

@@ -23,7 +23,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 Told = TypeVar("Told", Lease, Blocker)
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """So long is a condition waited for before it counts as never coming true; a loaded machine is slow."""
 LONG = 600
 """A TTL, or a wait, that does not end during a test."""

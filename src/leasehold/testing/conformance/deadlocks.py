@@ -171,9 +171,10 @@ class Deadlocks:
     def test_deadlocks_end_with_the_hold(self, connect: Connect) -> None:
         """An expired lease is no edge: whoever waits gets what the other has lost."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
-        take(alice, "a", ttl=1)
+        a = take(alice, "a")
         take(bob, "b")
         first = wait_for(alice, "b")
+        alice.renew(a.lease.id, a.token, ttl=SHORT)
         take_once_free(bob, "a")
         assert not first.is_over
 

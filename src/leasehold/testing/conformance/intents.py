@@ -100,10 +100,11 @@ class Intents:
     def test_intents_for_what_has_expired_meanwhile(self, connect: Connect) -> None:
         """Nor does a wish for something that its holder has lost since, though nobody has taken it."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
-        take(alice, "a", ttl=1)
+        a = take(alice, "a")
         take(alice, "kept")
         take(bob, "b")
         expect(Held, bob.acquire(["a", "kept"], ttl=LONG, any_of=True, intent=True))
+        alice.renew(a.lease.id, a.token, ttl=SHORT)
         until_free(bob, "a")
         expect(Held, alice.acquire("b", ttl=LONG, intent=True))
 
