@@ -68,7 +68,7 @@ def _put(store: EtcdStore, id_: str) -> list[OutcomeUnknown]:
 @pytest.mark.timeout(120)
 def test_whoever_says_nothing_at_all_is_not_given_its_time() -> None:
     with Etcd(*QUICK, members=3) as cluster:
-        silent = next(member for member in cluster.members if not member.leads())
+        silent = cluster.one_that(leads=False)
         one, two = EtcdStore(cluster.url_from(silent)), EtcdStore(cluster.url)
         try:
             _put(one, "a")
@@ -92,7 +92,7 @@ def test_whoever_says_nothing_at_all_is_not_given_its_time() -> None:
 def test_what_was_lost_with_a_leader_is_not_waited_for(fault: str) -> None:
     """The member that was asked is well, but has handed it on to one that is not there any more."""
     with Etcd(*QUICK, members=3) as cluster:
-        leader = next(member for member in cluster.members if member.leads())
+        leader = cluster.one_that(leads=True)
         asked = next(member for member in cluster.members if member is not leader)
         store = EtcdStore(cluster.url_from(asked))
         try:

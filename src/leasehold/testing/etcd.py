@@ -130,6 +130,17 @@ class Etcd:
         at = self.members.index(first)
         return "etcd://" + ",".join(f"127.0.0.1:{each.port}" for each in self.members[at:] + self.members[:at])
 
+    def one_that(self, *, leads: bool) -> Member:
+        """The leader, or one that is not; while they elect another one, there is neither."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            leading = [member for member in self.members if member.leads()]
+            if len(leading) == 1:
+                return leading[0] if leads else next(member for member in self.members if member is not leading[0])
+            if time.monotonic() > give_up:
+                raise RuntimeError("etcd has no leader")
+            time.sleep(0.05)
+
     def cut_off(self, member: Member, *, silently: bool = False) -> None:
         """From now on this member and the others do not reach each other; clients reach all of them. See `Relays`."""
         if self._relays is None:
