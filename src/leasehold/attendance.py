@@ -9,28 +9,37 @@ from __future__ import annotations
 from leasehold import commands as c
 from leasehold import keys
 from leasehold.model import SECOND, Deadlock, Done, Granted, Queue, Queued, Refused, TimedOut
-from leasehold.pending import Errand
+from leasehold.noun import new
+from leasehold.pending import NEVER, Errand
 from leasehold.rules.timing import next_change
 from leasehold.waits import Wait, Waits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Final
 
     from leasehold.batch import Result, View
     from leasehold.model import Ask, Event, Lease, Outcome, Record
     from leasehold.pending import Pending
     from leasehold.stores import Store
 
-BEATS = 3
+_new: Final = new
+_Granted: Final = Granted
+_Queued: Final = Queued
+_Check: Final = c.Check
+_Sweep: Final = c.Sweep
+_ENDS: Final = frozenset({"timeout", "cancelled", "deadlock"})
+"""Kinds of events by which a wait is over."""
+BEATS: Final = 3
 """For how many heartbeats this engine's waiters count as alive after each."""
-BEAT_EVERY = 0.5
-LIFE = BEATS * SECOND // 2
+BEAT_EVERY: Final = 0.5
+LIFE: Final = BEATS * SECOND // 2
 """What that comes to on a store that asks for no other pace (`Capabilities.beat`)."""
-LOOK_AGAIN = 0.001
-MOST_OF_THE_TIME = 4
+LOOK_AGAIN: Final = 0.001
+MOST_OF_THE_TIME: Final = 4
 """A look at all queues is followed by a pause of so many times its length."""
-AT_ONCE = 100
+AT_ONCE: Final = 100
 """How many waits are looked at in one turn after a silence."""
 
 
@@ -62,31 +71,36 @@ class Attendance:
     def __len__(self) -> int:
         return len(self._waits)
 
-    def next_times(self) -> list[float]:
+    def next_time(self) -> float:
         """When something has to be looked at although nobody asks."""
-        if not self._waits:
-            return []
-        own = self._waits.next_time()
-        times = [self._beat_at, self._poll_at] if own is None else [self._beat_at, self._poll_at, own]
-        return [0.0, *times] if self._missing or self._to_reconsider else times
+        if not len(self._waits):
+            return NEVER
+        if self._missing or self._to_reconsider:
+            return 0.0
+        at = self._waits.next_time()
+        at = min(at, self._beat_at)
+        return min(at, self._poll_at)
 
     # ------------------------------------------------------------------------------ before a batch
 
     def due(self) -> list[c.Command]:
         """What has to be looked at although nobody asked."""
-        if not self._waits:
-            return []
+        due: list[c.Command] = []
+        if not len(self._waits):
+            return due
         now = self._clock()
         is_beat = now >= self._beat_at
-        due: list[c.Command] = []
         if now >= self._poll_at:
-            due.extend(self._served_elsewhere(now))
-        due.extend(c.Check(wait.id, wait.ask) for wait in self._missing if wait.id in self._waits)
-        self._missing.clear()
-        due.extend(c.Check(wait.id, wait.ask) for wait in self._waits.overdue(now))
-        due.extend(self._reconsidered())
-        nodes = dict.fromkeys(self._waits.changing(now))
+            due += self._served_elsewhere(now)
+        if self._missing:
+            due += [c.Check(wait.id, wait.ask) for wait in self._missing if wait.id in self._waits]
+            self._missing = []
         self._sees_all = is_beat
+        if not is_beat and now < self._waits.next_time() and not self._to_reconsider:
+            return due  # almost always: others are served because somebody gave something back
+        due += [c.Check(wait.id, wait.ask) for wait in self._waits.overdue(now)]
+        due += self._reconsidered()
+        nodes = dict.fromkeys(self._waits.changing(now))
         if is_beat:
             nodes.update(dict.fromkeys(self._waits.watched()))
         if nodes:
@@ -133,8 +147,10 @@ class Attendance:
 
     def beat(self, engine: str, outcomes: Sequence[Outcome | Exception], now: float) -> list[c.Command]:
         """At the end of each batch, if it is time: say that the waiters live, those included that have just queued."""
-        self._was_waiting = bool(self._waits)
-        self._is_beating = now >= self._beat_at and (self._was_waiting or Queued in map(type, outcomes))
+        self._was_waiting = len(self._waits) > 0
+        self._is_beating = now >= self._beat_at and (
+            self._was_waiting or any(isinstance(outcome, _Queued) for outcome in outcomes)
+        )
         return [c.Beat(engine, BEATS * self._store.capabilities.beat)] if self._is_beating else []
 
     def look_again(self, failed: Sequence[c.Command], now: float) -> None:
@@ -175,14 +191,14 @@ class Attendance:
             if self._was_waiting and result.now >= self._alive_until:
                 self._to_reconsider = self._waits.all()
             self._alive_until = result.now + BEATS * self._store.capabilities.beat
-        if not self._waits:
+        if not len(self._waits):
             return
         # Before the checks, as a check of the same wait finds its answer given.
         self.serve(result)
-        checked = result.outcomes[len(result.outcomes) - len(extra) :]
-        for command, outcome in zip(extra, checked, strict=True):
-            if isinstance(command, c.Check):
-                self._after_check(command.waiter, outcome)
+        first = len(result.outcomes) - len(extra)
+        for place, command in enumerate(extra):
+            if isinstance(command, _Check):
+                self._after_check(command.waiter, result.outcomes[first + place])
         self._end_dropped(result.events)
         self._look_ahead(result, extra, decided_at)
         if self._sees_all:
@@ -207,7 +223,7 @@ class Attendance:
         if wait is not None and (hold is None or hold.closed):
             self._ask_again(wait)  # later in the same batch it was cancelled or forced: nobody is told that it has it
         else:
-            self._end(id_, Granted(lease, "", fresh=True))
+            self._end(id_, _new(_Granted, (lease, "", True)))
 
     def _ask_again(self, wait: Wait) -> None:
         """The place in the queue is gone without an answer: this process was not heard of for too long."""
@@ -228,7 +244,7 @@ class Attendance:
         for pending in wait.pendings if wait is not None else ():
             pending.waiter = None
             pending.resolve(outcome)
-            if pending.abandoned and isinstance(outcome, Granted):
+            if pending.abandoned and isinstance(outcome, _Granted):
                 self.give_back(pending, outcome.lease.id)
 
     def give_back(self, pending: Pending, id_: str) -> None:
@@ -238,23 +254,22 @@ class Attendance:
     def _end_dropped(self, events: Sequence[Event]) -> None:
         """Waits that ended as a side effect: in passing somebody noticed their deadline, or their session ended."""
         for event in events:
-            if event.kind in ("timeout", "cancelled", "deadlock"):
+            if event.kind in _ENDS:
                 wait = self._waits.get(str(event.detail.get("waiter")))
                 if wait is not None:
                     self._end(wait.id, _how_it_ended(event, wait))
 
     def _look_ahead(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:
         """For each watched node that was looked at: be there the moment something on it runs out."""
-        nodes = dict.fromkeys(result.view.changed)
+        nodes = [node for node in result.view.changed if self._waits.is_watched(node)]
         for command in extra:
-            if isinstance(command, c.Sweep):
-                nodes.update(dict.fromkeys(command.keys))
+            if isinstance(command, _Sweep):
+                nodes += [node for node in command.keys if self._waits.is_watched(node)]
         for node in nodes:
-            if self._waits.is_watched(node):
-                record = result.view.get(node)
-                at = next_change(record, result.now) if record is not None else None
-                if at is not None:
-                    self._waits.look_again(node, decided_at + (at - result.now) / SECOND)
+            record = result.view.get(node)
+            at = next_change(record, result.now) if record is not None else None
+            if at is not None:
+                self._waits.look_again(node, decided_at + (at - result.now) / SECOND)
 
     # ------------------------------------------------------------------------------------- the end
 

@@ -15,8 +15,8 @@ from leasehold.rules import Need, keys_of, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TypeAlias
+    from collections.abc import Callable, Sequence
+    from typing import Final, TypeAlias
 
     from leasehold.commands import Command
     from leasehold.model import Drop, Event, Lease, Outcome, Record
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], Sequence[Command]]
 
-ATTEMPTS = 100
+ATTEMPTS: Final = 100
 """How often a batch is decided again before its callers are told that the store is too busy."""
-LOOKS_AHEAD = 8
+LOOKS_AHEAD: Final = 8
 """So often a batch is looked through for what the commands to come will need, where each load is a trip."""
-RECEIPT = "receipt"
-RECEIPT_LIFE = 3600 * SECOND
+RECEIPT: Final = "receipt"
+RECEIPT_LIFE: Final = 3600 * SECOND
 
 
 class View:
@@ -41,7 +41,8 @@ class View:
 
     def __init__(self, transaction: Transaction, keys: Sequence[str]) -> None:
         self._transaction = transaction
-        self.loaded: Mapping[str, Record] = transaction.load(keys)
+        loaded = transaction.load(keys)
+        self.loaded: dict[str, Record] = loaded if isinstance(loaded, dict) else dict(loaded)
         self.changed: dict[str, Record] = {}
 
     def get(self, key: str, /) -> Record | None:
@@ -89,8 +90,8 @@ def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing
     for command in commands:
         wanted += keys_of(command)
     keys = list(dict.fromkeys(wanted))
-    is_ready = getattr(store, "ready", None)
-    if is_ready is None or not is_ready(keys):
+    # `hasattr` first, here and below: compiled, a `getattr` that finds nothing takes a microsecond to say so.
+    if not hasattr(store, "ready") or not store.ready(keys):
         yield None
     for _ in range(ATTEMPTS):
         try:
@@ -111,7 +112,8 @@ def _attempt(
     transaction = store.begin()
     try:
         deciding = _Deciding(transaction, keys, engine, commands, LOOKS_AHEAD if store.capabilities.remote else 0)
-        yield from _decide(deciding, commands, _stops(getattr(transaction, "part", 0), len(commands)))
+        part = transaction.part if hasattr(transaction, "part") else 0
+        yield from _decide(deciding, commands, _stops(part, len(commands)))
         outcomes = list(deciding.outcomes)
         yield from _decide(deciding, closing(outcomes, transaction))
         result = Result(outcomes, deciding)
@@ -171,7 +173,7 @@ class _Deciding:
         self.engine = engine
         self.view = View(transaction, keys)
         self.fence = transaction.fence
-        self.opens_at: int = getattr(transaction, "opens_at", 0)
+        self.opens_at: int = transaction.opens_at if hasattr(transaction, "opens_at") else 0
         self.changes: dict[tuple[str, str], Put | Drop] = {}
         """By record and entry: each entry is written once."""
         self.events: list[Event] = []
@@ -240,14 +242,12 @@ class _Deciding:
     def commit(self, store: Store) -> Steps[None]:
         """Make it durable; where the outcome can stay unknown, find out by the receipt that was left."""
         if not self.changes and not self.events and not self.wrote_ahead:
-            confirming = getattr(self.transaction, "confirming", None)
-            if confirming is not None:  # a store that goes on from what it saw last: no answer may rest on that alone
-                yield from confirming()
+            if hasattr(self.transaction, "confirming"):  # a store that goes on from what it saw last:
+                yield from self.transaction.confirming()  # no answer may rest on that alone
             return
         changes = list(self.changes.values())
-        foresee = getattr(self.transaction, "foresee", None)
-        if foresee is not None:  # a store that remembers records need not work out what the rules have worked out
-            foresee(self.view.changed)
+        if hasattr(self.transaction, "foresee"):  # a store that remembers records need not
+            self.transaction.foresee(self.view.changed)  # work out what the rules have worked out
         events = self.events[self.told :] if self.told else self.events
         if not store.capabilities.receipts:
             self.transaction.commit(changes, events, self.fence)
@@ -256,11 +256,10 @@ class _Deciding:
         changes.append(receipt)
         lost: OutcomeUnknown | None = None
         try:
-            committing = getattr(self.transaction, "committing", None)
-            if committing is None:
+            if hasattr(self.transaction, "committing"):  # a store that can leave us alone until it answers
+                yield from self.transaction.committing(changes, events, self.fence)
+            else:
                 self.transaction.commit(changes, events, self.fence)
-            else:  # a store that can leave us alone until it answers
-                yield from committing(changes, events, self.fence)
         except OutcomeUnknown as unknown:
             lost = unknown
         if lost is not None:
@@ -274,9 +273,8 @@ class _Deciding:
 
     def hand_on(self) -> None:
         """A store that can write while we go on deciding is given what was decided since the last time."""
-        write_ahead = getattr(self.transaction, "write_ahead", None)
-        if write_ahead is not None and (self.changes or len(self.events) > self.told):
-            write_ahead(list(self.changes.values()), self.events[self.told :])
+        if hasattr(self.transaction, "write_ahead") and (self.changes or len(self.events) > self.told):
+            self.transaction.write_ahead(list(self.changes.values()), self.events[self.told :])
             self.changes, self.told, self.wrote_ahead = {}, len(self.events), True
 
     def _receipt(self) -> Put:

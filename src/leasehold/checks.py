@@ -12,26 +12,34 @@ from leasehold import calls, durations, keys, names
 from leasehold import commands as c
 from leasehold.errors import InvalidInput
 from leasehold.model import EXCLUSIVE, SECOND, SHARED, SLOTS, Ask, Claim, Option
+from leasehold.noun import new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import Final
 
-TTL_LEAST = 10_000
-DAYS = 10_000 * 86_400
-WAIT_MOST = 24 * 3600 * SECOND
-GRACE_MOST = 60 * SECOND
-RESOURCES_MOST = 64
-SLOTS_MOST = 10_000
-PRIORITY_MOST = 1_000
-STATUSES = ("completed", "failed", "cancelled")
-BY_SECRET = "secret:"  # noqa: S105 (what stands before one)
+_new: Final = new
+_Acquire: Final = c.Acquire
+_Ask: Final = Ask
+_Option: Final = Option
+_Proof: Final = c.Proof
+TTL_LEAST: Final = 10_000
+DAYS: Final = 10_000 * 86_400
+WAIT_MOST: Final = 24 * 3600 * SECOND
+GRACE_MOST: Final = 60 * SECOND
+RESOURCES_MOST: Final = 64
+SLOTS_MOST: Final = 10_000
+PRIORITY_MOST: Final = 1_000
+STATUSES: Final = ("completed", "failed", "cancelled")
+BY_SECRET: Final = "secret:"  # noqa: S105 (what stands before one)
 """What a credential begins with that is only a secret: a scheduler's own, from before it knew sessions."""
-SECRET_LEAST = 16
-MODES = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
+SECRET_LEAST: Final = 16
+MODES: Final = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
 Asking = calls.Asking
 Settings = calls.Settings
 Terms = calls.Terms
+_ASKED: Final = len(Asking._fields)
 
 
 def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them sooner)
@@ -53,7 +61,7 @@ def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them soone
     first: object,
 ) -> Terms:
     """Check all of this. Whoever asks often may remember what was answered: it depends on nothing else."""
-    where = _name(space, "space", names.check_space)
+    where = _space(space)
     who = text(holder, "holder", 256)
     return Terms(
         where,
@@ -74,12 +82,12 @@ def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them soone
     )
 
 
-_of_terms = itemgetter(
+_of_terms: Final = itemgetter(
     *("ttl", "holder", "space", "wait", "mode", "slots", "any_of", "name", "reason", "priority", "reentrant", "grace"),
     *("on_expiry", "intent", "first"),
 )
 """What `terms` is told, in its order."""
-_of_the_rest = itemgetter("resources", "session", "context", "request_id")
+_of_the_rest: Final = itemgetter("resources", "session", "context", "request_id")
 
 
 def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acquire:
@@ -88,14 +96,18 @@ def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acq
 
 
 def command(
-    asked: Mapping[str, object], settings: Settings, token: str, engine: str, terms: Callable[..., Terms] = terms
+    asked: Mapping[str, object], settings: Settings, token: str, engine: str, memory: Memory | None = None
 ) -> c.Acquire:
-    """The same, of arguments by their names. `token` is hashed here and goes no further; `terms` may remember."""
-    if len(asked) != len(Asking._fields):
+    """The same, of arguments by their names. `token` is hashed here and goes no further; `memory` may know the rest."""
+    if len(asked) != _ASKED:
         asked = _whole(asked)
     resources, shown, context, request_id = _of_the_rest(asked)
-    known = terms(settings, *_of_terms(asked))
-    space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine = known[:11]
+    said: tuple[object, ...] = _of_terms(asked)
+    known = terms(settings, *said) if memory is None else memory.terms(settings, said)
+    # fmt: off
+    (space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine,
+     wait, priority, reentrant, intent, first) = known
+    # fmt: on
     session = secret = request = None
     if shown is not None:
         session, secret = credential(shown)
@@ -105,9 +117,9 @@ def command(
     told = None if context is None else context_text(context)
     options = _options(space, resources, mode, any_of, settings.hierarchical)
     tokens = (keys.secret_hash(token),)
-    ask = Ask(space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request)
-    wait, priority, reentrant, intent, first = known[11:]
-    return c.Acquire(actor, ask, engine, wait, priority, reentrant, intent, secret, first)
+    asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request)
+    ask = _new(_Ask, asks)
+    return _new(_Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first))
 
 
 def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
@@ -116,19 +128,34 @@ def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
     return whole if len(whole) == len(Asking._fields) else Asking(**asked)._asdict()
 
 
-def remembering(most: int) -> Callable[..., Terms]:
-    """`terms` that need not check again what so many holders said before."""
-    from functools import lru_cache  # noqa: PLC0415 (not for who asks once)
+class Memory:
+    """`terms` that need not check again what so many holders said before, under the same settings."""
 
-    known = lru_cache(most, typed=True)(terms)
+    __slots__ = ("_known", "_most", "_settings")
 
-    def remembered(*said: object) -> Terms:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._settings: Settings | None = None
+        self._known: dict[tuple[object, ...], tuple[list[type], Terms]] = {}
+        """With the types of what was said: 1 is not true, though it equals it."""
+
+    def terms(self, settings: Settings, said: tuple[object, ...]) -> Terms:
+        """The terms of this."""
+        if settings is not self._settings:
+            self._known.clear()
+            self._settings = settings
         try:
-            return known(*said)
+            known = self._known.get(said)
         except TypeError:  # something that cannot be remembered, a list for example: the check says what is wrong
-            return terms(*said)  # type: ignore[arg-type] # the same
-
-    return remembered
+            return terms(settings, *said)
+        kinds = list(map(type, said))
+        if known is not None and known[0] == kinds:
+            return known[1]
+        found = terms(settings, *said)
+        if len(self._known) >= self._most:
+            self._known.clear()
+        self._known[said] = kinds, found
+        return found
 
 
 def _mode(mode: object, slots: object) -> tuple[str, int]:
@@ -151,19 +178,19 @@ def _options(
 def resource_names(resources: object) -> tuple[str, ...]:
     """One name or several, normalised, each once, in the order given."""
     if isinstance(resources, str):
-        return (_name(resources, "resource", names.parse),)
+        return (resource(resources),)
     if not isinstance(resources, list | tuple):
         raise InvalidInput("resources", f"must be a name or a list of names, not {kind_of(resources)}")
     if not resources:
         raise InvalidInput("resources", "is empty: name at least one resource")
     if len(resources) > RESOURCES_MOST:
         raise InvalidInput("resources", f"at most {RESOURCES_MOST} in one lease, not {len(resources)}")
-    return tuple(dict.fromkeys(_name(each, "resource", names.parse) for each in resources))
+    return tuple(dict.fromkeys([resource(each) for each in resources]))
 
 
 def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: frozenset[str]) -> Option:
     if len(resources) == 1:
-        return Option(resources, names.claims(space, resources[0], mode, hierarchical))
+        return _new(_Option, (resources, names.claims(space, resources[0], mode, hierarchical)))
     own: dict[str, Claim] = {}
     above: dict[str, Claim] = {}
     for place, name in enumerate(resources):
@@ -177,11 +204,12 @@ def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: fro
 def proof(token: object = None, session: object = None, admin: object = None) -> c.Proof:
     """What a caller shows to be entitled."""
     secret = credential(session)[1] if session is not None else None
-    return c.Proof(
+    shown = (
         keys.secret_hash(text(token, "token", 256)) if token is not None else None,
         keys.secret_hash(secret) if secret is not None else None,
         text(admin, "admin", 256) if admin is not None else None,
     )
+    return _new(_Proof, shown)
 
 
 def credential(session: object) -> tuple[str, str]:
@@ -216,7 +244,7 @@ def lease_id(lease: object) -> str:
     """A lease's id, well spelled."""
     if not keys.is_lease_id(lease):
         raise InvalidInput("lease", "must be a lease's id, such as l42-0123456789abcdef0123456789abcdef")
-    return str.__str__(lease)
+    return lease if type(lease) is str else str.__str__(lease)
 
 
 def ttl(value: object, settings: Settings) -> int:
@@ -266,6 +294,8 @@ def choice(value: object, field: str, allowed: Iterable[str]) -> str:
 
 def status(value: object) -> str:
     """How a piece of work ended."""
+    if type(value) is str and value == "completed":
+        return value
     return choice(value, "status", STATUSES)
 
 
@@ -327,19 +357,22 @@ def context_text(value: object) -> str | None:
 
 def space(value: object) -> str:
     """A space's name."""
-    return _name(value, "space", names.check_space)
+    return _space(value)
+
+
+def _space(value: object) -> str:
+    try:
+        return names.check_space(value)
+    except names.BadName as error:
+        raise InvalidInput("space", error.message) from None
 
 
 def resource(value: object) -> str:
     """One resource's name, normalised."""
-    return _name(value, "resource", names.parse)
-
-
-def _name(value: object, field: str, parse: Callable[[object], str]) -> str:
     try:
-        return parse(value)
+        return names.parse(value)
     except names.BadName as error:
-        raise InvalidInput(field, error.message) from None
+        raise InvalidInput("resource", error.message) from None
 
 
 def kind_of(value: object) -> str:

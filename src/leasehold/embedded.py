@@ -94,7 +94,7 @@ class AsyncEngineAnswers:
         from functools import partial  # noqa: PLC0415
 
         self._partial = partial
-        self._terms = checks.remembering(TERMS)
+        self._memory = checks.Memory(TERMS)
         self._told: deque[tuple[asyncio.Future[Outcome], Pending]] = deque()
         """Answers that the loop has not handed over yet."""
         self._is_woken = False
@@ -120,7 +120,7 @@ class AsyncEngineAnswers:
     def _order(self, call: Call) -> orders.Order | Refused:
         if call.verb == "gc":
             return orders.Order(Sweep(()))
-        return orders.order(*call, self._settings, self.engine.key, self._terms)
+        return orders.order(*call, self._settings, self.engine.key, self._memory)
 
     def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
         """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""

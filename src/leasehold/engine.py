@@ -14,14 +14,15 @@ import time
 from leasehold import batch, keys
 from leasehold import commands as c
 from leasehold.errors import Closed, LeaseholdError
-from leasehold.model import Done, Granted, Queued
-from leasehold.pending import Errand, Pending
+from leasehold.model import Done, Granted, Queued, Released
+from leasehold.pending import NEVER, Errand, Pending
 from leasehold.stepwise import through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable, Sequence
+    from typing import Final
 
     from leasehold.attendance import Attendance
     from leasehold.batch import Result
@@ -30,15 +31,19 @@ if TYPE_CHECKING:
     from leasehold.stepwise import Steps
     from leasehold.stores import Store, Transaction
 
-BATCH = 1_024
+_Queued: Final = Queued
+_Released: Final = Released
+_Granted: Final = Granted
+_Acquire: Final = c.Acquire
+BATCH: Final = 1_024
 """At most this many commands a transaction."""
-SWEEP_EVERY = 1.0
-SWEEP_AT_ONCE = 256
-FORGET_EVERY = 3_600.0
+SWEEP_EVERY: Final = 1.0
+SWEEP_AT_ONCE: Final = 256
+FORGET_EVERY: Final = 3_600.0
 """How often old history is looked for."""
-_UNUSUAL = (Exception, Queued, Done)
+_UNUSUAL: Final = (Exception, Queued, Done)
 """What is not simply told to whoever asked."""
-TROUBLE_PAUSE = 0.2
+TROUBLE_PAUSE: Final = 0.2
 """After a failed transaction, what nobody asked for (sweeps, heartbeats) is tried again this much later."""
 
 
@@ -159,20 +164,28 @@ class Engine:
 
     def next_time(self) -> float | None:
         """When `turn` must be called although nobody asks, on the engine's clock; None: when somebody asks."""
-        times = self._attendance.next_times() if self._attendance is not None else []
-        if self._housekeeping:
-            times.append(self._sweep_at)
-        if self._collection is not None:
-            times.append(self._collection.at)
+        at = self._attendance.next_time() if self._attendance is not None else NEVER
+        if self._housekeeping and self._sweep_at < at:
+            at = self._sweep_at
+        if self._collection is not None and self._collection.at < at:
+            at = self._collection.at
         if self._errands or self._unresolved is not None:
-            times.append(self._trouble_until)
-        return max(min(times), self._trouble_until) if times else None
+            at = min(at, self._trouble_until)
+        if at == NEVER:
+            return None
+        return max(self._trouble_until, at)
 
     # ------------------------------------------------------------------------------------- one turn
 
     def turn(self) -> int:
         """Take what has arrived, decide and commit it as one transaction, answer. Hands back how much that was."""
-        return through(self.turning())
+        turning = self.turning()
+        try:  # `through`, compiled
+            while True:
+                next(turning)
+        except StopIteration as end:
+            took: int = end.value
+            return took
 
     def turning(self) -> Steps[int]:
         """The same, step by step: what may wait for the store is said before."""
@@ -197,7 +210,8 @@ class Engine:
                 extra = self._attendance.due()
             result = None
             if asked or extra or self._is_sweep_due(now):
-                commands = [*(each.command for each in asked), *extra]
+                commands = [each.command for each in asked]
+                commands += extra
                 result = yield from batch.run(self.store, commands, self.key, self._closing)
         except LeaseholdError as error:
             if isinstance(error, batch.Unresolved):
@@ -212,7 +226,7 @@ class Engine:
 
     def _attends(self, now: float) -> bool:
         """Whether it is time to look after those who wait."""
-        return self._attendance is not None and len(self._attendance) > 0 and now >= min(self._attendance.next_times())
+        return self._attendance is not None and now >= self._attendance.next_time()
 
     def _is_sweep_due(self, now: float) -> bool:
         """Whether to sweep although nobody asks anything."""
@@ -238,7 +252,7 @@ class Engine:
     def _closing(self, outcomes: Sequence[Outcome | Exception], transaction: Transaction) -> list[c.Command]:
         """At the end of each batch: say that the waiters live, and sweep a little."""
         self._decided_at = now = self._clock()
-        if self._attendance is None and Queued in map(type, outcomes):
+        if self._attendance is None and any(isinstance(outcome, _Queued) for outcome in outcomes):
             self._attend()
         more = self._attendance.beat(self.key, outcomes, now) if self._attendance is not None else []
         self._swept = tuple(transaction.due(SWEEP_AT_ONCE)) if self._is_sweeping else None
@@ -262,8 +276,9 @@ class Engine:
         # Whoever has waited comes first: it has work to do, while who gave back only wants to know.
         if self._attendance is not None:
             self._attendance.serve(result)
-        for pending, outcome in zip(asked, result.outcomes, strict=False):
-            self._answer_one(pending, outcome)
+        outcomes = result.outcomes
+        for place, pending in enumerate(asked):
+            self._answer_one(pending, outcomes[place])
         if self._swept is not None:
             self._sweep_at = self._decided_at + SWEEP_EVERY
             if self._collection is not None:  # also one that has just begun: this batch was its first step
@@ -275,13 +290,14 @@ class Engine:
             self.observe(result.events)
 
     def _answer_one(self, pending: Pending, outcome: Outcome | Exception) -> None:
-        if not isinstance(outcome, _UNUSUAL):
+        # Those two first, as they are the most: what it is not takes longer to say.
+        if isinstance(outcome, _Granted) or isinstance(outcome, _Released) or not isinstance(outcome, _UNUSUAL):  # noqa: SIM101
             pending.resolve(outcome)
             if pending.abandoned:
                 self._give_up(pending)
         elif isinstance(outcome, Exception):
             pending.fail(outcome)
-        elif isinstance(outcome, Queued) and isinstance(pending.command, c.Acquire):
+        elif isinstance(outcome, _Queued) and isinstance(pending.command, _Acquire):
             self._attend().begin(pending, pending.command, outcome.waiter, self._decided_at)
         elif isinstance(pending.command, c.Sweep):
             self._collect().join(pending)

@@ -26,20 +26,20 @@ from leasehold.noun import Noun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TypeAlias
+    from typing import Final, TypeAlias
 
-SECOND = 1_000_000
+SECOND: Final = 1_000_000
 """One second in the unit of every time and duration here."""
 
-FOREVER = 2**53 - 1
+FOREVER: Final = 9_007_199_254_740_991  # 2**53 - 1, spelled out: so compiled code knows it, too
 """A time that never comes; also the largest fence, since JSON numbers are exact up to here."""
 
 # How a node is held. Own modes are what somebody asked for; intentions mark the ancestors.
-EXCLUSIVE = "X"
-SHARED = "S"
-SLOTS = "N"
-INTENT_EXCLUSIVE = "IX"
-INTENT_SHARED = "IS"
+EXCLUSIVE: Final = "X"
+SHARED: Final = "S"
+SLOTS: Final = "N"
+INTENT_EXCLUSIVE: Final = "IX"
+INTENT_SHARED: Final = "IS"
 
 
 class Claim(Noun):
@@ -217,10 +217,10 @@ if TYPE_CHECKING:
 class Record(Noun):
     """All entries under one key. Never changed in place."""
 
-    holds: Mapping[str, Hold]
+    holds: dict[str, Hold]
     waiters: tuple[Waiter, ...]
     """In the order of service."""
-    notes: Mapping[str, Note]
+    notes: dict[str, Note]
 
 
 EMPTY = Record({}, (), {})

@@ -15,26 +15,30 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, Claim
+from leasehold.noun import new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Final
 
-MAX_NAME = 512
+_new: Final = new
+_Claim: Final = Claim
+MAX_NAME: Final = 512
 """Longest name, in bytes of UTF-8."""
 
-MAX_SPACE = 128
+MAX_SPACE: Final = 128
 """Longest space, in bytes of UTF-8."""
 
-STRIPES = 16
+STRIPES: Final = 16
 """Into how many nodes the root of a repository is cut; at most 16, as one hexadecimal digit chooses among them."""
 
-_REPOSITORY = frozenset({"repo", "path", "issue"})
-_SCHEME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-")
+_REPOSITORY: Final = frozenset({"repo", "path", "issue"})
+_SCHEME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-")
 
 # C0, DEL, C1, and the two separators that many programs take for the end of a line. Marks of direction and other
 # invisible characters are allowed, since names in some scripts need them; surfaces show them inert, see `shown`.
-_CONTROL = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)))
+_CONTROL: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)))
 
 # What str.isprintable() lets through although nothing is seen of it: fillers, joiners, variation selectors.
 _UNSEEN = frozenset(
@@ -104,7 +108,8 @@ def _checked_scheme(raw: object) -> str:
 def _checked(raw: object, what: str, limit: int) -> str:
     if not isinstance(raw, str):
         raise BadName("not_text", f"bad {what} (not_text): text is needed, not {_kind_of(raw)}")
-    text = str.__str__(raw)  # a plain str, also of a StrEnum, whatever a subclass has overridden
+    # A plain str, also of a StrEnum, whatever a subclass has overridden.
+    text = raw if type(raw) is str else str.__str__(raw)
     if not text:
         raise _bad(what, "empty", text, f"1 to {limit} bytes are needed")
     # No character is less than a byte: a text of megabytes is refused before it is looked through.
@@ -196,7 +201,7 @@ def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ())
     All of `repo:` share their nodes, the stripes, so the home says "a lease on the repository", not which.
     """
     if ":" not in name:  # a plain string has no ancestors
-        return (Claim(keys.node(space, name), mode),)
+        return (_new(_Claim, (keys.node(space, name), mode, 0)),)
     kind, _, _ = _split(name)
     if kind == "repo":
         return tuple(Claim(_stripe(space, number), mode) for number in range(STRIPES))

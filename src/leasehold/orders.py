@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
+from _operator import itemgetter  # see `records`
 
 from leasehold import checks, keys, names
 from leasehold import commands as c
 from leasehold.checks import Asking, Settings
 from leasehold.errors import InvalidInput
 from leasehold.model import EXCLUSIVE, Refused
+from leasehold.noun import new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, Final
 
-    from leasehold.checks import Terms
+    from leasehold.checks import Memory
+
+_new: Final = new
+_Release: Final = c.Release
+_of_release: Final = itemgetter("lease", "status", "error", "token", "session", "admin")
+_RELEASES: Final = 6
+"""So many arguments these are: who gives all of them, as everybody does, need not have them sorted by their names."""
 
 
 class Order:
@@ -33,13 +41,16 @@ def order(
     arguments: Mapping[str, Any],
     settings: Settings,
     engine: str,
-    terms: Callable[..., Terms] = checks.terms,
+    memory: Memory | None = None,
 ) -> Order | Refused:
-    """The command behind a call; a refusal that names the field if there is none. `terms` may be one that remembers."""
+    """The command behind a call; a refusal that names the field if there is none. `memory`: of what others said."""
     try:
         if verb == "acquire":
             token = draw()
-            return Order(checks.command(arguments, settings, token, engine, terms), token)
+            return Order(checks.command(arguments, settings, token, engine, memory), token)
+        if verb == "release" and len(arguments) == _RELEASES:
+            lease, status, error, token, session, admin = _of_release(arguments)
+            return _release(settings, engine, lease, status, error, token, session, admin)
         return _ORDERS[verb](settings, engine, **arguments)
     except InvalidInput as error:
         return Refused("invalid", error.field, error.message)
@@ -61,7 +72,8 @@ def _release(
     admin: object = None,
 ) -> Order:
     proof = checks.proof(token, session, admin)
-    return Order(c.Release(checks.lease_id(lease), proof, checks.status(status), checks.error_text(error)))
+    how = (checks.lease_id(lease), proof, checks.status(status), checks.error_text(error))
+    return Order(_new(_Release, how))
 
 
 def _update(_settings: Settings, _engine: str, lease: object, context: object, merge: object, **shown: object) -> Order:

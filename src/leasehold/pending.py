@@ -5,13 +5,20 @@ from __future__ import annotations
 import _thread
 
 from leasehold.model import Granted
+from leasehold.noun import new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     from leasehold.commands import Command
     from leasehold.model import Outcome
+
+NEVER: Final = 1e300
+"""A time that never comes, on any process's own clock."""
+_new: Final = new
+_Granted: Final = Granted
 
 
 class Pending:
@@ -44,7 +51,9 @@ class Pending:
 
     def resolve(self, outcome: Outcome) -> None:
         """Here is the answer; a grant comes with the token that only its caller knows."""
-        self.outcome = Granted(outcome.lease, self.token, outcome.fresh) if isinstance(outcome, Granted) else outcome
+        if isinstance(outcome, _Granted):
+            outcome = _new(_Granted, (outcome.lease, self.token, outcome.fresh))
+        self.outcome = outcome
         self._tell()
 
     def fail(self, error: Exception) -> None:

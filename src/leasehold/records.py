@@ -10,16 +10,23 @@ from _operator import indexOf, itemgetter  # `operator` itself is one more file 
 
 from leasehold.keys import number
 from leasehold.model import EMPTY, Hold, Put, Record, Waiter
+from leasehold.noun import new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import TypeVar
+    from collections.abc import Iterable, Iterator
+    from typing import Final, TypeVar
 
     from leasehold.model import Drop, Entry, Note
 
     T = TypeVar("T")
 
+_new: Final = new
+_Record: Final = Record
+_Hold: Final = Hold
+_Waiter: Final = Waiter
+_EMPTY: Final = EMPTY
+"""Compiled code finds what is final where it is, and looks everything else up by its name, each time."""
 _id_of = itemgetter(0)
 _order_of = itemgetter(1)
 _WAITER_LETTER = "w"
@@ -66,37 +73,45 @@ def put(record: Record, entry: Entry) -> Record:
     """The record with this entry, in place of the one of the same id."""
     holds, waiters, notes = record
     id_ = entry.id
-    if isinstance(entry, Hold):
-        return Record({**holds, id_: entry}, waiters, _without(notes, id_) if id_ in notes else notes)
+    if isinstance(entry, _Hold):
+        more = holds.copy()
+        more[id_] = entry
+        return _new(_Record, (more, waiters, _without(notes, id_) if id_ in notes else notes))
     if id_ in holds:
         holds = _without(holds, id_)
-    if isinstance(entry, Waiter):
-        return Record(holds, _queue(waiters, entry), _without(notes, id_))
+    if isinstance(entry, _Waiter):
+        return _new(_Record, (holds, _queue(waiters, entry), _without(notes, id_)))
     if waiters and id_[:1] == _WAITER_LETTER:
         waiters = _leave(waiters, id_)
-    return Record(holds, waiters, {**notes, id_: entry})
+    noted = notes.copy()
+    noted[id_] = entry
+    return _new(_Record, (holds, waiters, noted))
 
 
 def drop(record: Record, id_: str) -> Record:
     """The record without the entry of this id; the same record if there is none."""
     holds, waiters, notes = record
     if id_ in holds:
+        if len(holds) == 1 and not waiters and not notes:
+            return _EMPTY  # almost always
         return _record(_without(holds, id_), waiters, notes)
     if id_ in notes:
+        if len(notes) == 1 and not waiters and not holds:
+            return _EMPTY
         return _record(holds, waiters, _without(notes, id_))
     if waiters and id_[:1] == _WAITER_LETTER:
         return _record(holds, _leave(waiters, id_), notes)
     return record
 
 
-def _record(holds: Mapping[str, Hold], waiters: tuple[Waiter, ...], notes: Mapping[str, Note]) -> Record:
-    return Record(holds, waiters, notes) if holds or waiters or notes else EMPTY
+def _record(holds: dict[str, Hold], waiters: tuple[Waiter, ...], notes: dict[str, Note]) -> Record:
+    return _new(_Record, (holds, waiters, notes)) if holds or waiters or notes else _EMPTY
 
 
-def _without(entries: Mapping[str, T], id_: str) -> Mapping[str, T]:
+def _without(entries: dict[str, T], id_: str) -> dict[str, T]:
     if id_ not in entries:
         return entries
-    fewer = dict(entries)
+    fewer = entries.copy()
     del fewer[id_]
     return fewer
 

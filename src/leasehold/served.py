@@ -49,11 +49,11 @@ class LoopAnswers:
         self._driver = driver
         self._settings = settings
         self._loop = loop
-        self._terms = checks.remembering(TERMS)
+        self._memory = checks.Memory(TERMS)
 
     def order(self, verb: str, asked: Mapping[str, Any]) -> orders.Order | Refused:
         """The command behind a call; what a holder said before is not checked again."""
-        return orders.order(verb, asked, self._settings, self.engine.key, self._terms)
+        return orders.order(verb, asked, self._settings, self.engine.key, self._memory)
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""

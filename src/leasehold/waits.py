@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from leasehold.pending import NEVER
 from leasehold.rules.conflicts import nodes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from leasehold.model import Ask
     from leasehold.pending import Pending
 
@@ -67,8 +66,10 @@ class Waits:
         wait = self._waits.pop(id_, None)
         if wait is not None:
             for node in wait.nodes:
-                self._watched[node] -= 1
-                if not self._watched[node]:
+                others = self._watched[node] - 1
+                if others:
+                    self._watched[node] = others
+                else:
                     del self._watched[node]
                     self._looks.pop(node, None)
         return wait
@@ -88,21 +89,31 @@ class Waits:
             self._looks[node] = at
             heappush(self._changes, (at, node))
 
-    def next_time(self) -> float | None:
+    def next_time(self) -> float:
         """When something may happen without anybody asking."""
-        while self._deadlines and self._deadlines[0][1] not in self._waits:
-            heappop(self._deadlines)
-        while self._changes and self._looks.get(self._changes[0][1]) != self._changes[0][0]:
-            heappop(self._changes)
-        times = [heap[0][0] for heap in (self._deadlines, self._changes) if heap]
-        return min(times) if times else None
+        at = NEVER
+        deadlines, changes = self._deadlines, self._changes
+        while deadlines:
+            first = deadlines[0]
+            if first[1] in self._waits:
+                at = first[0]
+                break
+            heappop(deadlines)
+        while changes:
+            first = changes[0]
+            if self._looks.get(first[1]) == first[0]:
+                return min(at, first[0])
+            heappop(changes)
+        return at
 
-    def overdue(self, now: float) -> Iterable[Wait]:
+    def overdue(self, now: float) -> list[Wait]:
         """Those whose time to wait is over."""
+        found: list[Wait] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             wait = self._waits.get(heappop(self._deadlines)[1])
             if wait is not None:
-                yield wait
+                found.append(wait)
+        return found
 
     def look_at_deadline(self, wait: Wait, at: float) -> None:
         """Be reminded of this wait then."""

@@ -128,8 +128,8 @@ KEEPING = (
     Mutant(
         "the loop begins although the store is not ready",
         "batch.py",
-        "    if is_ready is None or not is_ready(keys):\n",
-        "    if is_ready is None:\n",
+        '    if not hasattr(store, "ready") or not store.ready(keys):\n',
+        '    if not hasattr(store, "ready"):\n',
         ("tests/engine/test_stepwise.py",),
     ),
     Mutant(

@@ -73,8 +73,8 @@ SERVING = (
     Mutant(
         "readers starve a writer",
         "rules/conflicts.py",
-        "        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter)\n",
-        "        if mode != SHARED and (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter)\n",
+        "        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):\n",
+        "        if mode != SHARED and (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):\n",
         suite("order_does_not_starve_a_writer"),
     ),
     Mutant(

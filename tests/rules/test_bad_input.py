@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from leasehold import checks, orders
 from leasehold.checks import Settings
 from leasehold.drivers import CallerDriver
 from leasehold.embedded import EngineAnswers
@@ -189,3 +190,21 @@ def test_a_context_as_deep_as_it_may_be_can_still_be_merged() -> None:
         assert not isinstance(scene.call("update", context={"b": 1}, merge=True), Refused)
     else:
         pytest.fail("a context may be as deep as it likes")
+
+
+def test_what_was_said_before_is_not_taken_for_what_only_equals_it() -> None:
+    memory, settings_ = checks.Memory(2), Settings()
+
+    def asked(which: Settings = settings_, **said: object) -> object:
+        told = {"resources": "x", "ttl": 30, "holder": "ada", **said}
+        order = orders.order("acquire", told, which, "e", memory)
+        return order.field if isinstance(order, Refused) else order.command
+
+    for _ in range(2):
+        for holder in ("ada", "bob", "cyd", "ada"):  # more than it keeps
+            assert not isinstance(asked(holder=holder, slots=1, reentrant=True), str)
+            assert asked(holder=holder, slots=True) == "slots"
+            assert asked(holder=holder, reentrant=1) == "reentrant"
+    assert asked(holder=["ada"]) == "holder"  # nor can that be remembered
+    assert asked(Settings(ttl_most=1_000_000)) == "ttl"
+    assert not isinstance(asked(), str)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from leasehold import noun
-from leasehold.model import Put, Ref
-from leasehold.noun import Noun
+from leasehold import commands, model, noun
+from leasehold.model import Hold, Put, Ref
+from leasehold.noun import Noun, new
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     Given = tuple[tuple[int, ...], Mapping[str, int]]
 
@@ -96,3 +98,41 @@ def test_it_survives_a_change_and_a_pickle() -> None:
     put = Put("na", Ref("x"))
     assert put._replace(key="nb") == Put("nb", Ref("x"))
     assert pickle.loads(pickle.dumps(put)) == put
+
+
+def test_it_is_of_an_ordinary_class() -> None:
+    assert type(Put) is type
+    assert not isinstance(Ref("x"), Hold)
+
+
+def test_without_its_constructor_it_is_the_same() -> None:
+    put = new(Put, ("na", Ref("x")))
+    assert put == Put("na", Ref("x"))
+    assert type(put) is Put
+
+
+def made_directly() -> Iterator[tuple[str, type, int]]:
+    """Where a noun is made of a tuple: which it is, and how many fields that has."""
+    sources = Path(__file__).parents[2] / "src" / "leasehold"
+    for path in sorted(sources.rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                tuples: dict[str, ast.expr] = {}
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                        tuples[node.targets[0].id] = node.value
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_new":
+                        kind, values = node.args
+                        assert isinstance(kind, ast.Name)
+                        name = kind.id.removeprefix("_")
+                        told = tuples[values.id] if isinstance(values, ast.Name) else values
+                        assert isinstance(told, ast.Tuple), f"{path.name}:{node.lineno}"
+                        assert not any(isinstance(each, ast.Starred) for each in told.elts)
+                        where = f"{path.name}:{node.lineno}"
+                        yield where, getattr(model, name, None) or getattr(commands, name), len(told.elts)
+
+
+@pytest.mark.parametrize(("where", "kind", "values"), list(made_directly()))
+def test_what_is_made_without_its_constructor_has_all_fields(where: str, kind: Any, values: int) -> None:  # noqa: ANN401
+    assert values == len(kind._fields), where

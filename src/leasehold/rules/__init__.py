@@ -16,11 +16,14 @@ from leasehold.rules.leases import release, renew, update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, Final
 
     from leasehold.model import Drop, Event, Lease, Outcome, Put, Record
     from leasehold.rules.draft import Records
+
+_Acquire: Final = c.Acquire
+_Release: Final = c.Release
 
 
 class Step:
@@ -30,14 +33,14 @@ class Step:
 
     def __init__(self, outcome: Outcome, draft: Draft) -> None:
         self.outcome = outcome
-        self.changes: Mapping[tuple[str, str], Put | Drop] = draft.changes
+        self.changes: dict[tuple[str, str], Put | Drop] = draft.changes
         """By record and entry: one change an entry."""
-        self.events: Sequence[Event] = draft.events
+        self.events: list[Event] = draft.events
         self.fence = draft.fence
         """The next number that is still unused."""
-        self.changed: Mapping[str, Record] = draft.changed
+        self.changed: dict[str, Record] = draft.changed
         """The changed records, whole."""
-        self.picked_up: Sequence[tuple[str, Lease]] = draft.picked_up
+        self.picked_up: list[tuple[str, Lease]] = draft.picked_up
         """Waiters of the asking engine that were granted their lease on the way."""
 
 
@@ -57,7 +60,7 @@ def step(
     fence: int,
     engine: str = "",
     opens_at: int = 0,
-    newer: Mapping[str, Record] = NOTHING,
+    newer: dict[str, Record] = NOTHING,
 ) -> Step | Need:
     """Decide one command for the engine of this presence key. Nothing new is granted before `opens_at`.
 
@@ -65,13 +68,18 @@ def step(
     """
     draft = Draft(records, now, fence, engine, opens_at, newer)
     try:
-        outcome = _rule_for(type(command))(draft, command)
+        if isinstance(command, _Acquire):  # these two without a detour
+            outcome = acquire(draft, command)
+        elif isinstance(command, _Release):
+            outcome = release(draft, command)
+        else:
+            outcome = _rule_for(type(command))(draft, command)
     except Missing as missing:
         return Need(missing.keys)
     return Step(outcome, draft)
 
 
-_RULES: dict[type, Callable[[Draft, Any], Outcome]] = {
+_RULES: Final[dict[type, Callable[[Draft, Any], Outcome]]] = {
     c.Acquire: acquire,
     c.Release: release,
     c.Renew: renew,
@@ -111,6 +119,10 @@ def _load_rare_rules() -> None:
 
 def keys_of(command: c.Command) -> list[str]:
     """The records that this command will look at for certain: load them before the first try."""
+    if isinstance(command, _Acquire):
+        return _of_acquire(command)
+    if isinstance(command, _Release):
+        return [home(command.lease)]
     known = _KEYS.get(type(command))
     return known(command) if known is not None else []
 
@@ -126,7 +138,7 @@ def _of_lease(command: c.Release | c.Renew | c.Update) -> list[str]:
     return [home(command.lease)]
 
 
-_KEYS: dict[type, Callable[[Any], list[str]]] = {
+_KEYS: Final[dict[type, Callable[[Any], list[str]]]] = {
     c.Acquire: _of_acquire,
     c.Release: _of_lease,
     c.Renew: _of_lease,

@@ -16,6 +16,7 @@ from leasehold.model import (
     Waiter,
     Wish,
 )
+from leasehold.noun import new
 from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, is_alive, modes_of, nodes_of, queue_at, slots_clash
 from leasehold.rules.ending import REQUEST, lapse, terms, why_gone
@@ -34,13 +35,18 @@ from leasehold.rules.limits import LEASES_PER_ACTOR, WAITERS_PER_NODE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from leasehold.commands import Acquire
     from leasehold.model import Ask, Hold, Outcome
     from leasehold.rules.draft import Draft
 
-INTENT_LIFE = 60 * SECOND
+_new: Final = new
+_EMPTY: Final = EMPTY
+_Granted: Final = Granted
+INTENT_LIFE: Final = 60 * SECOND
 """How long a polling agent's refused try counts as waiting."""
-TOKENS_KEPT = 8
+TOKENS_KEPT: Final = 8
 """A lease that is acquired again and again by its holder keeps its first token and the latest ones."""
 
 
@@ -68,7 +74,7 @@ def _is_untouched(draft: Draft, ask: Ask) -> bool:
     """Whether nothing is known of any of it: then there is nothing to let go of, nor anything to agree with."""
     for option in ask.options:
         for claim in option.claims:
-            if draft.record(claim.node) is not EMPTY:
+            if draft.record(claim.node) is not _EMPTY:
                 return False
     return True
 
@@ -249,7 +255,7 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
         if not in_the_way(draft, option, ask.slots, order):
             told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
             hold = grant(draft, actor, ask, option, told=told, noted=not command.first)
-            return Granted(lease_of(hold, hold.ask or ask, draft.now), "", fresh=True)
+            return _new(_Granted, (lease_of(hold, hold.ask or ask, draft.now), "", True))
     from leasehold.rules.telling import held  # noqa: PLC0415 (only who is refused pays for it)
 
     if command.wait <= 0 and draft.now < draft.opens_at:

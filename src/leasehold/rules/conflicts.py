@@ -9,10 +9,12 @@ from leasehold.records import place_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from leasehold.model import Ask, Hold, Option, Waiter
     from leasehold.rules.draft import Draft
 
-_COMPATIBLE = frozenset(
+_COMPATIBLE: Final = frozenset(
     (a, b)
     for a, others in {
         SHARED: (SHARED, INTENT_SHARED),
@@ -21,7 +23,7 @@ _COMPATIBLE = frozenset(
     }.items()
     for b in others
 )
-OWN_MODES = (EXCLUSIVE, SHARED, SLOTS)
+OWN_MODES: Final = (EXCLUSIVE, SHARED, SLOTS)
 
 
 def compatible(a: str, b: str) -> bool:
@@ -39,7 +41,7 @@ def is_alive(draft: Draft, waiter: Waiter) -> bool:
     return isinstance(presence, Presence) and presence.until > draft.now
 
 
-PRESENCE = "presence"
+PRESENCE: Final = "presence"
 """Id of the one entry in an engine's record."""
 
 
@@ -64,12 +66,12 @@ def waiters_in_the_way(
     record = draft.record(node)
     if not record.waiters:
         return []
-    rivals = (
-        waiter
-        for waiter in islice(record.waiters, place_in(record.waiters, order))
-        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter)
-    )
-    ahead = list(rivals if mode == SLOTS else islice(rivals, most))
+    ahead: list[Waiter] = []
+    for waiter in islice(record.waiters, place_in(record.waiters, order)):
+        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):
+            ahead.append(waiter)
+            if len(ahead) == most and mode != SLOTS:
+                break
     if mode != SLOTS or any(waiter.mode != SLOTS or waiter.slots != slots for waiter in ahead):
         return ahead
     taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from leasehold import records
 from leasehold.model import Drop, Event, Put
+from leasehold.noun import new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TypeAlias
+    from typing import Final, TypeAlias
 
     from leasehold.model import Ask, Entry, Hold, Lease, Record
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     """What was loaded so far, by key."""
 
 
-NOTHING: Mapping[str, Record] = {}
+NOTHING: Final[dict[str, Record]] = {}
+_new: Final = new
+_Put: Final = Put
+_Drop: Final = Drop
+_Event: Final = Event
 
 
 class Missing(Exception):
@@ -51,9 +56,9 @@ class Draft:
         fence: int,
         engine: str,
         opens_at: int = 0,
-        newer: Mapping[str, Record] = NOTHING,
+        newer: dict[str, Record] = NOTHING,
     ) -> None:
-        self._loaded = loaded
+        self._loaded: dict[str, Record] = loaded if isinstance(loaded, dict) else dict(loaded)
         self._newer = newer
         """What steps before this one have made of some of them."""
         self.now = now
@@ -72,9 +77,13 @@ class Draft:
 
     def record(self, key: str) -> Record:
         """The record as it is now; ends the step with `Missing` if it was not loaded."""
-        found = self.changed.get(key) or self._newer.get(key) or self._loaded.get(key)
+        found = self.changed.get(key)
         if found is None:
-            raise Missing((key,))
+            found = self._newer.get(key)
+            if found is None:
+                found = self._loaded.get(key)
+                if found is None:
+                    raise Missing((key,))
         return found
 
     def require(self, keys: list[str]) -> None:
@@ -93,12 +102,13 @@ class Draft:
     def put(self, key: str, entry: Entry) -> None:
         """Write an entry, replacing the one of the same id."""
         self.changed[key] = records.put(self.record(key), entry)
-        self.changes[key, entry.id] = Put(key, entry)
+        self.changes[key, entry.id] = _new(_Put, (key, entry))
 
     def drop(self, key: str, id_: str) -> None:
         """Remove exactly this entry."""
         self.changed[key] = records.drop(self.record(key), id_)
-        self.changes[key, id_] = Drop(key, id_)
+        gone = _new(_Drop, (key, id_))
+        self.changes[gone] = gone  # it says just what it is filed under
 
     def tell(self, kind: str, ask: Ask, lease: Hold | None = None, **detail: object) -> None:
         """Note an event about a request or about the lease that came of it."""
@@ -112,4 +122,5 @@ class Draft:
         else:
             resources = tuple([name for option in options for name in option.resources])
         id_, fence = (None, 0) if lease is None else (lease.id, lease.fence)
-        self.events.append(Event(kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail))
+        about = (kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail, 0)
+        self.events.append(_new(_Event, about))

@@ -8,14 +8,16 @@ from leasehold.rules.conflicts import OWN_MODES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from leasehold.model import Ask, Hold
     from leasehold.rules.draft import Draft
 
-REQUEST = "request"
+REQUEST: Final = "request"
 """Id of the one entry in the record of a request."""
-END_MEMORY = 24 * 3600 * SECOND
+END_MEMORY: Final = 24 * 3600 * SECOND
 """How long the reason of an unclean end is kept for the old holder to learn."""
-ENDS_KEPT = 32
+ENDS_KEPT: Final = 32
 """At most this many such reasons a resource."""
 
 

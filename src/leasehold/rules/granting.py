@@ -4,34 +4,40 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import FOREVER, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
+from leasehold.noun import new
 from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, is_alive, nodes_of
 from leasehold.rules.ending import REQUEST, lapse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from leasehold.model import Ask, Claim, Option, Waiter
     from leasehold.rules.draft import Draft
 
-PICK_UP = 2 * SECOND
+_new: Final = new
+_Hold: Final = Hold
+_Ref: Final = Ref
+_Lease: Final = Lease
+PICK_UP: Final = 2 * SECOND
 """How long a lease that another engine granted waits for its waiter's engine to come for it."""
-SESSION = "session"
-WISH = "wish"
+SESSION: Final = "session"
+WISH: Final = "wish"
 """Ids of the entries of which a record has at most one."""
-REQUEST_MEMORY = 600 * SECOND
+REQUEST_MEMORY: Final = 600 * SECOND
 """How long a request_id is remembered beyond the TTL of what it asked for."""
 
-MODE_NAMES = {"X": "exclusive", "S": "shared", "N": "slots"}
+MODE_NAMES: Final = {"X": "exclusive", "S": "shared", "N": "slots"}
 
 
 def lease_of(hold: Hold, ask: Ask, now: int) -> Lease:
     """The lease as others may see it."""
     space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _ = ask
     resources, kind = options[0].resources, MODE_NAMES[mode]
-    life = (hold.acquired_at, hold.expires_at)
-    return Lease(
-        hold.id, space, resources, holder, session, kind, slots, hold.fence, ttl, *life, name, reason, context, now
-    )
+    id_, fence, since, until = hold.id, hold.fence, hold.acquired_at, hold.expires_at
+    told = (id_, space, resources, holder, session, kind, slots, fence, ttl, since, until, name, reason, context, now)
+    return _new(_Lease, told)
 
 
 def session_of(draft: Draft, actor: str) -> Session | None:
@@ -76,7 +82,8 @@ def grant(
     first = claims[0]
     lease = keys.lease_id(fence, first.node)
     slots = _slots_at(first, ask)
-    home = Hold(lease, first.mode, slots, actor, ask.holder, fence, now, expires_at, after, ask, ticket)
+    terms = (lease, first.mode, slots, actor, ask.holder, fence, now, expires_at, after, ask, ticket, False)
+    home = _new(_Hold, terms)
     draft.put(first.node, home)
     for claim in claims[1:]:
         grip = home._replace(mode=claim.mode, slots=_slots_at(claim, ask), ask=None, ticket=None)
@@ -92,7 +99,7 @@ def _slots_at(claim: Claim, ask: Ask) -> int:
 
 
 def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object] | None) -> None:
-    draft.put(home.actor, Ref(home.id))
+    draft.put(home.actor, _new(_Ref, (home.id,)))
     if WISH in draft.record(home.actor).notes:
         draft.drop(home.actor, WISH)
     detail: dict[str, object] = {

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import End, Event, Lost, Refused, Released, Renewed, Updated
+from leasehold.noun import new
 from leasehold.rules.acquiring import rewrite
-from leasehold.rules.ending import finish, lapse, terms, told_at_end, why_gone
+from leasehold.rules.ending import finish, lapse, terms, why_gone
 from leasehold.rules.granting import expiry, lease_of, session_of, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from leasehold.commands import Proof, Release, Renew, Update
     from leasehold.model import Ask, Hold, Outcome
     from leasehold.rules.draft import Draft
 
-CONTEXT_BYTES = 16 * 1024
+_new: Final = new
+_Released: Final = Released
+CONTEXT_BYTES: Final = 16 * 1024
 
 
 def live_lease(draft: Draft, lease: str) -> Hold | None:
@@ -102,12 +107,21 @@ def release(draft: Draft, command: Release) -> Outcome:
         return NOT_ALLOWED
     give_back(draft, hold, ask, command.status, command.error)
     settle(draft)
-    return Released(command.lease, released=True, reason=command.status, resources=ask.options[0].resources)
+    return _new(_Released, (command.lease, True, command.status, ask.options[0].resources))
 
 
 def give_back(draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None) -> None:
     """A clean end, with its outcome in the history."""
-    draft.note("released", ask, hold, {"status": status, "error": error, **told_at_end(hold, ask)})
+    detail: dict[str, object] = {
+        "status": status,
+        "error": error,
+        "acquired_at": hold.acquired_at,
+        "name": ask.name,
+        "reason": ask.reason,
+        "context": ask.context,
+        "mode": ask.mode,
+    }  # the same as `told_at_end`, at once
+    draft.note("released", ask, hold, detail)
     finish(draft, hold, ask)
 
 

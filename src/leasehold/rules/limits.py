@@ -2,5 +2,9 @@
 
 from __future__ import annotations
 
-WAITERS_PER_NODE = 10_000
-LEASES_PER_ACTOR = 10_000
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+WAITERS_PER_NODE: Final = 10_000
+LEASES_PER_ACTOR: Final = 10_000

@@ -36,8 +36,11 @@ def first_due(record: Record) -> int | None:
 
 def next_change(record: Record, now: int) -> int | None:
     """When the next hold on this node runs out by itself; None if none does."""
-    times = [hold.expires_at for hold in record.holds.values() if now < hold.expires_at < FOREVER]
-    return min(times) if times else None
+    first = FOREVER
+    for hold in record.holds.values():
+        if now < hold.expires_at < first:
+            first = hold.expires_at
+    return first if first < FOREVER else None
 
 
 def after_reboot(entry: Entry, last: int, now: int, ends: Mapping[str, int]) -> Entry | None:
