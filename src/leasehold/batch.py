@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leasehold.stepwise import Steps
     from leasehold.stores import Store, Transaction
 
-    Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], Sequence[Command]]
+    Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], list[Command]]
 
 ATTEMPTS: Final = 100
 """How often a batch is decided again before its callers are told that the store is too busy."""
@@ -81,7 +81,7 @@ class Result:
         self.view = deciding.view
 
 
-def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing) -> Steps[Result]:
+def run(store: Store, commands: list[Command], engine: str, closing: Closing) -> Steps[Result]:
     """Decide these commands in order and commit them together.
 
     `closing` may add commands once the others are decided: an engine's heartbeat, a sweep of what is due.
@@ -104,7 +104,7 @@ def run(store: Store, commands: Sequence[Command], engine: str, closing: Closing
 
 def _attempt(
     store: Store,
-    commands: Sequence[Command],
+    commands: list[Command],
     engine: str,
     closing: Closing,
     keys: list[str],
@@ -113,9 +113,19 @@ def _attempt(
     try:
         deciding = _Deciding(transaction, keys, engine, commands, LOOKS_AHEAD if store.capabilities.remote else 0)
         part = transaction.part if hasattr(transaction, "part") else 0
-        yield from _decide(deciding, commands, _stops(part, len(commands)))
+        decided = deciding.decide_all(commands, 0, part)
+        while decided < len(commands):
+            yield None
+            deciding.fetch()
+            decided = deciding.decide_all(commands, decided, part)
         outcomes = list(deciding.outcomes)
-        yield from _decide(deciding, closing(outcomes, transaction))
+        more = closing(outcomes, transaction)
+        if more:
+            decided = deciding.decide_all(more, 0)
+            while decided < len(more):
+                yield None
+                deciding.fetch()
+                decided = deciding.decide_all(more, decided)
         result = Result(outcomes, deciding)
         try:
             yield from deciding.commit(store)
@@ -125,21 +135,6 @@ def _attempt(
         return result
     finally:
         transaction.close()
-
-
-def _decide(deciding: _Deciding, commands: Sequence[Command], stops: range = range(0)) -> Steps[None]:
-    """All of these, one on top of the other; before some of them what was decided is handed on."""
-    for number, command in enumerate(commands):
-        if number in stops:
-            deciding.hand_on()
-        while deciding.decide(command):
-            yield None
-            deciding.fetch()
-
-
-def _stops(part: int, count: int) -> range:
-    """Before which commands a store that can write ahead is given what was decided; not shortly before the end."""
-    return range(part, count - part // 4, part) if part else range(0)
 
 
 class _Deciding:
@@ -164,7 +159,7 @@ class _Deciding:
     )
 
     def __init__(
-        self, transaction: Transaction, keys: list[str], engine: str, commands: Sequence[Command], looks_ahead: int
+        self, transaction: Transaction, keys: list[str], engine: str, commands: list[Command], looks_ahead: int
     ) -> None:
         self.commands = commands
         self.looks_ahead = looks_ahead
@@ -185,6 +180,21 @@ class _Deciding:
         self.picked_up: dict[str, Lease] = {}
         self.needed: tuple[str, ...] = ()
         """What has to be fetched before the next command can be decided."""
+
+    def decide_all(self, commands: list[Command], decided: int, part: int = 0) -> int:
+        """These, one on top of the other, from this place on. How many are decided: then something has to be fetched.
+
+        Before each such `part` of them, but not shortly before the end, a store that can write ahead is given what was
+        decided.
+        """
+        last = len(commands) - part // 4
+        while decided < len(commands):
+            if part and decided and decided % part == 0 and decided < last:
+                self.hand_on()
+            if self.decide(commands[decided]):
+                break
+            decided += 1
+        return decided
 
     def decide(self, command: Command) -> bool:
         """Run one command on top of those before it; a breakage of one leaves the others untouched.

@@ -179,13 +179,14 @@ class Engine:
 
     def turn(self) -> int:
         """Take what has arrived, decide and commit it as one transaction, answer. Hands back how much that was."""
-        turning = self.turning()
-        try:  # `through`, compiled
-            while True:
-                next(turning)
-        except StopIteration as end:
-            took: int = end.value
-            return took
+        asked = self._take()
+        try:  # as `turning`, but nobody has to be told that it is over: compiled code takes long to
+            for _ in self._turn(asked):
+                pass
+        except Exception as error:
+            self._break_down(asked, error)
+            raise
+        return len(asked)
 
     def turning(self) -> Steps[int]:
         """The same, step by step: what may wait for the store is said before."""

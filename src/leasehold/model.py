@@ -108,8 +108,10 @@ class Waiter(Noun):
     """A place in a node's queue. Its `ask` is told once, in its home: the first node of its first option."""
 
     id: str
-    order: tuple[int, int]
-    """(-priority, arrival): smaller is served first. The arrival is the number in its id."""
+    order: tuple[int, ...]
+    """(-priority, arrival): smaller is served first. The arrival is the number in its id.
+
+    Not `tuple[int, int]`: compiled code would take it to pieces, and put it together again for each comparison."""
     mode: str
     slots: int
     actor: str

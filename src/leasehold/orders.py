@@ -49,8 +49,8 @@ def order(
             token = draw()
             return Order(checks.command(arguments, settings, token, engine, memory), token)
         if verb == "release" and len(arguments) == _RELEASES:
-            lease, status, error, token, session, admin = _of_release(arguments)
-            return _release(settings, engine, lease, status, error, token, session, admin)
+            lease, status, error, shown, session, admin = _of_release(arguments)
+            return _release(settings, engine, lease, status, error, shown, session, admin)
         return _ORDERS[verb](settings, engine, **arguments)
     except InvalidInput as error:
         return Refused("invalid", error.field, error.message)

@@ -128,7 +128,7 @@ def _queue(waiters: tuple[Waiter, ...], waiter: Waiter) -> tuple[Waiter, ...]:
     return (*fewer[:place], waiter, *fewer[place:])
 
 
-def _is_newer(order: tuple[int, int], last: tuple[int, int]) -> bool:
+def _is_newer(order: tuple[int, ...], last: tuple[int, ...]) -> bool:
     return order > last and order[1] > last[1]
 
 
@@ -156,7 +156,7 @@ def _is_uniform(waiters: tuple[Waiter, ...]) -> bool:
     return bool(waiters) and waiters[0].order[0] == waiters[-1].order[0]
 
 
-def place_in(waiters: tuple[Waiter, ...], order: tuple[int, int]) -> int:
+def place_in(waiters: tuple[Waiter, ...], order: tuple[int, ...]) -> int:
     """Where a waiter of this order stands or belongs.
 
     A bisection of its own: importing ``bisect`` would cost every one-shot process more than this ever takes.

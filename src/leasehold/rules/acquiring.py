@@ -18,7 +18,7 @@ from leasehold.model import (
 )
 from leasehold.noun import new
 from leasehold.records import place_of
-from leasehold.rules.conflicts import in_the_way, is_alive, modes_of, nodes_of, queue_at, slots_clash
+from leasehold.rules.conflicts import in_the_way, is_alive, may_close_cycle, modes_of, nodes_of, queue_at, slots_clash
 from leasehold.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.rules.granting import (
     REQUEST_MEMORY,
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _new: Final = new
 _EMPTY: Final = EMPTY
 _Granted: Final = Granted
+_Ref: Final = Ref
+_Waiter: Final = Waiter
 INTENT_LIFE: Final = 60 * SECOND
 """How long a polling agent's refused try counts as waiting."""
 TOKENS_KEPT: Final = 8
@@ -256,14 +258,11 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
             told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
             hold = grant(draft, actor, ask, option, told=told, noted=not command.first)
             return _new(_Granted, (lease_of(hold, hold.ask or ask, draft.now), "", True))
-    from leasehold.rules.telling import held  # noqa: PLC0415 (only who is refused pays for it)
-
-    if command.wait <= 0 and draft.now < draft.opens_at:
-        return paused(draft)
     if command.wait <= 0:
-        return _refuse_try(draft, command, held(draft, ask, order))
-    if any(len(draft.record(node).waiters) >= WAITERS_PER_NODE for node in nodes_of(ask)):
-        return Refused("too_many", "wait", f"{WAITERS_PER_NODE} are waiting already; try again later without wait")
+        return _refuse_now(draft, command, order)
+    for node in nodes_of(ask):
+        if len(draft.record(node).waiters) >= WAITERS_PER_NODE:
+            return Refused("too_many", "wait", f"{WAITERS_PER_NODE} are waiting already; try again later without wait")
     return _deadlock(draft, command, order) or _enqueue(draft, command, order)
 
 
@@ -278,8 +277,16 @@ def paused(draft: Draft) -> Refused:
     )
 
 
+def _refuse_now(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Outcome:
+    from leasehold.rules.telling import held  # noqa: PLC0415 (only who is refused pays for it)
+
+    if draft.now < draft.opens_at:
+        return paused(draft)
+    return _refuse_try(draft, command, held(draft, command.ask, order))
+
+
 def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
-    from leasehold.rules.waitgraph import LAST  # noqa: PLC0415 (see `_grant_or_queue`)
+    from leasehold.rules.waitgraph import LAST  # noqa: PLC0415 (see `_refuse_now`)
 
     if command.intent:
         deadlock = _deadlock(draft, command, LAST)
@@ -291,8 +298,10 @@ def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
     return answer
 
 
-def _deadlock(draft: Draft, command: Acquire, order: tuple[int, int]) -> Deadlock | None:
-    from leasehold.rules.waitgraph import cycle_closed_by  # noqa: PLC0415 (see `_grant_or_queue`)
+def _deadlock(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Deadlock | None:
+    if not may_close_cycle(draft, command.actor, command.ask, order):
+        return None
+    from leasehold.rules.waitgraph import cycle_closed_by  # noqa: PLC0415 (see `_refuse_now`)
 
     cycle = cycle_closed_by(draft, command.actor, command.ask, order)
     if cycle is None:
@@ -304,18 +313,17 @@ def _deadlock(draft: Draft, command: Acquire, order: tuple[int, int]) -> Deadloc
     return Deadlock(resources, cycle)
 
 
-def _enqueue(draft: Draft, command: Acquire, order: tuple[int, int]) -> Queued:
+def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
     ask = command.ask
     nodes, modes = nodes_of(ask), modes_of(ask)
     id_ = keys.waiter_id(draft.number(), nodes[0])
-    waiter = Waiter(
-        id_, order, "", ask.slots, command.actor, ask.holder, command.engine, draft.now, draft.now + command.wait
-    )
+    mode, now, engine = modes[nodes[0]], draft.now, command.engine
+    place = (id_, order, mode, ask.slots, command.actor, ask.holder, engine, now, now + command.wait, ask)
+    waiter = _new(_Waiter, place)
     for node in nodes[1:]:
-        draft.put(node, waiter._replace(mode=modes[node]))
-    waiter = waiter._replace(mode=modes[nodes[0]], ask=ask)
+        draft.put(node, waiter._replace(mode=modes[node], ask=None))
     draft.put(nodes[0], waiter)
-    draft.put(command.actor, Ref(id_))
+    draft.put(command.actor, _new(_Ref, (id_,)))
     if ask.request is not None:
         until = waiter.deadline + ask.ttl + REQUEST_MEMORY
         draft.put(ask.request, Request(REQUEST, id_, ask.options, until))

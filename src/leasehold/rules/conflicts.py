@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from leasehold.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Presence, Queue
+from leasehold.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Presence, Queue, Ref
 from leasehold.records import place_in
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int) -> list[Hol
 
 
 def waiters_in_the_way(
-    draft: Draft, node: str, mode: str, slots: int, order: tuple[int, int], most: int | None = None
+    draft: Draft, node: str, mode: str, slots: int, order: tuple[int, ...], most: int | None = None
 ) -> list[Waiter]:
     """Live waiters that are to be served before `order` and that this request must not overtake; at most `most`."""
     record = draft.record(node)
@@ -78,7 +78,7 @@ def waiters_in_the_way(
     return ahead if taken + len(ahead) >= slots else []
 
 
-def in_the_way(draft: Draft, option: Option, slots: int, order: tuple[int, int]) -> bool:
+def in_the_way(draft: Draft, option: Option, slots: int, order: tuple[int, ...]) -> bool:
     """Whether anything at all keeps this option from being granted."""
     if draft.now < draft.opens_at:
         return True
@@ -108,12 +108,32 @@ def modes_of(ask: Ask) -> dict[str, str]:
     return modes
 
 
-def queue_at(draft: Draft, ask: Ask, order: tuple[int, int]) -> Queue:
+def queue_at(draft: Draft, ask: Ask, order: tuple[int, ...]) -> Queue:
     """The longest queue that this request is or would be in, and its place there."""
-    longest = max((draft.record(node).waiters for node in nodes_of(ask)), key=len)
+    nodes = nodes_of(ask)
+    longest = draft.record(nodes[0]).waiters
+    for node in nodes[1:]:
+        waiters = draft.record(node).waiters
+        if len(waiters) > len(longest):
+            longest = waiters
     place = place_in(longest, order)
     is_in = place < len(longest) and longest[place].order == order
     return Queue(len(longest) if is_in else len(longest) + 1, place + 1)
+
+
+def may_close_cycle(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> bool:
+    """Whether anybody could wait for this actor if it queued: otherwise it cannot become part of a cycle.
+
+    It is so if the actor holds something or waits already, or if its place is before that of somebody who waits.
+    """
+    for note in draft.record(actor).notes.values():
+        if isinstance(note, Ref):
+            return True
+    for node in nodes_of(ask):
+        queue = draft.record(node).waiters
+        if queue and queue[-1].order > order:
+            return True
+    return False
 
 
 def slots_clash(draft: Draft, ask: Ask) -> int | None:

@@ -150,7 +150,8 @@ def settle(draft: Draft) -> None:
     while draft.dirty:
         node = next(iter(draft.dirty))
         del draft.dirty[node]
-        _serve(draft, node)
+        if draft.record(node).waiters:
+            _serve(draft, node)
 
 
 def _serve(draft: Draft, node: str) -> None:

@@ -29,7 +29,7 @@ class _Place(Noun):
     id: str | None
     options: tuple[Option, ...]
     slots: int
-    order: tuple[int, int]
+    order: tuple[int, ...]
 
 
 class _Seen(WaitGraph):

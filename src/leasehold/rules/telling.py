@@ -19,7 +19,7 @@ RETRY_AT_MOST = 30 * SECOND
 """A lease may be released long before it expires, so nobody is told to stay away longer than this."""
 
 
-def held(draft: Draft, ask: Ask, order: tuple[int, int]) -> Held:
+def held(draft: Draft, ask: Ask, order: tuple[int, ...]) -> Held:
     """The refusal of a request that is not granted now."""
     blockers = blockers_of(draft, ask, order)
     first_end = min((each.until for each in blockers if each.state != "waiting"), default=draft.now + RETRY_AT_MOST)
@@ -28,7 +28,7 @@ def held(draft: Draft, ask: Ask, order: tuple[int, int]) -> Held:
     return Held(resources, blockers, queue_at(draft, ask, order), retry_after)
 
 
-def blockers_of(draft: Draft, ask: Ask, order: tuple[int, int]) -> tuple[Blocker, ...]:
+def blockers_of(draft: Draft, ask: Ask, order: tuple[int, ...]) -> tuple[Blocker, ...]:
     """Who is in the way of any option, each lease and waiter once, the first few of them."""
     told: dict[str, Blocker] = {}
     for option in ask.options:

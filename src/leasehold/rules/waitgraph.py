@@ -9,7 +9,7 @@ from leasehold.keys import home
 from leasehold.model import FOREVER, SLOTS, Ref, Session, Wish
 from leasehold.noun import Noun
 from leasehold.records import place_in
-from leasehold.rules.conflicts import compatible, is_alive, modes_of, nodes_of
+from leasehold.rules.conflicts import compatible, is_alive, may_close_cycle, modes_of
 from leasehold.rules.granting import SESSION, WISH
 
 TYPE_CHECKING = False
@@ -26,9 +26,9 @@ FIRST = (-FOREVER, 0)
 """The order of whoever has it already."""
 
 
-def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) -> tuple[str, ...] | None:
+def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> tuple[str, ...] | None:
     """The cycle (holder, resource, holder, resource, …) that this request would close by waiting."""
-    if not _is_entangled(draft, actor) and not _overtakes(draft, ask, order):
+    if not may_close_cycle(draft, actor, ask, order):
         return None
     graph = _Considered(draft, actor, ask, order)
     return graph.named(find_cycle(actor, graph.waits_of, graph.wanted()))
@@ -42,17 +42,6 @@ def cycle_of(draft: Draft, waiter: Waiter, ask: Ask) -> tuple[str, ...] | None:
     return graph.named(find_cycle(waiter.actor, graph.waits_of, wait))
 
 
-def _is_entangled(draft: Draft, actor: str) -> bool:
-    """Nobody can wait for an actor that neither holds nor waits: it cannot be part of a cycle."""
-    return any(isinstance(note, Ref) for note in draft.record(actor).notes.values())
-
-
-def _overtakes(draft: Draft, ask: Ask, order: tuple[int, int]) -> bool:
-    """Whether somebody who waits already would have to wait for this request as well."""
-    queues = (draft.record(node).waiters for node in nodes_of(ask))
-    return any(queue and queue[-1].order > order for queue in queues)
-
-
 class Rival(Noun):
     """A hold, or a place in the queue, that somebody else would have to give up."""
 
@@ -62,7 +51,7 @@ class Rival(Noun):
     slots: int
     id: str
     """Of the lease or of the waiter; empty for one that is only being considered."""
-    order: tuple[int, int]
+    order: tuple[int, ...]
     """Its place in the order of service."""
 
 
@@ -72,7 +61,7 @@ class Seeker(Noun):
     actor: str
     options: tuple[Option, ...]
     slots: int
-    order: tuple[int, int]
+    order: tuple[int, ...]
 
 
 class WaitGraph:
@@ -128,7 +117,7 @@ class WaitGraph:
             queue = self._queues[node] = {waiter.id: waiter for waiter in self.draft.record(node).waiters}
         return queue.get(id_)
 
-    def choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, int]) -> Wait:
+    def choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, ...]) -> Wait:
         """What stands before somebody who wants one of these, at this place of the order."""
         if len(options) > 1 or len(options[0].claims) > 1:
             self.draft.require([claim.node for option in options for claim in option.claims])
@@ -166,7 +155,7 @@ class WaitGraph:
             if hold.expires_at > self.draft.now and not hold.closed and not compatible(claim.mode, hold.mode)
         ]
 
-    def _queueing(self, claim: Claim, order: tuple[int, int], start: int = 0) -> list[Rival]:
+    def _queueing(self, claim: Claim, order: tuple[int, ...], start: int = 0) -> list[Rival]:
         """Whoever is to be given it before, apart from the first so many in the queue."""
         waiters = self.draft.record(claim.node).waiters
         return [
@@ -175,7 +164,7 @@ class WaitGraph:
             if not compatible(claim.mode, waiter.mode) and is_alive(self.draft, waiter)
         ]
 
-    def _newcomer_ahead(self, _claim: Claim, _order: tuple[int, int]) -> list[Rival]:
+    def _newcomer_ahead(self, _claim: Claim, _order: tuple[int, ...]) -> list[Rival]:
         """Whoever is not in the records yet."""
         return []
 
@@ -190,7 +179,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.actors: list[str] = []
-        self._orders: list[tuple[int, int]] = []
+        self._orders: list[tuple[int, ...]] = []
         self._places: dict[str, list[int]] = {}
 
     def add(self, rival: Rival) -> None:
@@ -199,7 +188,7 @@ class _Line:
         self.actors.append(rival.actor)
         self._orders.append(rival.order)
 
-    def ahead_of(self, order: tuple[int, int]) -> int:
+    def ahead_of(self, order: tuple[int, ...]) -> int:
         """How many are before this place."""
         return bisect_left(self._orders, order)
 
@@ -216,7 +205,7 @@ class _Lines:
         self.counted = _Line()
         self.looked_at = 0
         """So many of the queue."""
-        self.seen = FIRST
+        self.seen: tuple[int, ...] = FIRST
         """Everybody before this place is in here."""
 
 
@@ -242,7 +231,7 @@ class _Searched(WaitGraph):
         )
         return [need for need in needs if need is not None]
 
-    def _look(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, int]) -> None:
+    def _look(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
         """See everybody who is before this place, and was not seen yet."""
         for newcomer in self._newcomer_ahead(claim, order):
             if lines.seen <= newcomer.order:
@@ -251,7 +240,7 @@ class _Searched(WaitGraph):
         self._look_along(lines, claim, slots, order)
         lines.seen = order
 
-    def _look_along(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, int]) -> None:
+    def _look_along(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
         self._add(lines, claim, slots, self._queueing(claim, order, lines.looked_at))
         lines.looked_at = place_in(self.draft.record(claim.node).waiters, order)
 
@@ -276,7 +265,7 @@ def _shared_need(seeker: Seeker, resource: str, line: _Line, spare: int) -> Need
 class _Considered(_Searched):
     """With one more wait that is only being considered."""
 
-    def __init__(self, draft: Draft, actor: str, ask: Ask, order: tuple[int, int]) -> None:
+    def __init__(self, draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> None:
         super().__init__(draft)
         self.actor = actor
         self.ask = ask
@@ -290,7 +279,7 @@ class _Considered(_Searched):
     def _outside_of_queues(self, actor: str) -> list[Wait]:
         return [self.wanted()] if actor == self.actor else super()._outside_of_queues(actor)
 
-    def _newcomer_ahead(self, claim: Claim, order: tuple[int, int]) -> list[Rival]:
+    def _newcomer_ahead(self, claim: Claim, order: tuple[int, ...]) -> list[Rival]:
         """The request that is being considered, where its priority would put it before an older waiter.
 
         Who only polls is not held up by it yet: if that goes on, the next poll will be the one that closes the cycle.
