@@ -33,6 +33,7 @@ PARTS = {
     ),
     "rules": ("tests/rules", *(f"--ignore=tests/rules/test_{each}.py" for each in LONG)),
     "sqlite": ("tests/stores/test_conformance_sqlite.py", "-k", "TestInOneProcess"),
+    "postgres": tuple(f"tests/stores/test_postgres_{each}.py" for each in ("journal", "sending", "transactions")),
     "imports": ("tests/surfaces/test_imports.py",),
 }
 """What is run against it; each of them runs against the sources as well, and whole."""

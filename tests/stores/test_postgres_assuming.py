@@ -9,13 +9,14 @@ import psycopg
 import pytest
 
 from leasehold import keys
-from leasehold.errors import Conflict, StoreUnsuitable
+from leasehold.errors import Conflict, StoreError, StoreUnsuitable
 from leasehold.model import EMPTY, SECOND, Drop, Event, Put, Ref
 from leasehold.stepwise import through
 from leasehold.stores import HistoryQuery, postgres
 from leasehold.stores.postgres import PostgresStore, exchange, transaction
 from leasehold.stores.postgres.memory import Memory
 from leasehold.testing.conformance.asking import until
+from tests.stores import samples
 from tests.stores.postgres import schema, server
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_a_turn_is_one_trip_though_it_asks_for_what_nobody_knew(
         assert turn.load([A, B])[B] == EMPTY if number == 0 else turn.load([B])[B].notes
         assert turn.load([C])[C] == EMPTY
         turn.commit([Put(B, Ref(f"r{number}"))], [], turn.fence + 1)
-    assert len(trips) == 5
+    assert trips == [1] * 5, "of one statement"
     assert _notes(store, B) == ["r0", "r1", "r2", "r3", "r4"]
 
 
@@ -166,6 +167,7 @@ def test_an_answer_that_changes_nothing_is_confirmed(store: PostgresStore, url: 
     assert _notes(store, C) == ["r1"]
 
 
+@pytest.mark.parametrize("how", ["confirm", "commit"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -176,13 +178,14 @@ def test_an_answer_that_changes_nothing_is_confirmed(store: PostgresStore, url: 
         "DELETE FROM {schema}.turn",
     ],
 )
-def test_whatever_else_is_not_as_it_was_refuses_it(store: PostgresStore, change: str) -> None:
+def test_whatever_else_is_not_as_it_was_refuses_it(store: PostgresStore, change: str, how: str) -> None:
     turn = store.begin()
     turn.load([B])
     _do(store, change)
     with pytest.raises(Conflict):
-        through(turn.confirming())
+        through(turn.confirming()) if how == "confirm" else turn.commit([Put(B, Ref("r1"))], [EVENT], turn.fence)
     turn.close()
+    assert (_notes(store, B), store.history(HistoryQuery())) == ([], [])
     again = store.begin()
     again.load([B])
     assert again.fence == (1000 if "fence" in change else turn.fence)
@@ -215,6 +218,79 @@ def test_another_history_of_the_server_refuses_it(store: PostgresStore) -> None:
     again.load([B])
     assert again.fence > fence + 2**39
     again.close()
+
+
+def test_it_waits_for_nobody(store: PostgresStore) -> None:
+    """Whoever has a turn now is about to change something."""
+    turn = store.begin()
+    turn.load([B])
+    with psycopg.connect(server().url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [store.address.salt])
+        with pytest.raises(Conflict, match="somebody else has a turn"):
+            turn.commit([Put(B, Ref("r1"))], [], turn.fence)
+        turn.close()
+    _put(store, B, "r2")
+    assert _notes(store, B) == ["r2"]
+
+
+def test_it_says_who_was_promoted_and_how_long_a_lease_may_last(store: PostgresStore) -> None:
+    waiting = samples.waiter(1, "b")
+    with psycopg.connect(server().url, autocommit=True) as ear:
+        ear.execute(f"LISTEN {store.address.channel}")
+        for change in (
+            waiting,
+            samples.hold(2, "b", now=1, of=samples.ask("b", ttl=1_000 * HOUR))._replace(ticket=waiting.id),
+        ):
+            turn = store.begin()
+            turn.load([B])
+            turn.commit([Put(B, change)], [EVENT], turn.fence + 1)
+        assert [told.payload for told in ear.notifies(timeout=0)] == [waiting.engine]
+        assert ear.execute(f"SELECT longest FROM {store.address.schema}.meta").fetchall() == [(1_000 * HOUR,)]
+    assert store.may_assume()
+
+
+def test_what_fails_when_it_is_committed_did_not_happen(store: PostgresStore) -> None:
+    """There is no statement for it that could fail."""
+    _do(
+        store,
+        "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN IF NEW.number % 2 = 0 THEN RAISE disk_full; END IF; RETURN NULL; END $$; "
+        "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON {schema}.turn DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()",
+    )
+    if store.known[0] % 2 == 0:
+        _put(store, B, "before")
+    before = _notes(store, B)
+    assert store.may_assume()
+    with pytest.raises(StoreError, match="disk is full"):
+        _put(store, B, "r1")
+    assert _notes(store, B) == before
+    assert not store.may_assume()
+    _do(store, "DROP TRIGGER refuse ON {schema}.turn")
+    _put(store, B, "r2")
+    assert _notes(store, B) == [*before, "r2"]
+
+
+@pytest.mark.parametrize("usual", ["default_transaction_isolation=serializable", "default_transaction_read_only=on"])
+def test_where_transactions_are_usually_others_it_says_what_it_needs(
+    usual: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PostgresStore(url).close()
+    store = PostgresStore(f"{url}&options=-c%20{usual}&target_session_attrs=any")
+    while not store.may_assume():
+        _put(store, A, "r1")
+    with pytest.raises(Conflict):
+        _put(store, B, "r1")
+    assert _notes(store, B) == []
+    while not store.may_assume():
+        _put(store, B, "r1")
+    trips = _trips(monkeypatch)
+    _put(store, B, "r2")
+    _put(store, B, "r3")
+    assert trips == [3, 3]
+    assert store.may_assume()
+    assert _notes(store, B) == ["r1", "r2", "r3"]
+    store.close()
 
 
 def test_its_time_is_the_databases_of_a_moment_ago(store: PostgresStore) -> None:

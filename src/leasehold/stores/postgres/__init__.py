@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from leasehold.model import Drop, Event, Record
     from leasehold.stores import HistoryQuery
+    from leasehold.stores.postgres.certain import Certain
     from leasehold.stores.postgres.connections import Connection
-    from leasehold.stores.postgres.memory import Certain
 
 __all__ = ["PostgresStore"]
 
@@ -76,6 +76,7 @@ class PostgresStore:
         self.address = parse(url)
         self.connections = Connections(self.address)
         self.salt = b"%d" % self.address.salt
+        self.channel = self.address.channel.encode()
         self.cache = Memory()
         self.known: tuple[int, bytes | None] = (0, None)
         """The turn as of which the records in the cache are true: its number and its id."""
@@ -85,6 +86,8 @@ class PostgresStore:
         """What the turns that we assumed have left, to be brought into the table."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
+        self.must_be_told = False
+        """Whether a transaction is another one there than it has to be, unless it says how it begins."""
         self._id = os.urandom(16).hex()
         self._turns = 0
         self._company = 0

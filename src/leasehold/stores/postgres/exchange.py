@@ -10,7 +10,7 @@ import select
 
 import psycopg
 from psycopg.errors import error_from_result
-from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ def is_quiet(connection: Connection) -> bool:
     readable = select.poll()
     readable.register(connection.pgconn.socket, select.POLLIN)
     return not readable.poll(0)
+
+
+def is_midway(connection: Connection) -> bool:
+    """Whether a transaction was begun that has not ended, as far as the server has told."""
+    return not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE
 
 
 def send(connection: Connection, *calls: Call) -> None:

@@ -27,7 +27,7 @@ LITTLE = 50
 class Journal:
     """What our last turns have changed, and is not in the table."""
 
-    __slots__ = ("_length", "_netting", "_size", "since")
+    __slots__ = ("_length", "_netting", "_size", "newest", "since")
 
     def __init__(self) -> None:
         self.clear()
@@ -37,23 +37,23 @@ class Journal:
         self._netting = Netting()
         self.since: int | None = None
         """The turn that it begins with."""
+        self.newest = b""
+        """What the last turn has changed, as it is written."""
         self._length = self._size = 0
 
     def add(
         self, number: int, changes: Sequence[Put | Drop], writing: Writing, before: Mapping[str, Record]
-    ) -> tuple[int | None, Values]:
-        """What the turn of this number tells `end_turn`: since when there is a journal, and what to write.
+    ) -> int | None:
+        """The turn of this number leaves these. Since when there is a journal; None: it is full, and to be folded.
 
         Until that is committed, what is remembered here is ahead. If it never is, no turn may be assumed before one
         was waited for and committed: after that there is no journal.
         """
-        values = writing.as_journal()
+        self.newest = writing.as_journal()
         self._netting.net(changes, before)
         self._length += len(changes)
-        self._size += sum(map(len, filter(None, values)))
-        if self._is_full():
-            return None, self._folded()
-        return self.since or number, values
+        self._size += len(self.newest)
+        return None if self._is_full() else self.since or number
 
     def _is_full(self) -> bool:
         """What it leaves in the table has to be taken out again: if that is hardly anything, now is the time."""
@@ -70,7 +70,8 @@ class Journal:
             self.clear()
         self.since = since
 
-    def _folded(self) -> Values:
+    def folded(self) -> Values:
+        """All that is in it, as rows of the table."""
         fresh: dict[tuple[str, str], Entry] = {}
         others: dict[tuple[str, str], Entry] = {}
         for place, entry in self._netting.changed.items():

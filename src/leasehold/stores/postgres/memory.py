@@ -1,4 +1,4 @@
-"""What a server remembers of PostgreSQL between its turns: records, perhaps all of them, and what was certain last.
+"""The records of PostgreSQL that a server remembers between its turns, perhaps all of them.
 
 It does not know whether that is still true; the next turn finds out.
 """
@@ -6,7 +6,6 @@ It does not know whether that is still true; the next turn finds out.
 from __future__ import annotations
 
 from leasehold.model import EMPTY
-from leasehold.noun import Noun
 from leasehold.stores.cache import RECORDS, Cache
 
 TYPE_CHECKING = False
@@ -14,19 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from leasehold.model import Drop, Put, Record
-
-
-class Certain(Noun):
-    """What was so at the end of our last turn, and is until somebody else has one."""
-
-    now: int
-    """The database's clock."""
-    at: float
-    """Our own clock, when we had heard of it."""
-    fence: int
-    timeline: bytes
-    opens_at: int
-    longest: int
 
 
 class Memory:

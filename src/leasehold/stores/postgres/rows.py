@@ -7,7 +7,7 @@ from leasehold.records import build, grouped
 from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack
 from leasehold.stores.netting import is_new
-from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_ROWS, listed
+from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_LISTS, BETWEEN_ROWS, listed
 from leasehold.stores.quick_json import decode, encode, encode_lines, spellings
 
 TYPE_CHECKING = False
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Entry, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.postgres.exchange import Values
-
-
-_NO_ROWS: Values = [b""] * 6
-"""No drops, and no entries that there were not."""
 
 
 class Writing:
@@ -48,10 +44,11 @@ class Writing:
             fresh = {place: entry for place, entry in fresh.items() if place not in others}
         return as_rows(self._drops, fresh, others)
 
-    def as_journal(self) -> Values:
+    def as_journal(self) -> bytes:
         """What to leave in the journal: what there is comes first, and what there is no more has only its place."""
-        _, _, *entries = _rows(self._puts)
-        return [*_NO_ROWS, *_places([*self._puts, *self._drops]), *entries]
+        _, _, dues, bodies = _rows(self._puts)
+        keys, ids = _places([*self._puts, *self._drops])
+        return BETWEEN_LISTS.join((keys, ids, dues, bodies))
 
     def _sort(self, changes: Sequence[Put | Drop]) -> None:
         puts, drops = self._puts, self._drops
@@ -83,14 +80,14 @@ def as_rows(
     return [*_places(drops), *_rows(fresh), *_rows(others)]
 
 
-def _places(places: Collection[tuple[str, str]]) -> Values:
+def _places(places: Collection[tuple[str, str]]) -> list[bytes]:
     """Records and ids, each as one text."""
     if not places:
         return [b"", b""]
     return [listed([key for key, _ in places]), listed([id_ for _, id_ in places])]
 
 
-def _rows(entries: Mapping[tuple[str, str], Entry]) -> Values:
+def _rows(entries: Mapping[tuple[str, str], Entry]) -> list[bytes]:
     """Entries as columns, each as one text: record, id, when it is due, and the entry itself."""
     if not entries:
         return [b"", b"", b"", b""]

@@ -6,8 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BETWEEN, BETWEEN_ROWS = "\x1f", "\x1e"
-"""Neither is ever part of a name, an id, or of JSON: control characters are refused there, and escaped here.
+BETWEEN, BETWEEN_ROWS, BETWEEN_LISTS = "\x1f", "\x1e", b"\x1d"
+"""None is ever part of a name, an id, or of JSON: control characters are refused there, and escaped here.
 
 So a list goes as one text, and nothing in it has to be quoted."""
 

@@ -19,8 +19,8 @@ from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitab
 from leasehold.keys import home
 from leasehold.model import EMPTY
 from leasehold.stepwise import through
-from leasehold.stores.postgres.exchange import Exchange, exchange, send
-from leasehold.stores.postgres.memory import Certain
+from leasehold.stores.postgres.certain import Certain
+from leasehold.stores.postgres.exchange import Exchange, exchange, is_midway, send
 from leasehold.stores.postgres.rows import Writing, each_row, gathered, gathered_all, told
 from leasehold.stores.postgres.texts import items_of, listed
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.connections import Connection
     from leasehold.stores.postgres.exchange import Call, Values
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The number of the newest migration."""
 PATIENCE = "5s"
 """So long is a turn waited for."""
@@ -215,21 +215,35 @@ class PostgresTransaction:
     def confirming(self) -> Steps[None]:
         """The same, where there is nothing to write; for whoever has something else to do until it is answered."""
         if self._assumed is not None:
-            yield self._send((self._queries.called("rollback"), []))
+            yield self._send(*self._taking(), (self._queries.called("rollback"), []))
             self.finish_commit()
 
     def _taking(self) -> list[Call]:
         """What takes our turn, if it was only assumed until now."""
         if self._assumed is None:
             return []
+        salt, *known = self._believed()
+        take_turn = self._queries.called("take_turn")
+        return [(self._queries.called("begin"), []), (take_turn, [salt, _PATIENCE, _SILENCE, *known])]
+
+    def _believed(self) -> Values:
+        """What must be so for a turn to be taken that was only assumed until now: which it is no more."""
         self._assumed = None
         store = self._store
         self._connection = store.writer()
         number, id_ = store.known
-        values: Values = [store.salt, _PATIENCE, _SILENCE, b"%d" % self._now, b"%d" % LAG, b"%d" % number, id_]
-        values += [b"%d" % self._fence, b"%d" % SCHEMA_VERSION, self._timeline, b"%d" % self._opens_at]
-        values.append(b"t" if store.address.synchronous else b"f")
-        return [(self._queries.called("begin"), []), (self._queries.called("take_turn"), values)]
+        return [
+            store.salt,
+            b"%d" % self._now,
+            b"%d" % LAG,
+            b"%d" % number,
+            id_,
+            b"%d" % self._fence,
+            b"%d" % SCHEMA_VERSION,
+            self._timeline,
+            b"%d" % self._opens_at,
+            b"t" if store.address.synchronous else b"f",
+        ]
 
     # ----------------------------------------------------------------------------------------- writing
 
@@ -289,41 +303,45 @@ class PostgresTransaction:
         self._keep_back(changes, events)
         changes, events = self._all_kept()
         if not changes and not events and fence == self.fence and not self._ahead:
-            return self._send((self._queries.called("rollback"), []))
+            return self._send(*self._taking(), (self._queries.called("rollback"), []))
         try:
-            end = (self._queries.called("end_turn"), self._end(changes, events, fence))
-            return self._send(end, (self._queries.called("commit"), []))
+            return self._send(*self._end(changes, events, fence))
         except BaseException:
             self._store.doubt()  # what it remembers of the journal is ahead
             raise
 
-    def _end(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Values:
+    def _end(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> list[Call]:
+        """Who assumes that it is alone writes a journal, until it is full, and all that in one statement.
+
+        In a turn that was waited for there is no journal any more.
+        """
         store = self._store
         number, id_ = self._number + 1, store.new_id()
         writing = self._note(changes)
         fence = max(fence, self.fence)
         longest = max(self._longest, self._longest_here)
-        since, values = self._written(number, changes, writing)
+        is_alone = self._assumed is not None
+        since = store.journal.add(number, changes, writing, store.cache.records) if is_alone else None
         self._ending = (number, id_, since, fence, longest)
-        return [
-            b"%d" % number,
+        this: Values = [
             id_,
             store.told_to_others(self._ahead),
             b"%d" % fence,
             b"%d" % (longest if longest > self._longest else 0),
-            *values,
-            *told(events),
-            store.address.channel.encode(),
-            listed(self._promoted(self._tickets)) if self._tickets else b"",
-            None if since is None else b"%d" % since,
         ]
+        whom: Values = [store.channel, listed(self._promoted(self._tickets)) if self._tickets else b""]
+        if since is not None:
+            values = [*self._believed(), *this, b"%d" % since, store.journal.newest, *told(events), *whom]
+            whole_turn = (self._queries.called("whole_turn"), values)
+            return self._told_how(whole_turn) if store.must_be_told else [whole_turn]
+        rows = store.journal.folded() if is_alone else writing.as_rows(store.cache.records, self._places)
+        values = [b"%d" % number, *this, *rows, *told(events), *whom]
+        end_turn = self._queries.called("end_turn")
+        return [*self._taking(), (end_turn, values), (self._queries.called("commit"), [])]
 
-    def _written(self, number: int, changes: Sequence[Put | Drop], writing: Writing) -> tuple[int | None, Values]:
-        """Who assumes that it is alone writes a journal; in a turn that was waited for there is none any more."""
-        known = self._store.cache.records
-        if self._assumed is None:
-            return None, writing.as_rows(known, self._places)
-        return self._store.journal.add(number, changes, writing, known)
+    def _told_how(self, call: Call) -> list[Call]:
+        """The same as a transaction that says how it is to be carried out, for those where it is not usual."""
+        return [(self._queries.called("begin"), []), call, (self._queries.called("commit"), [])]
 
     def finish_commit(self) -> None:
         """Wait for what became of it, and do what is left to do."""
@@ -343,18 +361,17 @@ class PostgresTransaction:
             self._store.leave()
             return
         number, id_, since, fence, longest = ending
-        now = _int(answers[-2][0])
+        now = _int((answers[-1] or answers[-2])[0])  # what commits has no answer of its own
         self._follow()
         certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
         self._store.got_through(number, id_, since, certain)
 
     def _send(self, *calls: Call) -> Exchange:
-        taking = self._taking()
         connection = self._connection
         if connection is None:
             raise StoreError("a commit without a connection")
         try:
-            self._sent = Exchange(connection, *taking, *calls)
+            self._sent = Exchange(connection, *calls)
         except psycopg.Error as error:
             raise self._unfinished(error) from error
         except BaseException:  # as below
@@ -405,7 +422,7 @@ class PostgresTransaction:
             return
         connection = self._connection
         try:
-            if connection is not None and not connection.closed:
+            if connection is not None and is_midway(connection):
                 exchange(connection, (self._queries.called("rollback"), []))
         except psycopg.Error:
             self._store.connections.drop_writer()  # which undoes it as well
@@ -433,6 +450,9 @@ class PostgresTransaction:
     def _explained(self, error: psycopg.Error) -> StoreError:
         if isinstance(error, psycopg.errors.SerializationFailure):
             self._store.doubt()
+        if isinstance(error, psycopg.errors.FeatureNotSupported):
+            self._store.must_be_told = True
+            return Conflict("transactions are not as usual there")
         if isinstance(error, psycopg.errors.UniqueViolation):
             self._store.forget()
             return Conflict("what was remembered was not true any more")

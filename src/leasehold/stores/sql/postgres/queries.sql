@@ -27,7 +27,12 @@ FROM (SELECT key, due FROM {schema}.folded WHERE due <= $1::bigint ORDER BY due 
 -- name: end_turn
 SELECT {schema}.end_turn(
     $1::bigint, $2, $3, $4::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-    $16::bigint, $17::integer, $18, $19, $20, $21, $22::bigint
+    $16::bigint, $17::integer, $18, $19, $20, $21
+)
+
+-- name: whole_turn
+SELECT {schema}.whole_turn(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22
 )
 
 -- name: write_part
