@@ -10,9 +10,9 @@ import pytest
 
 from leasehold import keys
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
-from leasehold.model import Event, Put, Ref
+from leasehold.model import SECOND, Event, Put, Ref
 from leasehold.stores import HistoryQuery, postgres
-from leasehold.stores.postgres import PostgresStore
+from leasehold.stores.postgres import PostgresStore, transaction
 from leasehold.testing.conformance.asking import until
 from tests.stores.postgres import schema, server
 
@@ -26,7 +26,8 @@ A, B = (keys.node("default", name) for name in "ab")
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
     monkeypatch.setattr(postgres, "PRACTICE", 2)
     monkeypatch.setattr(postgres, "ALONE", 2)
-    monkeypatch.setattr(postgres, "FRESH", 1e9)
+    monkeypatch.setattr(postgres, "FRESH", 1e9)  # whatever else this machine is busy with
+    monkeypatch.setattr(transaction, "LAG", 3600 * SECOND)
     with schema() as url:
         store = PostgresStore(url)
         yield store

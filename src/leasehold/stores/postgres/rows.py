@@ -19,14 +19,22 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.exchange import Values
 
 
+ENGINE = "e"
+"""With this begin the keys of engines' own records."""
+
+
 class Writing:
     """Changes on their way into the database, found out in one look at them."""
+
+    __slots__ = ("_drops", "_puts", "engines", "longest", "tickets")
 
     def __init__(self, changes: Sequence[Put | Drop]) -> None:
         self.longest = 0
         """The longest TTL among these leases."""
         self.tickets: list[str] = []
         """Waiters that were promised a lease."""
+        self.engines: list[Put | Drop] = []
+        """What is changed of engines' own."""
         self._puts: dict[tuple[str, str], Entry] = {}
         self._drops: dict[tuple[str, str], None] = {}
         self._sort(changes)
@@ -53,6 +61,8 @@ class Writing:
     def _sort(self, changes: Sequence[Put | Drop]) -> None:
         puts, drops = self._puts, self._drops
         for change in changes:
+            if change[0][0] == ENGINE:
+                self.engines.append(change)
             if isinstance(change, Put):
                 key, entry = change
                 place = (key, entry.id)

@@ -51,8 +51,6 @@ PART = 26
 """After so many commands what was decided is handed on, to be written meanwhile: less is not worth a statement."""
 PAYLOAD_MOST = 200
 """Servers named in one notification; it has room for 8,000 bytes."""
-ENGINE = "e"
-"""With this begin the keys of engines' own records."""
 
 
 class PostgresTransaction:
@@ -280,9 +278,8 @@ class PostgresTransaction:
     def _note(self, changes: Sequence[Put | Drop]) -> Writing:
         """What there is to write, on top of what was written already."""
         writing = Writing(changes)
-        engines = [change for change in changes if change.key[0] == ENGINE]
-        self._store.note_engines(engines)
-        self._engines += engines
+        self._store.note_engines(writing.engines)
+        self._engines += writing.engines
         self._ahead += changes
         self._tickets += writing.tickets
         self._longest_here = max(self._longest_here, writing.longest)
