@@ -244,7 +244,7 @@ def test_it_says_who_was_promoted_and_how_long_a_lease_may_last(store: PostgresS
             turn = store.begin()
             turn.load([B])
             turn.commit([Put(B, change)], [EVENT], turn.fence + 1)
-        assert [told.payload for told in ear.notifies(timeout=0)] == [waiting.engine]
+        assert [told.payload for told in ear.notifies(timeout=15, stop_after=1)] == [waiting.engine]
         assert ear.execute(f"SELECT longest FROM {store.address.schema}.meta").fetchall() == [(1_000 * HOUR,)]
     assert store.may_assume()
 
