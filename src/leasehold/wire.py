@@ -13,15 +13,15 @@ from leasehold import model as m
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeAlias
+    from typing import Any, Final, TypeAlias
 
     Json: TypeAlias = dict[str, Any]
 
 SCHEMA_VERSION = 1
-TIMES_KEPT = 1_024
-_REFUSALS = frozenset({m.Held, m.TimedOut, m.Deadlock, m.Lost, m.Refused})
-_told_seconds: dict[int, str] = {}
-_told_times: dict[int, str] = {}
+TIMES_KEPT: Final = 1_024
+_REFUSALS: Final = frozenset({m.Held, m.TimedOut, m.Deadlock, m.Lost, m.Refused})
+_told_seconds: Final[dict[int, str]] = {}
+_told_times: Final[dict[int, str]] = {}
 """Most times of a busy server are of a few seconds, and those of one commit are the same: telling one anew costs as
 much as the rest of a lease."""
 
@@ -55,28 +55,42 @@ def _context(text: str) -> Any:  # noqa: ANN401 (any JSON value)
     return json.loads(text)
 
 
+LEASE: Final[tuple[str, ...]] = (
+    *("id", "space", "resources", "holder", "session", "mode", "slots", "fence", "ttl_seconds"),
+    *("acquired_at", "expires_at", "expires_in_seconds", "as_of", "name", "reason", "context"),
+)
+GRANTED: Final[tuple[str, ...]] = ("lease", "token", "fresh")
+RELEASED: Final[tuple[str, ...]] = ("lease", "released", "reason", "resources")
+"""What the fields of these are called, in order: a server that answers many of them makes no dicts."""
+
+
 def lease(it: m.Lease) -> Json:
     """A lease as everybody may see it."""
+    return dict(zip(LEASE, lease_values(it), strict=True))
+
+
+def lease_values(it: m.Lease) -> tuple[Any, ...]:
+    """The values of its fields."""
     # All at once: a field of a tuple by its name takes several times as long, and there are many of them.
     id_, space, resources, holder, session_, mode, slots, fence, ttl, begun, end, name, reason, context, as_of = it
-    return {
-        "id": id_,
-        "space": space,
-        "resources": list(resources),
-        "holder": holder,
-        "session": session_,
-        "mode": mode,
-        "slots": slots,
-        "fence": fence,
-        "ttl_seconds": seconds(ttl),
-        "acquired_at": rfc3339(begun),
-        "expires_at": rfc3339(end),
-        "expires_in_seconds": seconds(max(0, end - as_of)),
-        "as_of": rfc3339(as_of),
-        "name": name,
-        "reason": reason,
-        "context": None if context is None else _context(context),
-    }
+    return (
+        id_,
+        space,
+        list(resources),
+        holder,
+        session_,
+        mode,
+        slots,
+        fence,
+        seconds(ttl),
+        rfc3339(begun),
+        rfc3339(end),
+        seconds(max(0, end - as_of)),
+        rfc3339(as_of),
+        name,
+        reason,
+        None if context is None else _context(context),
+    )
 
 
 def blocker(it: m.Blocker) -> Json:
@@ -249,7 +263,7 @@ def envelope(outcome: Any) -> Json:  # noqa: ANN401 (see `answer`)
 
 
 def _granted(it: m.Granted) -> Json:
-    return {"lease": lease(it.lease), "token": it.token, "fresh": it.fresh}
+    return dict(zip(GRANTED, (lease(it.lease), it.token, it.fresh), strict=True))
 
 
 def _refusal(code: str) -> Callable[[Any], Json]:
@@ -285,7 +299,7 @@ def events(they: Iterable[m.Event]) -> Json:
     return {"events": [event(each) for each in they]}
 
 
-_SHAPES: dict[type, Callable[[Any], Json]] = {
+_SHAPES: Final[dict[type, Callable[[Any], Json]]] = {
     m.Granted: _granted,
     m.Held: _refusal("held"),
     m.TimedOut: _refusal("timeout"),
@@ -293,12 +307,7 @@ _SHAPES: dict[type, Callable[[Any], Json]] = {
     m.Renewed: lambda it: {"lease": lease(it.lease)},
     m.Updated: lambda it: {"lease": lease(it.lease)},
     m.Lost: lambda it: {"code": "lost", "message": sentence(it), "lease": it.lease, "reason": it.reason},
-    m.Released: lambda it: {
-        "lease": it.lease,
-        "released": it.released,
-        "reason": it.reason,
-        "resources": list(it.resources),
-    },
+    m.Released: lambda it: dict(zip(RELEASED, (it.lease, it.released, it.reason, list(it.resources)), strict=True)),
     m.Cancelled: lambda it: {"cancelled": True, "was": it.was},
     m.SessionStarted: lambda it: {"session": session(it.session), "credential": it.secret},
     m.SessionRenewed: lambda it: {"session": session(it.session), "leases": [lease(each) for each in it.leases]},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from leasehold import checks, keys
 from leasehold.errors import InvalidInput
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from leasehold.model import Event, Key
     from leasehold.served import Served
 
-FRESH = 1.0
+FRESH: Final = 1.0
 """How long what the store said of keys and sessions counts, in seconds."""
 LOOKS_MOST = 5
-CHANGING = frozenset({"key_created", "key_revoked", "session_ended"})
+CHANGING: Final = frozenset({"key_created", "key_revoked", "session_ended"})
 """Events after which somebody may no longer get in, or may from now on."""
 REMEMBERED = 10_000
 NO_SECRET = keys.secret_hash("")

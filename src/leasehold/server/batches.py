@@ -12,7 +12,7 @@ from leasehold import wire
 from leasehold.errors import InvalidInput
 from leasehold.model import Granted, Refused
 from leasehold.pending import Pending
-from leasehold.server import decoding, permissions, problems
+from leasehold.server import decoding, permissions, problems, shapes
 from leasehold.server.problems import Problem
 from leasehold.server.requests import AcquireCall, ReleaseCall, RenewCall
 from leasehold.server.waiting import gone
@@ -107,13 +107,13 @@ class Batch:
             return
         if isinstance(outcome, Granted):
             self._given.append(pending)
-        self._tell(place, 200, wire.answer(outcome))
+        self._tell(place, 200, shapes.answer(outcome))
 
     def _refuse(self, place: int, error: BaseException) -> None:
         body = problems.body(self._app.noted(error))
         self._tell(place, body["status"], body)
 
-    def _tell(self, place: int, status: int, body: dict[str, Any]) -> None:
+    def _tell(self, place: int, status: int, body: object) -> None:
         self._answers[place] = {"status": status, "body": body}
         self._left -= 1
         if not self._left:

@@ -14,7 +14,7 @@ from leasehold import wire
 from leasehold.errors import InvalidInput
 from leasehold.model import Granted, Refused
 from leasehold.pending import Pending
-from leasehold.server import decoding, permissions, problems
+from leasehold.server import decoding, permissions, problems, shapes
 from leasehold.server.auth import check_place
 from leasehold.server.batches import Batch
 from leasehold.server.lines import END
@@ -256,7 +256,7 @@ class Hot:
         outcome = pending.outcome
         if wire.is_refusal(outcome):
             return self.written(problems.of_refusal(outcome))
-        return _ok(_encode(wire.answer(outcome)))
+        return _ok(_encode(shapes.answer(outcome)))
 
     def written(self, answer: Response | BaseException) -> bytes:
         """An answer of the ordinary way, likewise."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from leasehold import checks
 from leasehold.server.auth import session_id
@@ -12,7 +12,7 @@ from leasehold.server.problems import Problem
 if TYPE_CHECKING:
     from leasehold.server.principals import Principal
 
-LOOKING = frozenset({"inspect", "list", "graph", "history", "sessions", "events"}) | {
+LOOKING: Final = frozenset({"inspect", "list", "graph", "history", "sessions", "events"}) | {
     "get_run",
     "check_run",
     "list_runs",
@@ -20,7 +20,7 @@ LOOKING = frozenset({"inspect", "list", "graph", "history", "sessions", "events"
 RUNNING = frozenset({"create_run", "update_run", "beat_run", "release_run"})
 OWN = frozenset({"acquire", "renew", "release", "batch", "update", "cancel", "renew_session", "end_session"}) | RUNNING
 RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "revoke_key"})
-ROLES = {
+ROLES: Final = {
     "viewer": LOOKING,
     "session": LOOKING | OWN,
     "agent": LOOKING | OWN | {"start_session"},
@@ -36,7 +36,7 @@ _DOES = {
     "end_session": "end a session",
 } | {verb: f"{verb.partition('_')[0].replace('beat', 'renew')} a run" for verb in RUNNING}
 """Verbs whose names are no words of a sentence."""
-PROVEN = ("renew", "release", "update")
+PROVEN: Final = ("renew", "release", "update")
 EVERYWHERE = ("list", "graph", "history", "sessions", "events")
 """Where an admin who names no space means all of them."""
 
