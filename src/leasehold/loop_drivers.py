@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from leasehold.commands import Command
     from leasehold.engine import Engine
     from leasehold.model import Event, Outcome
-    from leasehold.stepwise import Answering, Steps
+    from leasehold.stepwise import Steps
+    from leasehold.stores import Answering
 
 PATIENCE = 0.25
 """So many seconds a loop listens for a store's answer; then a thread waits for it."""
@@ -126,7 +127,7 @@ class LoopThreadDriver(LoopDriver):
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (only for servers)
 
-        self._thread = ThreadPoolExecutor(1, "leasehold")
+        self._aside = ThreadPoolExecutor(1, "leasehold")
         self._home = get_ident()
         """The loop's own thread."""
         self._turning: Steps[int] | None = None
@@ -242,7 +243,7 @@ class LoopThreadDriver(LoopDriver):
             self._giving_up = None
 
     def _leave_to_thread(self, turning: Steps[int]) -> None:
-        rest = self._thread.submit(through, turning)
+        rest = self._aside.submit(through, turning)
         rest.add_done_callback(lambda rest: self._loop.call_soon_threadsafe(self._turned_there, rest))
 
     def _turned_there(self, rest: Future[int]) -> None:
@@ -277,7 +278,7 @@ class LoopThreadDriver(LoopDriver):
             self._timer.cancel()
         is_midway = self._listening is not None
         self._stop_listening()
-        self._thread.shutdown()
+        self._aside.shutdown()
         try:
             if is_midway and self._turning is not None:
                 through(self._turning)

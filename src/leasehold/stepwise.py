@@ -9,18 +9,11 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from typing import Protocol, TypeAlias, TypeVar
+    from typing import TypeAlias, TypeVar
+
+    from leasehold.stores import Answering
 
     T = TypeVar("T")
-
-    class Answering(Protocol):
-        """An answer that is on its way."""
-
-        def fileno(self) -> int:
-            """The socket that it comes by."""
-
-        def is_answered(self) -> bool:
-            """Take in what has come, without waiting. Whether all of it is here: then the next step does not wait."""
 
     Steps: TypeAlias = Generator[Answering | None, None, T]
 

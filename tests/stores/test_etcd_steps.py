@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from leasehold.stepwise import Answering, Steps
+    from leasehold.stepwise import Steps
+    from leasehold.stores import Answering
     from leasehold.stores.etcd.transaction import EtcdTransaction
     from leasehold.testing.etcd import Member
 

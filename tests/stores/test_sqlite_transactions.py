@@ -11,7 +11,7 @@ import pytest
 from leasehold.errors import Closed, StoreError
 from leasehold.model import EMPTY, FOREVER, Drop, End, Put, Ref
 from leasehold.stores import HistoryQuery
-from leasehold.stores.sqlite import SqliteStore
+from leasehold.stores.sqlite import AT_ONCE, SqliteStore
 from tests.stores.samples import commit, entries, event, hold, node, seen, waiter
 
 if TYPE_CHECKING:
@@ -62,6 +62,17 @@ def test_what_is_not_there_is_empty(store: SqliteStore) -> None:
     transaction = store.begin()
     assert transaction.load(["nx"])["nx"] == EMPTY
     assert transaction.load(["nx"])["nx"] == EMPTY
+    transaction.close()
+
+
+@pytest.mark.parametrize("count", [1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE])
+def test_many_records_are_loaded_like_one(store: SqliteStore, other: SqliteStore, count: int) -> None:
+    names = [f"n{number}" for number in range(count)]
+    commit(store, *(Put(name, Ref(f"{name}-{each}")) for name in names for each in "ab"))
+    transaction = other.begin()
+    found = transaction.load([*names, "n"])
+    assert {name: set(found[name].notes) for name in names} == {name: {f"{name}-a", f"{name}-b"} for name in names}
+    assert found["n"] == EMPTY
     transaction.close()
 
 

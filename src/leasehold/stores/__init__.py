@@ -54,10 +54,21 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Give the records up. After `commit` there is nothing left to undo."""
 
+    class Answering(Protocol):
+        """An answer that is on its way."""
+
+        def fileno(self) -> int:
+            """The socket that it comes by."""
+
+        def is_answered(self) -> bool:
+            """Take in what has come, without waiting. Whether all of it is here: then the next step does not wait."""
+
     class Store(Protocol):
         """Where the records are."""
 
-        capabilities: Capabilities
+        @property
+        def capabilities(self) -> Capabilities:
+            """What it can do."""
 
         def begin(self) -> Transaction:
             """Start a transaction; blocks until it is this caller's turn.

@@ -19,6 +19,7 @@ from leasehold.stores.sqlite.database import Database, Options
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import ClassVar
 
     from leasehold.model import Drop, Entry, Event, Record
     from leasehold.stores import HistoryQuery
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["SqliteStore"]
 
 LOAD = "SELECT key, body FROM entry WHERE key = ?"
+AT_ONCE = 32
+_LOAD_MANY = f"SELECT key, body FROM entry WHERE key IN ({', '.join(['?'] * AT_ONCE)})"  # noqa: S608 (a number)
 _DUE = "SELECT due, key, id FROM entry WHERE due <= ? ORDER BY due LIMIT ?"
 _PUT = """
 INSERT INTO entry (key, id, due, body) VALUES (?, ?, ?, ?)
@@ -46,7 +49,7 @@ TRIM_EVERY = 1_000
 class SqliteStore:
     """A `Store` in one local file. Transactions from one thread at a time, everything else from any thread."""
 
-    capabilities = Capabilities(
+    capabilities: ClassVar[Capabilities] = Capabilities(
         name="sqlite",
         durable="a crash of any process and a power cut",
         fifo=True,
@@ -150,7 +153,7 @@ class SqliteTransaction:
         missing = self._cache.missing(keys)
         if missing:
             try:
-                rows = list(self._database.cursor.executemany(LOAD, [(key,) for key in missing]))
+                rows = loaded(self._database.cursor, missing)
             except apsw.Error as error:
                 raise self._database.explain(error) from error
             known.update(gathered(missing, rows, self._database.journal))
@@ -247,6 +250,18 @@ class SqliteTransaction:
         if not self._is_over:
             self._is_over = True
             self._database.leave()
+
+
+def loaded(cursor: apsw.Cursor, keys: list[str]) -> list[tuple[str, bytes]]:
+    """The rows of these records' entries; of many at once, which takes little more than half the time."""
+    rows: list[tuple[str, bytes]] = []
+    place = 0
+    while place + AT_ONCE <= len(keys):
+        rows += cursor.execute(_LOAD_MANY, keys[place : place + AT_ONCE])
+        place += AT_ONCE
+    if place < len(keys):
+        rows += cursor.executemany(LOAD, [(key,) for key in keys[place:]])
+    return rows
 
 
 def write(cursor: apsw.Cursor, changes: Sequence[Put | Drop]) -> None:

@@ -15,7 +15,6 @@ from _thread import allocate_lock, get_ident
 import apsw
 
 from leasehold.errors import Closed, StoreBehind, StoreError, StoreUnsuitable
-from leasehold.noun import Noun
 from leasehold.stores.sqlite.clock import system_clock
 from leasehold.stores.sqlite.place import make_place
 
@@ -55,29 +54,37 @@ _UNKNOWN = -1
 _abandoned: list[apsw.Connection | apsw.Cursor] = []
 
 
-class Meta(Noun):
+class Meta:
     """What the database knows about itself: its one row, or in part its newest event or the end of its journal."""
 
-    fence: int
-    seq: int
-    now: int
-    boot: str
-    offset: int
-    database: str
-    folded: int = 0
-    """Up to here the rows of the journal are in the tables."""
-    number: int = 0
-    """The newest row of the journal; if it is `folded`, there is none."""
+    __slots__ = ("boot", "database", "fence", "folded", "now", "number", "offset", "seq")
+
+    def __init__(  # noqa: PLR0917 (as they stand in a row)
+        self, fence: int, seq: int, now: int, boot: str, offset: int, database: str, folded: int = 0, number: int = 0
+    ) -> None:
+        self.fence = fence
+        self.seq = seq
+        self.now = now
+        self.boot = boot
+        self.offset = offset
+        self.database = database
+        self.folded = folded
+        """Up to here the rows of the journal are in the tables."""
+        self.number = number
+        """The newest row of the journal; if it is `folded`, there is none."""
 
 
-class Options(Noun):
+class Options:
     """How a database is opened."""
 
-    accept_restore: bool = False
-    busy_ms: int = 5_000
-    """How long to wait for a program that locks the database without coming through the gate."""
-    mounts: str | None = None
-    """Stands in for ``/proc/self/mountinfo``."""
+    __slots__ = ("accept_restore", "busy_ms", "mounts")
+
+    def __init__(self, accept_restore: bool, busy_ms: int, mounts: str | None) -> None:
+        self.accept_restore = accept_restore
+        self.busy_ms = busy_ms
+        """How long to wait for a program that locks the database without coming through the gate."""
+        self.mounts = mounts
+        """Stands in for ``/proc/self/mountinfo``."""
 
 
 class Database:

@@ -76,7 +76,8 @@ def _settle(database: Database, accept_restore: bool) -> int:
     connection, mark = database.connection, database.gate.mark() or 0
     is_new = migrate(connection) == 0
     meta = _first_meta(database.clock, mark) if is_new else _continued(database, mark, accept_restore)
-    connection.execute(_WRITE_META, meta[:-1])
+    told = (meta.fence, meta.seq, meta.now, meta.boot, meta.offset, meta.database, meta.folded)
+    connection.execute(_WRITE_META, told)
     return meta.fence
 
 
@@ -121,22 +122,23 @@ def _continued(database: Database, mark: int, accept_restore: bool) -> Meta:
         )
     if is_rebooted:
         now = max(clock.wall(), meta.now)
-        meta = meta._replace(boot=clock.boot(), offset=now - clock.elapsed())
+        meta.boot, meta.offset = clock.boot(), now - clock.elapsed()
     if meta.number != meta.folded:
-        meta = _folded(database.connection, meta)
+        _fold(database.connection, meta)
     now, last = database.time(meta), meta.now
     if is_behind:
-        meta = meta._replace(fence=mark + SKIP)
+        meta.fence = mark + SKIP
     if is_behind or is_rebooted:
         revive(database.connection, last, now)
-    return meta._replace(now=now)
+    meta.now = now
+    return meta
 
 
-def _folded(connection: apsw.Connection, meta: Meta) -> Meta:
+def _fold(connection: apsw.Connection, meta: Meta) -> None:
     """Who kept the journal is gone, or was never here: everything into the tables, where `revive` looks."""
     from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (rare)
 
     journal = Journal()
     journal.catch_up(connection, meta)
     journal.fold(connection.cursor(), is_lasting=False)
-    return meta._replace(folded=meta.number)
+    meta.folded = meta.number
