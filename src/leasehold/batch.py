@@ -86,10 +86,11 @@ def run(store: Store, commands: list[Command], engine: str, closing: Closing) ->
 
     `closing` may add commands once the others are decided: an engine's heartbeat, a sweep of what is due.
     """
-    wanted: list[str] = []
+    wanted: dict[str, None] = {}
     for command in commands:
-        wanted += keys_of(command)
-    keys = list(dict.fromkeys(wanted))
+        for key in keys_of(command):
+            wanted[key] = None
+    keys = list(wanted)
     # `hasattr` first, here and below: compiled, a `getattr` that finds nothing takes a microsecond to say so.
     if not hasattr(store, "ready") or not store.ready(keys):
         yield None

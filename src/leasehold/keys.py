@@ -89,7 +89,7 @@ def waiter_id(arrival: int, home: str) -> str:
 
 def home(id_: str) -> str:
     """Key of the record in which the lease or waiter of this id tells its terms."""
-    return "n" + id_.rpartition("-")[2]
+    return "n" + id_[id_.rfind("-") + 1 :]
 
 
 def number(id_: str) -> int:

@@ -118,7 +118,8 @@ def _without(entries: dict[str, T], id_: str) -> dict[str, T]:
 
 def _queue(waiters: tuple[Waiter, ...], waiter: Waiter) -> tuple[Waiter, ...]:
     if not waiters or (_is_uniform(waiters) and _is_newer(waiter.order, waiters[-1].order)):
-        return (*waiters, waiter)  # almost always: it cannot be in the queue yet, so nobody has to look for it
+        # Almost always: it cannot be in the queue yet, so nobody has to look for it.
+        return waiters + (waiter,)  # noqa: RUF005 (that would make a list first)
     place = place_in(waiters, waiter.order)
     if place < len(waiters) and waiters[place].id == waiter.id:
         return (*waiters[:place], waiter, *waiters[place + 1 :])

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _new: Final = new
 _EMPTY: Final = EMPTY
 _Granted: Final = Granted
+_Queued: Final = Queued
 _Ref: Final = Ref
 _Waiter: Final = Waiter
 INTENT_LIFE: Final = 60 * SECOND
@@ -195,7 +196,7 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
 
 def queued(draft: Draft, waiter: Waiter, ask: Ask) -> Queued:
     """Where a waiter stands."""
-    return Queued(waiter.id, queue_at(draft, ask, waiter.order))
+    return _new(_Queued, (waiter.id, queue_at(draft, ask, waiter.order)))
 
 
 def _held_already(draft: Draft, command: Acquire) -> Hold | None:

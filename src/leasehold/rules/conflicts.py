@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from leasehold.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Presence, Queue, Ref
+from leasehold.noun import new
 from leasehold.records import place_in
 
 TYPE_CHECKING = False
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
     from leasehold.model import Ask, Hold, Option, Waiter
     from leasehold.rules.draft import Draft
 
+_new: Final = new
+_Queue: Final = Queue
+_Ref: Final = Ref
 _COMPATIBLE: Final = frozenset(
     (a, b)
     for a, others in {
@@ -67,7 +69,8 @@ def waiters_in_the_way(
     if not record.waiters:
         return []
     ahead: list[Waiter] = []
-    for waiter in islice(record.waiters, place_in(record.waiters, order)):
+    for place in range(place_in(record.waiters, order)):
+        waiter = record.waiters[place]
         if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):
             ahead.append(waiter)
             if len(ahead) == most and mode != SLOTS:
@@ -118,7 +121,7 @@ def queue_at(draft: Draft, ask: Ask, order: tuple[int, ...]) -> Queue:
             longest = waiters
     place = place_in(longest, order)
     is_in = place < len(longest) and longest[place].order == order
-    return Queue(len(longest) if is_in else len(longest) + 1, place + 1)
+    return _new(_Queue, (len(longest) if is_in else len(longest) + 1, place + 1))
 
 
 def may_close_cycle(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> bool:
@@ -127,7 +130,7 @@ def may_close_cycle(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) 
     It is so if the actor holds something or waits already, or if its place is before that of somebody who waits.
     """
     for note in draft.record(actor).notes.values():
-        if isinstance(note, Ref):
+        if isinstance(note, _Ref):
             return True
     for node in nodes_of(ask):
         queue = draft.record(node).waiters

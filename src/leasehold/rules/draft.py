@@ -121,6 +121,9 @@ class Draft:
             resources = options[0].resources
         else:
             resources = tuple([name for option in options for name in option.resources])
-        id_, fence = (None, 0) if lease is None else (lease.id, lease.fence)
-        about = (kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail, 0)
-        self.events.append(_new(_Event, about))
+        if lease is None:
+            about = (kind, self.now, ask.space, resources, ask.holder, ask.session, None, 0, detail, 0)
+            self.events.append(_new(_Event, about))
+        else:
+            of_it = (kind, self.now, ask.space, resources, ask.holder, ask.session, lease.id, lease.fence, detail, 0)
+            self.events.append(_new(_Event, of_it))

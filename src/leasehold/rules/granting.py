@@ -112,7 +112,7 @@ def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object] | No
         "waited": 0,
     }
     if told:
-        detail |= told
+        detail.update(told)
     if home.after:
         detail |= {"grace": ask.grace, "quarantine": ask.quarantine}
     draft.note("granted", ask, home, detail)
