@@ -162,6 +162,25 @@ def test_a_database_of_the_first_version_is_brought_up_to_date(old: str) -> None
         store.close()
 
 
+def test_the_events_of_a_usual_turn_stay_in_their_row() -> None:
+    """Else each turn writes a second one, and into a second index."""
+    told = {"status": "completed", "error": None, "acquired_at": 1_794_805_049_945_396, "mode": "X"}
+    usual = [
+        Event("released", 5, "default", (f"name-{n}",), f"h{n}", None, f"l{n}-{n * 7**40:034x}", n, told)
+        for n in range(50)
+    ]
+    with _store() as store, psycopg.connect(server().url) as connection:
+        _tell(store, *usual)
+        row = connection.execute(
+            "SELECT pg_column_size(events), pg_relation_size(reltoastrelid) "
+            f"FROM {store.address.schema}.history, pg_class WHERE oid = '{store.address.schema}.history'::regclass"
+        ).fetchone()
+        assert row is not None
+        assert 2_000 < row[0] < 8_000
+        assert row[1] == 0
+        assert len(store.history(HistoryQuery())) == 50
+
+
 def test_what_a_server_of_the_first_version_is_about_to_write_is_waited_for(old: str) -> None:
     address = parse(old)
     with psycopg.connect(server().url) as theirs:

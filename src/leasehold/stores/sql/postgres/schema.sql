@@ -38,7 +38,7 @@ CREATE TABLE {schema}.history (
     told integer NOT NULL, -- how many they are
     kinds text NOT NULL, -- which of those there are
     events text NOT NULL -- a JSON array of them
-);
+) WITH (toast_tuple_target = 8160); -- of a usual turn they stay in their row
 CREATE SEQUENCE {schema}.event_seq;
 
 -- Fences: `last_value` is the next that nobody has.
