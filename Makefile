@@ -11,6 +11,9 @@ COMPILED := .venv-compiled
 COMPILED_READY := $(COMPILED)/.ready
 SOURCES := $(shell find src scripts -type f -not -name '*.pyc' -not -name '*.so')
 
+# In how many processes `make test` runs the tests; 0: in one, as pytest does by itself.
+WORKERS ?= 2
+
 # What `make run` shows, on which store; each of them is started for it and gone afterwards.
 STORE ?= sqlite
 STORES := sqlite postgres etcd
@@ -28,7 +31,7 @@ run: $(READY) ## see it work: a server with its live page and busy agents (STORE
 	$(if $(RUN_ON_$(STORE)),$(RUN_ON_$(STORE)),$(error there is no STORE=$(STORE); there are $(STORES)))
 
 test: lint browser ## lint, then all tests with the settings of CI
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser: $(READY) ## find Chromium for the tests of the page, or try to install it; says so if it cannot
 	@$(BIN)/python -m tests.surfaces.browsing

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 PROCESSES = 8
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
-PATIENCE = 1_800.0 if IS_PROOF else 280.0
+PATIENCE = 1_800.0 if IS_PROOF else 600.0
+pytestmark = pytest.mark.timeout(0 if IS_PROOF else 2 * PATIENCE)
 POLL_MS = SqliteStore.capabilities.poll // 1000
 QUICK_POLL_MS = 5
 """In CI each process looks this often whether it was served, so that 4,000 turns do not take minutes."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROVE = os.environ.get("LEASEHOLD_PROVE") == "1"
+pytestmark = pytest.mark.timeout(0 if PROVE else 1_200)
+"""The first of them takes a minute of a processor's time, however many others want it."""
 TTLS = {"alpha": 10 * SECOND, "beta": 12 * SECOND, "path:src": 10 * SECOND, "path:src/a": 12 * SECOND}
 """Not everything expires at once."""
 WAIT = 15 * SECOND

@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from leasehold.model import SECOND
+from leasehold.stores.postgres import transaction
 from leasehold.testing.postgres import QUICK, Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pytest
+
 _numbers = itertools.count()
+
+
+def take_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn that is assumed to be ours may take as long as it likes: only engines begin those anew that are late."""
+    monkeypatch.setattr(transaction, "LAG", 3_600 * SECOND)
 
 
 @cache

@@ -17,7 +17,7 @@ from leasehold.stores.postgres.queries import Queries, migrations
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
 from leasehold.stores.quick_json import encode
 from leasehold.testing.conformance.asking import Asking, until
-from tests.stores.postgres import schema, server
+from tests.stores.postgres import schema, server, take_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +45,11 @@ QUERIES: list[dict[str, Any]] = [
     {"resource": "b", "holder": "ada", "kinds": ("granted",)},
     {"holder": "nobody"},
 ]
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_time(monkeypatch)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from leasehold.errors import Conflict
 from leasehold.model import EMPTY, Put, Receipt, Ref
 from leasehold.records import apply
 from leasehold.stores.postgres import PostgresStore
-from tests.stores.postgres import schema, server
+from tests.stores.postgres import schema, server, take_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 A, B, C = (keys.node("default", name) for name in "abc")
 ENGINE = keys.engine("one")
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_time(monkeypatch)
 
 
 class Pair:

@@ -15,7 +15,7 @@ from leasehold.stepwise import through
 from leasehold.stores import HistoryQuery, postgres
 from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.stores.postgres.memory import Memory
-from tests.stores.postgres import schema
+from tests.stores.postgres import schema, take_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 STEPS = 20_000 if os.environ.get("LEASEHOLD_PROVE") else 400
 KEYS = [keys.node("default", str(number)) for number in range(12)]
 LIMIT = 2**31
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_time(monkeypatch)
 
 
 class World:
