@@ -18,7 +18,7 @@ from leasehold.errors import StoreBehind, StoreError
 from leasehold.model import Drop, Put, Ref
 from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.memory import Memory, MemoryStore
-from leasehold.stores.sqlite import SqliteStore, appending, journal
+from leasehold.stores.sqlite import SqliteStore, appending, journal, lasting
 from leasehold.stores.sqlite.checkup import look
 from leasehold.stores.sqlite.database import ALONE, APPLICATION_ID, LASTING, SCHEMA_VERSION
 from leasehold.stores.sqlite.gate import Gate
@@ -178,6 +178,22 @@ def test_it_is_folded_when_it_is_long(store: SqliteStore, path: Path) -> None:
     assert max(lengths) == 30
     assert lengths.count(0) == 1
     assert len(seen(store, "na")) == 60
+
+
+@pytest.mark.parametrize(("early", "whole", "expected"), [(1, 10**9, True), (10**9, 10**9, False), (1, 1, True)])
+def test_the_log_is_copied_back_when_the_journal_is_folded(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch, early: int, whole: int, expected: bool
+) -> None:
+    """To fold stalls whoever asks then, and so does that: it had better be the same one."""
+    monkeypatch.setattr(lasting, "EARLY", early)
+    monkeypatch.setattr(lasting, "CHECKPOINT", whole)
+    before = path.read_bytes()
+    for number in range(5):
+        commit(store, Put("na", Ref(f"x{number}")))
+    assert (path.read_bytes() != before) is (whole == 1)
+    store.prune()
+    assert rows(path) == 0
+    assert (path.read_bytes() != before) is expected
 
 
 def test_it_is_folded_when_it_is_large(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,8 @@ class Database:
         """How often nobody knew what had become of our last commit."""
         self._latest = 0
         self._unmarked = False
+        self.is_folding = False
+        """Whether what is committed now, or was last, is a journal that was folded."""
         self.journal: Journal | None = None
         """What is in the journal, once there is one or we write one ourselves."""
         self.gate = make_place(self.path, options.mounts)
@@ -306,6 +308,7 @@ class Database:
             from leasehold.stores.sqlite.lasting import stay  # noqa: PLC0415 (not for one-shot processes)
 
             stay(self)
+        self.is_folding = self.journal is not None and not rows
         self.cursor.execute("COMMIT")
         if fence != before.fence:
             self._write_mark(fence)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CHECKPOINT = 2_000
 """Pages in the log before it is copied back."""
+EARLY = CHECKPOINT * 3 // 4
+"""The same where the journal was folded just now: to stall one caller for both is better than to stall two."""
 CHUNK = 1 << 20
 FRAME = 24
 HEAD = 32
@@ -28,11 +30,23 @@ HEAD = 32
 def stay(database: Database) -> None:
     """From now on the log is long, and is written over where it is. Called within a transaction."""
     connection = database.connection
-    connection.wal_autocheckpoint(CHECKPOINT)
+    connection.set_wal_hook(
+        lambda connection, _, pages: keep_log_long(connection, pages, is_folded=database.is_folding)
+    )
     try:
         lengthen(f"{database.path}-wal", CHECKPOINT, connection.execute("PRAGMA page_size").get)
     except OSError:
         return  # it only makes commits faster: what ails the disk, the commit itself tells
+
+
+def keep_log_long(connection: apsw.Connection, pages: int, *, is_folded: bool) -> int:
+    """Copy the log back once it is long, as far as nobody reads it; called by SQLite after each commit."""
+    if pages >= EARLY and (is_folded or pages >= CHECKPOINT):
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error:
+            return apsw.SQLITE_OK  # the commit happened, and must not be reported as failed; the next one tells
+    return apsw.SQLITE_OK
 
 
 def lengthen(log: str, pages: int, page_size: int) -> None:
