@@ -5,17 +5,18 @@ It is apart from the protocol, which inherits from uvicorn's, since a class of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from leasehold.server.hot import Head, Hot, Waiting
     from leasehold.server.protocol import Protocol
     from leasehold.server.undelivered import Answered
 
-END = b"\r\n\r\n"
+END: Final = b"\r\n\r\n"
+_monotonic: Final = time.monotonic
 
 
 class Line:
@@ -25,7 +26,6 @@ class Line:
         "_hot",
         "_latest",
         "_protocol",
-        "_time",
         "_write",
         "answered_at",
         "arrived",
@@ -62,11 +62,10 @@ class Line:
         self.disconnected = False
         self.keep_alive = True
 
-    def connect(self, transport: asyncio.Transport, time: Callable[[], float]) -> None:
+    def connect(self, transport: asyncio.Transport) -> None:
         """Somebody is there."""
         self.transport = transport
         self._write = transport.write
-        self._time = time
 
     def received(self, data: bytes) -> None:
         """Some bytes: the usual request once more, or some of a head or of a body, which are for the protocol."""
@@ -136,7 +135,7 @@ class Line:
     def heed(self, answered: Answered) -> None:
         """A request is about to be told of its grant."""
         self.unheard = answered
-        self.answered_at = self._time()
+        self.answered_at = _monotonic()
 
     # --------------------------------------------------------------------------- what uvicorn wants of one
 

@@ -7,6 +7,7 @@ its connection sends the same one each time, but for its length (docs/adr/0018).
 
 from __future__ import annotations
 
+import time
 from socket import SO_LINGER, SOL_SOCKET
 from struct import pack
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -52,7 +53,7 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Whoever connects has to ask something, soon."""
         super().connection_made(transport)
-        self._line.connect(transport, self.loop.time)
+        self._line.connect(transport)
         self._set_timer()
 
     def take_in(self, data: bytes) -> None:
@@ -73,7 +74,7 @@ class Protocol(HttpToolsProtocol):
         """Nobody is there: every request under way is told."""
         self.stop_timer()
         super().connection_lost(exc)
-        if exc is not None and self.loop.time() - self._line.answered_at < SOON:
+        if exc is not None and time.monotonic() - self._line.answered_at < SOON:
             self._take_back()
         for cycle in (self._active, *(each for each, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
