@@ -209,6 +209,18 @@ def test_a_ticket_keeps_ones_place(hurried: Running) -> None:
     assert hurried.post("renew", shown).status == 200
 
 
+def test_each_of_many_is_sent_away_when_its_own_time_is_up(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0", "--keep-open", "500ms") as server:  # so long that several wait at once
+        hold(server, "crowded")
+        lines = []
+        for number in range(5):
+            lines.append(server.begin("acquire", wait_for("crowded", f"h{number}")))
+            until(lambda number=number: len(server.waiting("crowded")) > number)  # type: ignore[misc] # a default
+        assert [read_reply(line).status for line in lines] == [202] * 5
+        for line in lines:
+            line.close()
+
+
 def test_who_does_not_come_back_loses_its_place(forgetful: Running) -> None:
     proof = hold(forgetful, "forgotten")
     assert forgetful.post("acquire", wait_for("forgotten", "bob")).json["queue"] == {"length": 1, "position": 1}

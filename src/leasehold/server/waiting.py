@@ -172,10 +172,13 @@ class Waits:
         self._timer = None
         loop = asyncio.get_running_loop()
         now = loop.time() + EXACTLY
-        for wait in tuple(self.open):
+        over: list[Wait] = []
+        for wait in self.open:
             if wait.until > now:
                 self._timer = loop.call_at(wait.until, self._time_up)
                 break
+            over.append(wait)
+        for wait in over:
             wait.end()
             self._send_away(wait)
 
