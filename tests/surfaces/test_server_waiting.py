@@ -221,6 +221,13 @@ def test_each_of_many_is_sent_away_when_its_own_time_is_up(tmp_path: Path) -> No
             line.close()
 
 
+def test_who_waits_no_longer_than_one_request_is_kept_is_told_that_its_time_is_up(hurried: Running) -> None:
+    hold(hurried, "brief")
+    for seconds in (0.049, 0.05):  # a hurried server keeps a request for 50 ms
+        reply = hurried.post("acquire", {**wait_for("brief", "bob"), "wait_seconds": seconds})
+        assert (reply.status, reply.code) == (409, "timeout"), reply.json
+
+
 def test_who_does_not_come_back_loses_its_place(forgetful: Running) -> None:
     proof = hold(forgetful, "forgotten")
     assert forgetful.post("acquire", wait_for("forgotten", "bob")).json["queue"] == {"length": 1, "position": 1}

@@ -179,8 +179,13 @@ class Waits:
                 break
             over.append(wait)
         for wait in over:
-            wait.end()
-            self._send_away(wait)
+            if wait.asked["wait"] > self.at_most:
+                wait.end()
+                self._send_away(wait)
+            else:  # the engine is about to tell it that its time is up: it has no ticket to come back with
+                del self.open[wait]
+                wait.until += self.at_most
+                self.open[wait] = None
 
     async def acquire(
         self, asked: dict[str, Any], receive: Receive, given: Callable[[Wait], None] | None = None
