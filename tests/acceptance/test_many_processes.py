@@ -53,7 +53,10 @@ class Race:
                 assert child.stdin is not None
                 child.stdin.write("go\n")
                 child.stdin.flush()
-            return [each for number, child in enumerate(children) for each in self._seen_by(number, child)]
+            told = [child.communicate(timeout=PATIENCE) for child in children]
+            complaints = {number: told[number][1] for number, child in enumerate(children) if child.returncode}
+            assert not complaints, "\n".join(f"worker {number}: {said}" for number, said in complaints.items())
+            return [each for number, (seen, _) in enumerate(told) for each in _seen_by(number, seen)]
         finally:
             for child in children:
                 child.kill()
@@ -61,6 +64,7 @@ class Race:
 
     def _start(self, number: int) -> subprocess.Popen[str]:
         arguments = [self.url, str(self.folder), self.kind, str(self.rounds), str(number), str(self.poll_ms)]
+        arguments.append(str(PATIENCE * 0.8))
         return subprocess.Popen(
             [sys.executable, "-m", "tests.acceptance.worker", *arguments],
             stdin=subprocess.PIPE,
@@ -69,11 +73,6 @@ class Race:
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-
-    def _seen_by(self, number: int, child: subprocess.Popen[str]) -> list[Observation]:
-        told, complaints = child.communicate(timeout=PATIENCE)
-        assert child.returncode == 0, complaints
-        return [Observation(client=f"worker {number}", **each) for each in json.loads(told)]
 
     def counted(self, resource: str) -> int:
         return int((self.folder / f"counter-{resource}").read_text())
@@ -95,6 +94,10 @@ class Race:
             return {key: record for kind in "naqe" for key, record in store.scan(kind)}
         finally:
             store.close()
+
+
+def _seen_by(number: int, told: str) -> list[Observation]:
+    return [Observation(client=f"worker {number}", **each) for each in json.loads(told)]
 
 
 def _check(race: Race, seen: list[Observation]) -> None:

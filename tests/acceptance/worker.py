@@ -5,6 +5,7 @@ It touches a counter that nothing protects but the lease: two at once, and a cou
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import random
 import sys
@@ -59,8 +60,9 @@ def work(locks: leasehold.Locks, folder: Path, kind: str, rounds: int, number: i
     return seen
 
 
-def main(url: str, place: str, kind: str, rounds: str, number: str, poll_ms: str) -> None:
-    """Get ready, wait for the start, work, and tell."""
+def main(url: str, place: str, kind: str, rounds: str, number: str, poll_ms: str, patience: str) -> None:
+    """Get ready, wait for the start, work, and tell; or where each thread stands, if it takes for ever."""
+    faulthandler.dump_traceback_later(float(patience), exit=True)
     # How often a process looks whether it was served decides how long this takes, and nothing else.
     SqliteStore.capabilities = SqliteStore.capabilities._replace(poll=int(poll_ms) * 1000)
     with leasehold.connect(url, holder=f"worker {number}") as locks:
