@@ -115,18 +115,14 @@ def _attempt(
         deciding = _Deciding(transaction, keys, engine, commands, LOOKS_AHEAD if store.capabilities.remote else 0)
         part = transaction.part if hasattr(transaction, "part") else 0
         decided = deciding.decide_all(commands, 0, part)
-        while decided < len(commands):
-            yield None
-            deciding.fetch()
-            decided = deciding.decide_all(commands, decided, part)
+        if decided < len(commands):
+            yield from _with_more(deciding, commands, decided, part)
         outcomes = list(deciding.outcomes)
         more = closing(outcomes, transaction)
         if more:
             decided = deciding.decide_all(more, 0)
-            while decided < len(more):
-                yield None
-                deciding.fetch()
-                decided = deciding.decide_all(more, decided)
+            if decided < len(more):
+                yield from _with_more(deciding, more, decided, 0)
         result = Result(outcomes, deciding)
         try:
             yield from deciding.commit(store)
@@ -136,6 +132,14 @@ def _attempt(
         return result
     finally:
         transaction.close()
+
+
+def _with_more(deciding: _Deciding, commands: list[Command], decided: int, part: int) -> Steps[None]:
+    """The rest of these, from the first that needs records which are not here."""
+    while decided < len(commands):
+        yield None
+        deciding.fetch()
+        decided = deciding.decide_all(commands, decided, part)
 
 
 class _Deciding:

@@ -125,7 +125,7 @@ def command(
 def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
     """With what was not said; whoever says something that there is not is told which."""
     whole = {**Asking._field_defaults, **asked}
-    return whole if len(whole) == len(Asking._fields) else Asking(**asked)._asdict()
+    return whole if len(whole) == _ASKED else Asking(**asked)._asdict()
 
 
 class Memory:

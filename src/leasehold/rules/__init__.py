@@ -80,11 +80,10 @@ def step(
 
 
 _RULES: Final[dict[type, Callable[[Draft, Any], Outcome]]] = {
-    c.Acquire: acquire,
-    c.Release: release,
     c.Renew: renew,
     c.Update: update,
 }
+"""Of all others."""
 
 
 def _rule_for(kind: type) -> Callable[[Draft, Any], Outcome]:
@@ -122,7 +121,7 @@ def keys_of(command: c.Command) -> list[str]:
     if isinstance(command, _Acquire):
         return _of_acquire(command)
     if isinstance(command, _Release):
-        return [home(command.lease)]
+        return _of_lease(command)
     known = _KEYS.get(type(command))
     return known(command) if known is not None else []
 
@@ -139,8 +138,6 @@ def _of_lease(command: c.Release | c.Renew | c.Update) -> list[str]:
 
 
 _KEYS: Final[dict[type, Callable[[Any], list[str]]]] = {
-    c.Acquire: _of_acquire,
-    c.Release: _of_lease,
     c.Renew: _of_lease,
     c.Update: _of_lease,
     c.Steal: lambda command: _of_acquire(command.acquire),

@@ -121,9 +121,10 @@ class Draft:
             resources = options[0].resources
         else:
             resources = tuple([name for option in options for name in option.resources])
-        if lease is None:
-            about = (kind, self.now, ask.space, resources, ask.holder, ask.session, None, 0, detail, 0)
-            self.events.append(_new(_Event, about))
-        else:
-            of_it = (kind, self.now, ask.space, resources, ask.holder, ask.session, lease.id, lease.fence, detail, 0)
-            self.events.append(_new(_Event, of_it))
+        id_: str | None = None
+        fence = 0
+        if lease is not None:
+            id_ = lease.id
+            fence = lease.fence
+        told = (kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail, 0)
+        self.events.append(_new(_Event, told))

@@ -104,12 +104,12 @@ def why_gone(draft: Draft, lease: str) -> str:
     return end.reason if isinstance(end, End) else "released"
 
 
-def told_at_end(home: Hold, ask: Ask) -> dict[str, object]:
-    """What the last event of a lease says about it, so that history alone can show the run."""
-    return {
-        "acquired_at": home.acquired_at,
-        "name": ask.name,
-        "reason": ask.reason,
-        "context": ask.context,
-        "mode": ask.mode,
-    }
+def told_at_end(home: Hold, ask: Ask, told: dict[str, object] | None = None) -> dict[str, object]:
+    """What the last event of a lease says about it, so that history alone can show the run; after what is `told`."""
+    told = {} if told is None else told
+    told["acquired_at"] = home.acquired_at
+    told["name"] = ask.name
+    told["reason"] = ask.reason
+    told["context"] = ask.context
+    told["mode"] = ask.mode
+    return told

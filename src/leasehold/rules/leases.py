@@ -6,7 +6,7 @@ from leasehold import keys
 from leasehold.model import End, Event, Lost, Refused, Released, Renewed, Updated
 from leasehold.noun import new
 from leasehold.rules.acquiring import rewrite
-from leasehold.rules.ending import finish, lapse, terms, why_gone
+from leasehold.rules.ending import finish, lapse, terms, told_at_end, why_gone
 from leasehold.rules.granting import expiry, lease_of, session_of, settle
 
 TYPE_CHECKING = False
@@ -112,16 +112,7 @@ def release(draft: Draft, command: Release) -> Outcome:
 
 def give_back(draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None) -> None:
     """A clean end, with its outcome in the history."""
-    detail: dict[str, object] = {
-        "status": status,
-        "error": error,
-        "acquired_at": hold.acquired_at,
-        "name": ask.name,
-        "reason": ask.reason,
-        "context": ask.context,
-        "mode": ask.mode,
-    }  # the same as `told_at_end`, at once
-    draft.note("released", ask, hold, detail)
+    draft.note("released", ask, hold, told_at_end(hold, ask, {"status": status, "error": error}))
     finish(draft, hold, ask)
 
 

@@ -9,7 +9,7 @@ from leasehold.keys import home
 from leasehold.model import FOREVER, SLOTS, Ref, Session, Wish
 from leasehold.noun import Noun
 from leasehold.records import place_in
-from leasehold.rules.conflicts import compatible, is_alive, may_close_cycle, modes_of
+from leasehold.rules.conflicts import compatible, is_alive, modes_of
 from leasehold.rules.granting import SESSION, WISH
 
 TYPE_CHECKING = False
@@ -27,9 +27,10 @@ FIRST = (-FOREVER, 0)
 
 
 def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> tuple[str, ...] | None:
-    """The cycle (holder, resource, holder, resource, …) that this request would close by waiting."""
-    if not may_close_cycle(draft, actor, ask, order):
-        return None
+    """The cycle (holder, resource, holder, resource, …) that this request would close by waiting.
+
+    Worth asking only of one that `may_close_cycle`.
+    """
     graph = _Considered(draft, actor, ask, order)
     return graph.named(find_cycle(actor, graph.waits_of, graph.wanted()))
 
