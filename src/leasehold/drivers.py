@@ -75,11 +75,10 @@ class ThreadDriver:
 
     def __init__(self, engine: Engine) -> None:
         import threading  # noqa: PLC0415 (not for those who drive by themselves)
-        from queue import SimpleQueue  # noqa: PLC0415
 
         self._engine = engine
         self._pid = os.getpid()
-        self._signals: SimpleQueue[None] = SimpleQueue()
+        self._signal = Latch()
         self._signalled = False
         self._closing = False
         self._breakage: Exception | None = None
@@ -121,17 +120,13 @@ class ThreadDriver:
         # One signal is enough for all that arrives before the thread looks; it resets the flag before it does.
         if not self._signalled:
             self._signalled = True
-            self._signals.put(None)
+            self._signal.set()
 
     def _run(self) -> None:
-        from contextlib import suppress  # noqa: PLC0415
-        from queue import Empty  # noqa: PLC0415
-
         while not self._closing:
             at = self._engine.next_time()
             if not self._engine.has_work:  # a turn may leave some: more than a batch holds, or a request made anew
-                with suppress(Empty):  # nobody asked, but it is time to look
-                    self._signals.get(timeout=None if at is None else max(0.0, at - time.monotonic()))
+                self._signal.wait(-1 if at is None else max(0.0, at - time.monotonic()))
             self._signalled = False
             try:
                 self._engine.turn()
@@ -150,5 +145,5 @@ class ThreadDriver:
             if os.getpid() == self._pid:
                 self._engine.close()
             return
-        self._signals.put(None)
+        self._signal.set()
         self._thread.join()

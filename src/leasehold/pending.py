@@ -74,7 +74,10 @@ class Errand(Pending):
 
 
 class Latch:
-    """A flag that one thread waits for and another sets."""
+    """A flag that one thread waits for and others set; to have waited for it takes it down again.
+
+    A plain lock: `queue.SimpleQueue`, asked to wait for a few microseconds, may wait for ever (CPython before 3.13).
+    """
 
     __slots__ = ("_lock",)
 
@@ -84,8 +87,10 @@ class Latch:
 
     def set(self, _pending: Pending | None = None) -> None:
         """Let the waiting thread go on."""
-        if self._lock.locked():
+        try:  # noqa: SIM105 (whoever asks once need not load contextlib)
             self._lock.release()
+        except RuntimeError:
+            pass  # it is set, and nobody has seen it yet
 
     def wait(self, seconds: float = -1) -> bool:
         """Wait until it is set; False if the time ran out first."""

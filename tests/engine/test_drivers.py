@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from leasehold.engine import BATCH, Engine
 from leasehold.errors import Closed, StoreError
 from leasehold.loop_drivers import LoopDriver
 from leasehold.model import Granted, Released, TimedOut
+from leasehold.pending import Latch
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.conformance.asking import PATIENCE, Asking, at_once, until
 from tests.engine.rig import acquire, release, until_so
@@ -55,7 +57,50 @@ def _ask_until_closed(driver: ThreadDriver, engine: Engine, started: threading.B
         return answers
 
 
+class _Restless(Engine):
+    """It always wants to be turned again after a microsecond, which is over before anybody can wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore(Memory()))
+        self.turns = 0
+
+    def next_time(self) -> float:
+        return time.monotonic() + 1e-6
+
+    def turn(self) -> int:
+        self.turns += 1
+        return super().turn()
+
+    def has_turned(self, so_often: int) -> bool:
+        return self.turns >= so_often
+
+
 class TestThreadDriver:
+    def test_a_wait_that_is_over_before_it_begins_does_not_last_for_ever(self) -> None:
+        # Once in some thousand times CPython's own queue, which was used here, would not have gone on.
+        engine = _Restless()
+        driver = ThreadDriver(engine)
+        assert isinstance(driver.ask(acquire(engine, "r"), "token"), Granted)
+        for _ in range(2_000):
+            turned = engine.turns
+            engine.wake()  # a thread that waits, or looks, or is about to
+            until(partial(engine.has_turned, turned + 4), "the thread goes on although nobody signals any more")
+        driver.close()
+
+    def test_a_latch_is_waited_for_no_longer_than_said(self) -> None:
+        latch = Latch()
+
+        def wait_briefly() -> int:
+            seen = 0
+            for number in range(20_000):
+                if number % 3 == 0:
+                    latch.set()
+                    latch.set()  # which says no more than the first
+                seen += latch.wait(number % 4 * 1e-7)
+            return seen
+
+        assert Asking(wait_briefly).answer() == len(range(0, 20_000, 3))
+
     def test_answers_more_than_a_batch_although_nobody_asks_any_more(self) -> None:
         go_on = threading.Event()
 
