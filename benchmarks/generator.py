@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HOLD = 0.001
 LONG = 50
+RECEIVED = 65_536
+"""Bytes to receive at once. For much more, Python asks the kernel for memory each time, and that takes longer."""
 
 
 class Stage:
@@ -44,14 +46,15 @@ class Stage:
 
     def play(self, until: Callable[[], bool]) -> None:
         while not until():
-            for number, _ in self._epoll.poll(self._patience(), 256):
+            select.select([self._epoll], [], [], self._patience())  # `poll` itself waits for whole milliseconds
+            for number, _ in self._epoll.poll(0, 256):
                 self._receive(self._by_number[number])
             now = time.perf_counter()
             while self._timers and self._timers[0][0] <= now:
                 heappop(self._timers)[2]()
 
     def _receive(self, wire: Wire) -> None:
-        data = wire.socket.recv(262_144)
+        data = wire.socket.recv(RECEIVED)
         assert data, "the server hung up"
         wire.received(data)
 
