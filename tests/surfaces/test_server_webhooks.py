@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import leasehold
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, StoreError
 from leasehold.server.webhooks import delivery
 from leasehold.server.webhooks.addresses import Forbidden, is_public, resolve
 from leasehold.server.webhooks.settings import Hook, configured
@@ -335,3 +335,45 @@ def test_who_is_too_far_behind_loses_the_oldest(
     asyncio.run(deliver())
     assert [resources for _, resources in receiver.seen] == [["r2"], ["r3"], ["r4"]]
     assert counted[0] == "skipped"
+
+
+def test_a_store_that_is_away_is_told_of_once(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(delivery, "LOOK_EVERY", 0.001)
+    caplog.set_level("INFO", "leasehold")
+    looked: list[int] = []
+
+    async def deliver() -> None:
+        from leasehold.opening import open_served
+        from leasehold.served import Served
+        from leasehold.server.webhooks.places import Places
+
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        hook = Hook(receiver.url(), SECRET.encode(), allow_private=True)
+        hooks = delivery.Webhooks(served, [hook], Places(str(tmp_path / "state")), lambda _hook, _outcome: None)
+        after = Served.after
+
+        def be_away(self: Served, at: int, *asked: Any) -> object:
+            looked.append(at)
+            if is_away:
+                raise StoreError("the store is away")
+            return after(self, at, *asked)
+
+        is_away = True
+
+        monkeypatch.setattr(Served, "after", be_away)
+        await hooks.begin()
+        await served.locks.acquire("one", ttl=60, holder="ann")
+        await until_soon(lambda: len(looked) >= 20)
+        is_away = False
+        await until_soon(lambda: "webhooks go on" in caplog.messages)
+        await hooks.close()
+        await served.close()
+
+    asyncio.run(deliver())
+    assert [told for told in caplog.messages if "webhooks" in told] == [
+        "webhooks wait: the store is away",
+        "webhooks go on",
+    ]
+    assert receiver.seen == [("granted", ["one"])]

@@ -51,6 +51,7 @@ class Delivery:
         self._news = asyncio.Event()
         self._at = 0
         self._written = -1
+        self._is_held_up = False
 
     def observe(self, events: Sequence[Event]) -> None:
         """Something was committed in this process."""
@@ -74,12 +75,25 @@ class Delivery:
             try:
                 await self._catch_up()
             except LeaseholdError as error:
-                log.warning("webhooks wait: %s", error, extra=self._told())
+                self._hold_up(error)
+            else:
+                self._go_on()
             try:
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._news.wait()
             except TimeoutError:
                 continue
+
+    def _hold_up(self, error: LeaseholdError) -> None:
+        """The store is away: to say so once is enough, however often it is looked for."""
+        if not self._is_held_up:
+            log.warning("webhooks wait: %s", error, extra=self._told())
+        self._is_held_up = True
+
+    def _go_on(self) -> None:
+        if self._is_held_up:
+            log.info("webhooks go on", extra=self._told())
+        self._is_held_up = False
 
     async def _catch_up(self) -> None:
         loop = asyncio.get_running_loop()
