@@ -66,6 +66,19 @@ def test_a_key_in_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
     assert len(data(tmp_path, "keys", "list")["keys"]) == 1  # the one that nobody could read is not left behind
 
 
+def test_a_key_is_not_written_over_what_is_there(tmp_path: Path) -> None:
+    assert run(tmp_path, "keys", "create", "ops", "--role", "admin", "--key-file", "ops.key").returncode == 0
+    written = (tmp_path / "ops.key").read_text()
+    again = run(tmp_path, "keys", "create", "ci", "--key-file", "ops.key")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "ops.key is there, perhaps with a key: name another, or remove it" in again.stderr
+    assert (tmp_path / "ops.key").read_text() == written
+    assert [key["name"] for key in data(tmp_path, "keys", "list")["keys"]] == ["ops"]
+    (tmp_path / "new.key").touch()  # as mktemp does
+    assert run(tmp_path, "keys", "create", "ci", "--key-file", "new.key").returncode == 0
+    assert (tmp_path / "new.key").read_text().startswith("lh_")
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     assert run(tmp_path, "keys", "create", "x", "--role", "god").returncode == 2
     assert run(tmp_path, "keys", "create").returncode == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from leasehold import wire
 from leasehold.cli.output import moment
 from leasehold.cli.tables import table, width_of_terminal
@@ -18,19 +20,29 @@ if TYPE_CHECKING:
 def create(context: Context) -> int:
     """A new key, told once."""
     values = context.values
+    where = values["key_file"]
+    if where is not None:
+        _check_unused(where)
     outcome = context.locks.create_key(
         role=values["role"], name=values["name"], space=context.space, prefixes=tuple(values["prefix"] or ())
     )
     if not isinstance(outcome, KeyCreated):
         return context.end(outcome, "")
-    if values["key_file"] is None:
+    if where is None:
         return context.end(outcome, outcome.credential)
     try:
-        write_secret(values["key_file"], outcome.credential, "key_file")
+        write_secret(where, outcome.credential, "key_file")
     except InvalidInput:
         context.locks.revoke_key(outcome.key.id)  # nobody will ever know it
         raise
     return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}, {outcome.key.role}")
+
+
+def _check_unused(path: str) -> None:
+    """A key that is written over is lost: nobody can show it again."""
+    file = Path(path)
+    if file.is_file() and file.stat().st_size:
+        raise InvalidInput("key_file", f"{shown(path)} is there, perhaps with a key: name another, or remove it")
 
 
 def list_keys(context: Context) -> int:

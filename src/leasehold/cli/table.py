@@ -283,7 +283,7 @@ VERBS = HOT | _table(
         (
             Option("--role", "what it allows: admin, agent or viewer (default agent)", "ROLE", "agent", ROLES),
             Option("--prefix", "only names that begin with this (repeat it)", "TEXT", many=True),
-            Option("--key-file", "write the key there instead of printing it", "FILE"),
+            Option("--key-file", "write the key there instead of printing it; never over what is there", "FILE"),
             *COMMON,
         ),
     ),
