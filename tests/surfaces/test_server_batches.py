@@ -68,7 +68,7 @@ def test_each_call_gets_what_it_would_get_alone(server: Running, headers: dict[s
     assert renewed["lease"]["id"] == alone["lease"]["id"]
     assert lost["code"] == "lost"
     assert released["released"] is True
-    assert (misnamed["field"], short["field"]) == ("resource", "ttl")
+    assert (misnamed["field"], short["field"]) == ("resource", "ttl_seconds")
     assert server.post("release", {"lease": granted["lease"]["id"], "token": granted["token"]}).json["released"]
     assert server.holders(held.replace(" ", "%20")) == []
 

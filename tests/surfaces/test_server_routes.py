@@ -9,7 +9,7 @@ import pytest
 
 import leasehold
 from leasehold.guard.editors.occasions import EDITORS
-from leasehold.server import answers, gateway_schema
+from leasehold.server import answers, gateway_schema, problems, requests
 from leasehold.server.openapi import LOOKS
 from leasehold.server.routes import ROUTES
 from tests.surfaces.serving import Reply, Running, serving, until
@@ -147,9 +147,9 @@ def test_looking_at_leases(server: Running) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
-        ("acquire", {"resources": "a", "holder": "x", "ttl_seconds": 0}, "ttl"),
-        ("acquire", {"resources": "a", "holder": "x", "wait_seconds": -1}, "wait"),
-        ("acquire", {"resources": "a", "holder": "x", "wait_seconds": 1e9}, "wait"),
+        ("acquire", {"resources": "a", "holder": "x", "ttl_seconds": 0}, "ttl_seconds"),
+        ("acquire", {"resources": "a", "holder": "x", "wait_seconds": -1}, "wait_seconds"),
+        ("acquire", {"resources": "a", "holder": "x", "wait_seconds": 1e9}, "wait_seconds"),
         ("acquire", {"resources": "a", "holder": "x", "colour": "red"}, "colour"),
         ("acquire", {"resources": 7}, "resources"),
         ("acquire", {"resources": []}, "resources"),
@@ -180,6 +180,9 @@ def test_a_wrong_field_is_named(server: Running, path: str, body: object, field:
         ("acquire", {}, "resources: is missing"),
         ("acquire", {"resources": ["a", 7]}, "resources[1]: must be a string, not a number"),
         ("acquire", {"resources": "a", "ttl_seconds": "30s"}, "ttl_seconds: must be a number, not a string"),
+        ("acquire", {"resources": "a", "ttl_seconds": 0}, "ttl_seconds: must be 10ms to 1d, not 0s"),
+        ("acquire", {"resources": "a", "wait_seconds": -1}, "wait_seconds: -1 must not be negative"),
+        ("acquire", {"resources": "a", "grace_seconds": 61}, "grace_seconds: must be 0s to 1m, not 1m1s"),
         ("acquire", {"resources": "a", "slots": 1.5}, "slots: must be a whole number, not a fraction"),
         ("acquire", {"resources": "a", "holder": True}, "holder: must be a string or null, not true or false"),
         ("batch", {"calls": [{"verb": "release"}]}, "calls[0].lease: is missing"),
@@ -188,6 +191,18 @@ def test_a_wrong_field_is_named(server: Running, path: str, body: object, field:
 )
 def test_what_is_allowed_in_a_field_is_said(server: Running, path: str, body: object, told: str) -> None:
     assert refused(server.post(path, body), 400, "invalid")["detail"].startswith(told)
+
+
+def test_fields_are_called_what_they_are_called_in_a_request() -> None:
+    bodies = [route.takes for route in ROUTES if issubclass(route.takes, requests.Body)]
+    fields = [field for body in bodies for field in msgspec.structs.fields(body)]
+    assert {field.name: field.encode_name for field in fields if field.name != field.encode_name} == problems.SPELLED
+
+
+def test_to_python_a_field_is_called_as_in_python(server: Running) -> None:
+    with leasehold.connect(server.url) as locks:
+        told = locks.acquire("a", ttl=60, wait=1, grace=61, holder="ann")
+    assert told == leasehold.Refused("invalid", "grace", "must be 0s to 1m, not 1m1s")
 
 
 @pytest.mark.parametrize("path", ["acquire", "release", "sessions", "batch"])

@@ -216,9 +216,9 @@ def refusal(problem: Json) -> Any:  # noqa: ANN401 (one of the refusals)
         return m.Lost(problem.get("lease", ""), problem.get("reason", ""))
     if code in _BREAKAGES:
         raise BY_CODE[code](problem.get("detail", code))
-    field = (problem.get("field") or "").removesuffix("_seconds")
+    spelled: str = problem.get("field") or ""
     told: str = problem.get("detail") or problem.get("title") or code
-    return m.Refused(code, field, told.removeprefix(f"{field}: ") if field else told)
+    return m.Refused(code, spelled.removesuffix("_seconds"), told.removeprefix(f"{spelled}: ") if spelled else told)
 
 
 def _held(kind: type[m.Held | m.TimedOut], problem: Json) -> m.Held | m.TimedOut:

@@ -60,6 +60,8 @@ TITLES = {
 }
 RETRY_AFTER = {"rate_limited": 1, "too_many": 1}
 TROUBLE = 503
+SPELLED = {"ttl": "ttl_seconds", "wait": "wait_seconds", "grace": "grace_seconds"}
+"""What is called otherwise in a request than everywhere else."""
 encode = msgspec.json.Encoder().encode
 
 
@@ -77,14 +79,22 @@ def of_refusal(outcome: object) -> Problem:
     """The problem that tells of a refusal."""
     told = wire.answer(outcome)
     code, detail = told.pop("code"), told.pop("message")
+    if told.get("field") in SPELLED:
+        return _of_field(code, told["field"], detail)
     return Problem(code, detail, **{name: value for name, value in told.items() if value is not None})
 
 
 def of_error(error: LeaseholdError) -> Problem:
     """The problem that tells of a breakage."""
     if isinstance(error, InvalidInput):
-        return Problem("invalid", str(error), field=error.field)
+        return _of_field("invalid", error.field, str(error))
     return Problem(error.code, str(error))
+
+
+def _of_field(code: str, field: str, detail: str) -> Problem:
+    """The problem with a field, under the name that it has in a request."""
+    spelled = SPELLED.get(field, field)
+    return Problem(code, f"{spelled}: {detail.removeprefix(f'{field}: ')}", field=spelled)
 
 
 def body(problem: Problem) -> dict[str, Any]:
