@@ -20,7 +20,8 @@ LONGEST = 1_000_000 * _UNITS["d"]
 """What is longer is taken for a mistake."""
 
 _DIGITS = "0123456789"
-_FORMS = "write 30s, 15m, 1h, 2h30m, 1d, 500ms, 1.5h, or a number of seconds"
+FORMS = "write 30s, 15m, 1h, 2h30m, 1d, 500ms, 1.5h, or a number of seconds"
+"""What is accepted, for whoever wrote something else."""
 _LONGEST_TEXT = 40
 """What is longer is no duration, and Python would refuse to read thousands of digits."""
 
@@ -133,7 +134,7 @@ def _is_digits(text: str) -> bool:
 
 
 def _bad(rule: str, raw: object, why: str) -> BadDuration:
-    return BadDuration(rule, f"{_quoted(raw)} {why} ({rule}): {_FORMS}")
+    return BadDuration(rule, f"{_quoted(raw)} {why} ({rule}): {FORMS}")
 
 
 def _quoted(raw: object) -> str:

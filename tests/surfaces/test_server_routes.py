@@ -181,7 +181,11 @@ def test_a_wrong_field_is_named(server: Running, path: str, body: object, field:
         ("acquire", {"resources": ["a", 7]}, "resources[1]: must be a string, not a number"),
         ("acquire", {"resources": "a", "ttl_seconds": "30s"}, "ttl_seconds: must be a number, not a string"),
         ("acquire", {"resources": "a", "ttl_seconds": 0}, "ttl_seconds: must be 10ms to 1d, not 0s"),
-        ("acquire", {"resources": "a", "wait_seconds": -1}, "wait_seconds: -1 must not be negative"),
+        (
+            "acquire",
+            {"resources": "a", "wait_seconds": -1},
+            "wait_seconds: -1 must not be negative (negative): write a number of seconds",
+        ),
         ("acquire", {"resources": "a", "grace_seconds": 61}, "grace_seconds: must be 0s to 1m, not 1m1s"),
         ("acquire", {"resources": "a", "slots": 1.5}, "slots: must be a whole number, not a fraction"),
         ("acquire", {"resources": "a", "holder": True}, "holder: must be a string or null, not true or false"),

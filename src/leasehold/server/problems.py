@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.responses import Response
 
-from leasehold import wire
+from leasehold import durations, wire
 from leasehold.errors import InvalidInput, LeaseholdError
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def of_error(error: LeaseholdError) -> Problem:
 def _of_field(code: str, field: str, detail: str) -> Problem:
     """The problem with a field, under the name that it has in a request."""
     spelled = SPELLED.get(field, field)
+    if spelled != field:
+        detail = detail.replace(durations.FORMS, "write a number of seconds")
     return Problem(code, f"{spelled}: {detail.removeprefix(f'{field}: ')}", field=spelled)
 
 
