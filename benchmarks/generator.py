@@ -33,11 +33,11 @@ class Stage:
     """All connections, and whatever is to happen at a certain time."""
 
     def __init__(self, target: Target, clients: int) -> None:
+        self._epoll = select.epoll()  # before all connections: `select` takes no descriptor above 1,023
         self.wires = connect(target, clients)
         self.clients = [client for wire in self.wires for client in wire.clients]
         self._by_number = {wire.socket.fileno(): wire for wire in self.wires}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._epoll = select.epoll()
         for number in self._by_number:
             self._epoll.register(number, select.EPOLLIN)
 
