@@ -79,12 +79,12 @@ class ThreadDriver:
         self._engine = engine
         self._pid = os.getpid()
         self._signal = Latch()
-        self._signalled = False
+        """One is enough for all that arrives before the thread looks."""
         self._closing = False
         self._breakage: Exception | None = None
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        engine.wake = self._wake
+        engine.wake = self._signal.set
 
     def ask(self, command: Command, token: str = "") -> Outcome:
         """Ask, and sleep until the answer is there."""
@@ -116,18 +116,11 @@ class ThreadDriver:
                 self._thread = threading.Thread(target=self._run, name="leasehold", daemon=True)
                 self._thread.start()
 
-    def _wake(self) -> None:
-        # One signal is enough for all that arrives before the thread looks; it resets the flag before it does.
-        if not self._signalled:
-            self._signalled = True
-            self._signal.set()
-
     def _run(self) -> None:
         while not self._closing:
             at = self._engine.next_time()
             if not self._engine.has_work:  # a turn may leave some: more than a batch holds, or a request made anew
                 self._signal.wait(-1 if at is None else max(0.0, at - time.monotonic()))
-            self._signalled = False
             try:
                 self._engine.turn()
             except Exception as error:  # noqa: BLE001 (the engine has told all callers, and each that comes is told)

@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import leasehold
 from leasehold.errors import InvalidInput, StoreError
+from leasehold.opening import open_served
+from leasehold.served import Served
 from leasehold.server.webhooks import delivery
 from leasehold.server.webhooks.addresses import Forbidden, is_public, resolve
+from leasehold.server.webhooks.places import Places
 from leasehold.server.webhooks.settings import Hook, configured
 from leasehold.testing.lending import free_port
 from tests.surfaces.receiver import SECRET, Receiver, receiving
 from tests.surfaces.serving import Running, serving, start, until, until_soon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from leasehold.server.webhooks.delivery import Count
 
 
 @pytest.fixture
@@ -281,6 +287,21 @@ def test_the_connection_goes_to_the_address_that_was_checked(
     assert (looked, connected, receiver.told) == (["rebinding.example"], ["93.184.216.34"], [])
 
 
+@asynccontextmanager
+async def telling(
+    folder: Path, receiver: Receiver, count: Count, told: int | None = None
+) -> AsyncIterator[tuple[Served, delivery.Webhooks]]:
+    """A store in this process, and the receiver as its hook, which was told everything up to this number."""
+    served = await open_served(f"sqlite:///{folder}/locks.db")
+    hook, places = Hook(receiver.url(), SECRET.encode(), allow_private=True), Places(str(folder / "state"))
+    if told is not None:
+        places.set(hook.id, told)
+    hooks = delivery.Webhooks(served, [hook], places, count)
+    yield served, hooks
+    await hooks.close()
+    await served.close()
+
+
 def test_an_event_that_is_never_accepted_is_given_up(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,20 +311,11 @@ def test_an_event_that_is_never_accepted_is_given_up(
     counted: list[str] = []
 
     async def deliver() -> None:
-        from leasehold.opening import open_served
-        from leasehold.server.webhooks.places import Places
-
-        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        hook = Hook(receiver.url(), SECRET.encode(), allow_private=True)
-        hooks = delivery.Webhooks(
-            served, [hook], Places(str(tmp_path / "state")), lambda _, outcome: counted.append(outcome)
-        )
-        await hooks.begin()
-        for name in ("one", "two"):
-            await served.locks.acquire(name, ttl=60, holder="ann")
-        await until_soon(lambda: "delivered" in counted)
-        await hooks.close()
-        await served.close()
+        async with telling(tmp_path, receiver, lambda _, outcome: counted.append(outcome)) as (served, hooks):
+            await hooks.begin()
+            for name in ("one", "two"):
+                await served.locks.acquire(name, ttl=60, holder="ann")
+            await until_soon(lambda: "delivered" in counted)
 
     asyncio.run(deliver())
     assert receiver.seen == [("granted", ["one"])] * delivery.REFUSALS_MOST + [("granted", ["two"])]
@@ -317,20 +329,11 @@ def test_who_is_too_far_behind_loses_the_oldest(
     counted: list[str] = []
 
     async def deliver() -> None:
-        from leasehold.opening import open_served
-        from leasehold.server.webhooks.places import Places
-
-        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        hook = Hook(receiver.url(), SECRET.encode(), allow_private=True)
-        places = Places(str(tmp_path / "state"))
-        places.set(hook.id, 0)
-        for number in range(5):
-            await served.locks.acquire(f"r{number}", ttl=60, holder="ann")
-        hooks = delivery.Webhooks(served, [hook], places, lambda _, outcome: counted.append(outcome))
-        await hooks.begin()
-        await until_soon(lambda: counted.count("delivered") == 3)
-        await hooks.close()
-        await served.close()
+        async with telling(tmp_path, receiver, lambda _, outcome: counted.append(outcome), told=0) as (served, hooks):
+            for number in range(5):
+                await served.locks.acquire(f"r{number}", ttl=60, holder="ann")
+            await hooks.begin()
+            await until_soon(lambda: counted.count("delivered") == 3)
 
     asyncio.run(deliver())
     assert [resources for _, resources in receiver.seen] == [["r2"], ["r3"], ["r4"]]
@@ -343,33 +346,25 @@ def test_a_store_that_is_away_is_told_of_once(
     monkeypatch.setattr(delivery, "LOOK_EVERY", 0.001)
     caplog.set_level("INFO", "leasehold")
     looked: list[int] = []
+    after = Served.after
+    is_away = True
+
+    def be_away(self: Served, at: int, *asked: Any) -> object:
+        looked.append(at)
+        if is_away:
+            raise StoreError("the store is away")
+        return after(self, at, *asked)
+
+    monkeypatch.setattr(Served, "after", be_away)
 
     async def deliver() -> None:
-        from leasehold.opening import open_served
-        from leasehold.served import Served
-        from leasehold.server.webhooks.places import Places
-
-        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        hook = Hook(receiver.url(), SECRET.encode(), allow_private=True)
-        hooks = delivery.Webhooks(served, [hook], Places(str(tmp_path / "state")), lambda _hook, _outcome: None)
-        after = Served.after
-
-        def be_away(self: Served, at: int, *asked: Any) -> object:
-            looked.append(at)
-            if is_away:
-                raise StoreError("the store is away")
-            return after(self, at, *asked)
-
-        is_away = True
-
-        monkeypatch.setattr(Served, "after", be_away)
-        await hooks.begin()
-        await served.locks.acquire("one", ttl=60, holder="ann")
-        await until_soon(lambda: len(looked) >= 20)
-        is_away = False
-        await until_soon(lambda: "webhooks go on" in caplog.messages)
-        await hooks.close()
-        await served.close()
+        nonlocal is_away
+        async with telling(tmp_path, receiver, lambda _hook, _outcome: None) as (served, hooks):
+            await hooks.begin()
+            await served.locks.acquire("one", ttl=60, holder="ann")
+            await until_soon(lambda: len(looked) >= 20)
+            is_away = False
+            await until_soon(lambda: "webhooks go on" in caplog.messages)
 
     asyncio.run(deliver())
     assert [told for told in caplog.messages if "webhooks" in told] == [

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from leasehold import durations, wire
 from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.server import requests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,11 @@ TITLES = {
 }
 RETRY_AFTER = {"rate_limited": 1, "too_many": 1}
 TROUBLE = 503
-SPELLED = {"ttl": "ttl_seconds", "wait": "wait_seconds", "grace": "grace_seconds"}
+SPELLED = {
+    field.name: field.encode_name
+    for field in msgspec.structs.fields(requests.Acquire)
+    if field.name != field.encode_name
+}
 """What is called otherwise in a request than everywhere else."""
 encode = msgspec.json.Encoder().encode
 
