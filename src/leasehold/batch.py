@@ -69,9 +69,10 @@ class Unresolved(OutcomeUnknown):
 class Result:
     """What became of a batch."""
 
-    __slots__ = ("events", "now", "outcomes", "picked_up", "view")
+    __slots__ = ("_transaction", "events", "now", "outcomes", "picked_up", "view")
 
     def __init__(self, outcomes: list[Outcome | Exception], deciding: _Deciding) -> None:
+        self._transaction = deciding.transaction
         self.outcomes = outcomes
         """One a command, in order; an exception where the rules themselves broke."""
         self.picked_up = deciding.picked_up
@@ -80,9 +81,13 @@ class Result:
         self.now = deciding.transaction.now
         self.view = deciding.view
 
+    def close(self) -> None:
+        """Let others have their turn."""
+        self._transaction.close()
+
 
 def run(store: Store, commands: list[Command], engine: str, closing: Closing) -> Steps[Result]:
-    """Decide these commands in order and commit them together.
+    """Decide these commands in order and commit them together. Whoever gets the result closes it, soon.
 
     `closing` may add commands once the others are decided: an engine's heartbeat, a sweep of what is due.
     """
@@ -129,9 +134,10 @@ def _attempt(
         except Unresolved as unresolved:
             unresolved.result = result
             raise
-        return result
-    finally:
+    except BaseException:
         transaction.close()
+        raise
+    return result
 
 
 def _with_more(deciding: _Deciding, commands: list[Command], decided: int, part: int) -> Steps[None]:

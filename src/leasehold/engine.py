@@ -274,9 +274,13 @@ class Engine:
     # --------------------------------------------------------------------------------------- answers
 
     def _answer(self, asked: list[Pending], extra: list[c.Command], result: Result) -> None:
-        # Whoever has waited comes first: it has work to do, while who gave back only wants to know.
-        if self._attendance is not None:
-            self._attendance.serve(result)
+        # Whoever has waited comes first: it has work to do, while who gave back only wants to know. Then other
+        # processes may have their turn.
+        try:
+            if self._attendance is not None:
+                self._attendance.serve(result)
+        finally:
+            result.close()
         outcomes = result.outcomes
         for place, pending in enumerate(asked):
             self._answer_one(pending, outcomes[place])
@@ -387,7 +391,7 @@ class Engine:
         if self._attendance is not None:
             self._leave_queues(self._attendance, leaving)
         elif leaving:
-            through(batch.run(self.store, leaving, self.key, _nothing_more))
+            through(batch.run(self.store, leaving, self.key, _nothing_more)).close()
 
     def _leave_queues(self, attendance: Attendance, leaving: list[c.Command]) -> None:
         from leasehold.attendance import given_up  # noqa: PLC0415 (see `_attend`)
@@ -396,7 +400,8 @@ class Engine:
         leaving = [*leaving, *(given_up(id_, pending) for id_, pending in waiting)]
         try:
             if leaving or attendance.has_presence:
-                through(batch.run(self.store, [*leaving, c.Beat(self.key, None)], self.key, _nothing_more))
+                leaving.append(c.Beat(self.key, None))
+                through(batch.run(self.store, leaving, self.key, _nothing_more)).close()
         finally:
             attendance.dismiss()
             for _, pending in waiting:

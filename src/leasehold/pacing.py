@@ -1,14 +1,16 @@
 """Who carries out a server's turns on a local disk: the event loop while the disk is fast, a thread while it is slow.
 
 A commit in the loop is the faster way as long as it hardly waits; but while it waits nobody is heard, so that with
-slow commits a thread does better (house decision 4). Which of the two it is shows while serving. It decides nothing
-about leases.
+slow commits a thread does better (house decision 4). Which of the two it is shows while serving. And while something
+goes from hand to hand, the loop does not fall asleep between two turns (docs/adr/0037). It decides nothing about
+leases.
 """
 
 from __future__ import annotations
 
 import time
 
+from leasehold import processors
 from leasehold.loop_drivers import LoopThreadDriver
 
 TYPE_CHECKING = False
@@ -29,6 +31,8 @@ SMOOTHING = 8
 TRY_EVERY = 1.0
 """While a thread does it, the loop tries one by itself so often, to see how it would be."""
 TRIES = 3
+AWAKE = 0.001
+"""For so many seconds the loop looks for the next request without falling asleep, if the last one came as soon."""
 
 
 class Pace:
@@ -63,12 +67,44 @@ class Pace:
             self.is_slow, self._good, self._try_at = True, 0, self._clock() + TRY_EVERY
 
 
+class Vigil:
+    """Whether to look for the next request without falling asleep."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, available: float | None = None) -> None:
+        self._clock = clock
+        self._is_possible = (processors.count() if available is None else available) > 1
+        """Whoever is to ask next has to run somewhere, too."""
+        self._idle_since = 0.0
+        """When the last turn was over that somebody had asked for."""
+        self._until = 0.0
+
+    def begins(self, begun: float, waiting: int) -> bool:
+        """A turn is over that began then: whether to stay awake, as somebody waits and requests come in close order."""
+        now = self._clock()
+        is_lively = begun - self._idle_since < AWAKE
+        self._idle_since = now
+        self._until = now + AWAKE if is_lively and waiting and self._is_possible else 0.0
+        return self._until > 0.0
+
+    def lasts(self) -> bool:
+        """Whether it is not over yet."""
+        return self._clock() < self._until
+
+
 class PacedDriver(LoopThreadDriver):
     """An event loop turns the engine itself, or has a thread do it."""
 
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        loop: asyncio.AbstractEventLoop,
+        pace: Pace | None = None,
+        vigil: Vigil | None = None,
+    ) -> None:
         self._pace = pace or Pace()
         self._turns = 0
+        self._vigil = vigil or Vigil()
+        self._is_awake = False
         super().__init__(engine, loop)
 
     def deliver(self, tell: Callable[[], None]) -> None:
@@ -93,6 +129,15 @@ class PacedDriver(LoopThreadDriver):
             if is_timed:
                 self._pace.saw(time.perf_counter() - self._begun - (time.thread_time() - worked))
             self._took(commands)
+            if self._vigil.begins(self._begun, self._engine.waiting) and not self._is_awake:
+                self._is_awake = True
+                self._loop.call_soon(self._stay_awake)
         if self._engine.has_work:
             self._wake()
         self._set_timer()
+
+    def _stay_awake(self) -> None:
+        """A loop that has something to do soon only glances at its connections: it is there when the request is."""
+        self._is_awake = self._vigil.lasts() and not self._closed
+        if self._is_awake:
+            self._loop.call_soon(self._stay_awake)

@@ -1,4 +1,4 @@
-"""A server's turns are the loop's own while the disk is fast, and a thread's while it is slow."""
+"""A server's turns are the loop's own while the disk is fast, a thread's while it is slow; and when it stays awake."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
+from leasehold import processors
 from leasehold.engine import Engine
 from leasehold.model import Granted, Released
-from leasehold.pacing import FAST, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver
+from leasehold.pacing import AWAKE, FAST, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver, Vigil
 from leasehold.stores.memory import Memory, MemoryStore
-from tests.engine.rig import acquire, release
+from tests.engine.rig import acquire, release, until_so
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from leasehold.model import Event
 
@@ -75,6 +79,52 @@ class TestPace:
         for _ in range(TRIES):
             pace.saw(FAST / 2)
         assert not pace.wants_thread()
+
+
+class TestVigil:
+    """After a turn of a millisecond's tenth, at various distances from the one before."""
+
+    def after(self, pause: float, *, waiting: int = 1, available: float = 2) -> tuple[Vigil, list[float]]:
+        now = [0.0]
+        vigil = Vigil(lambda: now[0], available)
+        vigil.begins(now[0], waiting)
+        now[0] += pause + AWAKE / 10
+        assert vigil.begins(now[0] - AWAKE / 10, waiting) is vigil.lasts()
+        return vigil, now
+
+    def test_it_lasts_for_a_while_if_somebody_waits_and_requests_come_in_close_order(self) -> None:
+        vigil, now = self.after(AWAKE / 2)
+        assert vigil.lasts()
+        now[0] += 0.9 * AWAKE
+        assert vigil.lasts()
+        now[0] += 0.2 * AWAKE
+        assert not vigil.lasts()
+
+    def test_there_is_none_where_it_would_be_for_nothing(self) -> None:
+        assert not self.after(2 * AWAKE)[0].lasts(), "requests are far between"
+        assert not self.after(AWAKE / 2, waiting=0)[0].lasts(), "nobody waits for what may be given back"
+        assert not self.after(AWAKE / 2, available=1)[0].lasts(), "whoever asks next needs the processor"
+
+    def test_it_is_over_when_nobody_waits_any_more(self) -> None:
+        vigil, now = self.after(AWAKE / 2)
+        vigil.begins(now[0], 0)
+        assert not vigil.lasts()
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [("50000 100000", 0.5), ("max 100000", None), ("rubbish", None), (None, None)]
+)
+def test_a_control_group_that_allows_less_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, expected: float | None
+) -> None:
+    everything = processors.count()
+    (tmp_path / "own").write_text("1:cpu:/\n0::/here\n")
+    (tmp_path / "here").mkdir()
+    if limit is not None:
+        (tmp_path / "here" / "cpu.max").write_text(f"{limit}\n")
+    monkeypatch.setattr(processors, "OWN", tmp_path / "own")
+    monkeypatch.setattr(processors, "GROUPS", tmp_path)
+    assert processors.count() == (everything if expected is None else expected)
 
 
 async def cycle(driver: PacedDriver, engine: Engine, name: str) -> None:
@@ -178,5 +228,29 @@ class TestPacedDriver:
             driver.close()
             assert {by_the_loop for _, by_the_loop in told} == {True, False}
             assert all(asked == 1 for asked, _ in told)
+
+        asyncio.run(play())
+
+    def test_the_loop_does_not_fall_asleep_while_a_vigil_lasts(self) -> None:
+        async def play() -> None:
+            loop, now = asyncio.get_running_loop(), [time.perf_counter() + 3_600]  # so that every turn follows closely
+            engine = Engine(MemoryStore(Memory()))
+            driver = PacedDriver(engine, loop, vigil=Vigil(lambda: now[0], available=2))
+            granted = await driver.ask(acquire(engine, "hot"), "token")
+            assert isinstance(granted, Granted)
+            assert not driver._is_awake, "nobody waits"
+            waiting = asyncio.ensure_future(driver.ask(acquire(engine, "hot", wait=60), "token"))
+            await until_so(lambda: engine.waiting == 1, "somebody waits")
+            assert driver._is_awake
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert driver._is_awake, "there is always something to do: the loop has no time to sleep"
+            now[0] += 2 * AWAKE
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert not driver._is_awake
+            await driver.ask(release(granted))
+            assert isinstance(await waiting, Granted)
+            driver.close()
 
         asyncio.run(play())

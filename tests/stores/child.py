@@ -97,6 +97,7 @@ class Worker:
     def put(self, key: str, id_: str) -> str:
         transaction = self.opened().begin()
         transaction.commit([Put(key, Ref(id_))], [], transaction.fence + 1)
+        transaction.close()
         return f"put {transaction.fence}"
 
     def has(self, key: str, id_: str) -> str:
@@ -109,6 +110,7 @@ class Worker:
             transaction = self.opened().begin()
             known = transaction.load([COUNTER])[COUNTER].notes
             transaction.commit([Put(COUNTER, Ref(str(len(known))))], [], transaction.fence + 1)
+            transaction.close()
         return "counted"
 
     def forever(self, key: str) -> str:

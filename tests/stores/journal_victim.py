@@ -46,6 +46,7 @@ def main(path: str, at: str, manner: str) -> None:
         changes, events = planned(number)
         turn.load(change.key for change in changes)
         turn.commit(changes, events, turn.fence + 1)
+        turn.close()
         print(number + 1, flush=True)
     store.close()
     print(fuse.steps, disk.__class__.__name__, flush=True)

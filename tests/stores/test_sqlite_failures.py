@@ -160,6 +160,7 @@ def test_an_interruption_right_after_the_commit_is_not_forgotten(path: Path, mon
     transaction = store.begin()
     assert transaction.fence == 4
     assert set(transaction.load(["na"])["na"].notes) == {"x"}
+    assert store._database.gate.mark() == 4, "and our next turn makes up for it"
     transaction.close()
     store.close()
 

@@ -94,6 +94,7 @@ class Scene:
             turn = each.begin()
             turn.load([change.key for change in changes] if self.chance.random() < 0.7 else [])
             turn.commit(changes, events, turn.fence + self.number % 3)
+            turn.close()
         self.number += len(changes) + 1
 
     def compare(self) -> None:
@@ -187,6 +188,7 @@ def test_the_log_is_copied_back_when_the_journal_is_folded(
     """To fold stalls whoever asks then, and so does that: it had better be the same one."""
     monkeypatch.setattr(lasting, "EARLY", early)
     monkeypatch.setattr(lasting, "CHECKPOINT", whole)
+    store._database.connection.wal_autocheckpoint(whole)
     before = path.read_bytes()
     for number in range(5):
         commit(store, Put("na", Ref(f"x{number}")))
@@ -370,6 +372,7 @@ def test_survivors_of_a_reboot_are_found_in_the_journal(store: SqliteStore, path
     turn = store.begin()
     lease = hold(1, "a", now=turn.now)
     turn.commit([Put(node("a"), lease), Put("na", Ref(lease.id))], [event(at=turn.now)], turn.fence + 1)
+    turn.close()
     assert rows(path) == 2
     expected = fence(store)
     clock.reboot(after=MINUTE)
@@ -387,6 +390,7 @@ def test_a_backup_with_a_journal_is_noticed_and_can_be_accepted(
 ) -> None:
     turn = store.begin()
     turn.commit([Put(node("a"), hold(1, "a", now=turn.now))], [event(at=1)], turn.fence + 1)
+    turn.close()
     backup = back_up(path)
     commit(store, Put(node("b"), hold(2, "b", now=turn.now)), fences=7)
     expected = fence(store)
@@ -586,6 +590,7 @@ store = SqliteStore(sys.argv[2])
 transaction = store.begin()
 assert set(transaction.load(["na"])["na"].notes) == {"x"}
 transaction.commit([Put("na", Ref("y"))], [], transaction.fence + 1)
+transaction.close()
 store.close()
 print(*sys.modules)
 """

@@ -34,6 +34,7 @@ def tell(store: SqliteStore, *, fences: int = 0, late: int = 0) -> None:
     transaction = store.begin()
     told = [event("granted", at=transaction.now - late), event("released", at=transaction.now - late)]
     transaction.commit([Put("na", Ref("x"))], told, transaction.fence + fences)
+    transaction.close()
 
 
 def in_row(path: Path) -> tuple[int, int]:

@@ -180,4 +180,5 @@ def test_a_forked_child_can_connect_again_and_hurts_nobody(store: SqliteStore, p
 
     assert in_fork(work) == "0"
     transaction.commit([Put("na", Ref("x"))], [], transaction.fence)
+    transaction.close()
     assert entries(store, "na") == {"x": Ref("x")}

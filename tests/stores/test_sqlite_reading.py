@@ -51,6 +51,7 @@ def test_reading_during_a_transaction_sees_the_last_commit(store: SqliteStore) -
     assert [key for key, _ in store.scan("n")] == ["na"]
     assert store.history(HistoryQuery()) == []
     transaction.commit([Put("na", Ref("new"))], [], transaction.fence)
+    transaction.close()
     assert set(seen(store, "na")) == {"old", "new"}
 
 

@@ -61,6 +61,7 @@ def behind(path: Path, clock: FakeClock) -> Path:
     transaction = store.begin()
     lease = hold(1, "a", now=transaction.now)
     transaction.commit([Put(node("a"), lease)], [], transaction.fence + 3)
+    transaction.close()
     backup = back_up(path)
     commit(store, Put(node("b"), hold(9, "b", now=transaction.now)), fences=7)
     assert fence(store) == 11

@@ -27,6 +27,7 @@ store = SqliteStore(sys.argv[2])
 transaction = store.begin()
 transaction.load(["na"])
 transaction.commit([Put("na", Ref("x"))], [], transaction.fence + 1)
+transaction.close()
 store.close()
 print(*set(sys.modules) - before)
 """

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
+from leasehold.engine import Engine
 from leasehold.errors import Closed, StoreError
 from leasehold.model import EMPTY, FOREVER, Drop, End, Put, Ref
 from leasehold.stores import HistoryQuery
 from leasehold.stores.sqlite import AT_ONCE, SqliteStore
+from leasehold.stores.sqlite.gate import Gate
+from tests.engine.rig import acquire, release, take
 from tests.stores.samples import commit, entries, event, hold, node, seen, waiter
 
 if TYPE_CHECKING:
@@ -140,6 +143,7 @@ def test_a_commit_of_nothing_writes_nothing(store: SqliteStore, other: SqliteSto
 def test_numbers_go_on_and_survive(store: SqliteStore, path: str) -> None:
     first = store.begin()
     first.commit([], [], first.fence + 5)
+    first.close()
     second = store.begin()
     assert second.fence == first.fence + 5
     second.close()
@@ -195,13 +199,61 @@ def test_a_failure_in_the_middle_of_a_commit_undoes_all_of_it(store: SqliteStore
     assert set(entries(store, "na")) == {"before", "later"}
 
 
-def test_a_transaction_that_is_over_cannot_be_used(store: SqliteStore) -> None:
+@pytest.fixture
+def gate(store: SqliteStore, path: str) -> Iterator[Gate]:
+    """Where another process would stand."""
+    assert store.capabilities.name == "sqlite"
+    gate = Gate(f"{path}.gate")
+    yield gate
+    gate.close()
+
+
+def test_after_a_commit_it_is_our_turn_until_it_is_closed(store: SqliteStore, gate: Gate) -> None:
     transaction = store.begin()
-    transaction.commit([], [], transaction.fence)
+    transaction.commit([Put("na", Ref("x"))], [], transaction.fence + 5)
+    assert set(seen(store, "na")) == {"x"}, "but it is there already, for whoever looks"
+    assert not gate.try_to_take()
+    assert gate.mark() == transaction.fence
+    transaction.close()
+    assert gate.try_to_take()
+    assert gate.mark() == transaction.fence + 5
+
+
+def test_a_commit_that_fails_ends_our_turn(store: SqliteStore, gate: Gate) -> None:
+    transaction = store.begin()
+    with pytest.raises(TypeError):
+        transaction.commit([], [event(detail={"x": object()})], transaction.fence + 1)
+    assert gate.try_to_take()
+    assert gate.mark() == transaction.fence
+
+
+def test_who_waited_is_told_before_it_is_the_next_ones_turn(store: SqliteStore, gate: Gate) -> None:
+    engine, told = Engine(store), list[tuple[str, bool]]()
+
+    def tell(whose: str) -> None:
+        is_free = gate.try_to_take()
+        told.append((whose, is_free))
+        if is_free:
+            gate.release()
+
+    held = take(engine, "hot")
+    engine.submit(acquire(engine, "hot", "bob", wait=60), "bob", lambda _: tell("waited"))
+    engine.turn()
+    engine.submit(release(held), "", lambda _: tell("released"))
+    engine.turn()
+    assert told == [("waited", False), ("released", True)]
+    engine.close()
+
+
+@pytest.mark.parametrize("changes", [(), (Put("na", Ref("y")),)])
+def test_a_transaction_that_is_over_cannot_be_used(store: SqliteStore, changes: tuple[Put, ...]) -> None:
+    transaction = store.begin()
+    transaction.commit(changes, [], transaction.fence)
     with pytest.raises(StoreError, match="over"):
         transaction.commit([Put("na", Ref("x"))], [], 9)
     with pytest.raises(StoreError, match="over"):
         transaction.load(["na"])
+    transaction.close()
 
 
 def test_a_second_transaction_in_the_same_thread_is_refused_at_once(store: SqliteStore) -> None:
@@ -247,10 +299,12 @@ def test_due_names_records_by_urgency(store: SqliteStore) -> None:
         [],
         transaction.fence,
     )
+    transaction.close()
     transaction = store.begin()
     assert transaction.due(10) == ["nfirst", "nlater"]
     assert transaction.due(1) == ["nfirst"]
     transaction.commit([Put("nfirst", End("e", "", now, now + 3_600_000_000)), Drop("nfirst", "f")], [], 1)
+    transaction.close()
     transaction = store.begin()
     assert transaction.due(10) == ["nlater"]
     transaction.close()

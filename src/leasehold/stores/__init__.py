@@ -52,7 +52,7 @@ if TYPE_CHECKING:
             """
 
         def close(self) -> None:
-            """Give the records up. After `commit` there is nothing left to undo."""
+            """Give the records up: also after `commit`, when there is nothing left to undo. May be called again."""
 
     class Answering(Protocol):
         """An answer that is on its way."""

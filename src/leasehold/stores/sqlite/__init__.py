@@ -135,13 +135,13 @@ class SqliteStore:
 class SqliteTransaction:
     """One turn at the gate."""
 
-    __slots__ = ("_cache", "_database", "_foreseen", "_is_over", "_retention", "fence", "now")
+    __slots__ = ("_cache", "_database", "_foreseen", "_has_left", "_is_over", "_retention", "fence", "now")
 
     def __init__(self, database: Database, cache: Cache, retention: tuple[int, int]) -> None:
         self._database = database
         self._cache = cache
         self._retention = retention
-        self._is_over = False
+        self._is_over = self._has_left = False
         self._foreseen: Mapping[str, Record] | None = None
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
@@ -179,11 +179,12 @@ class SqliteTransaction:
         self._foreseen = records
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
-        """Make all of this durable, or nothing of it."""
+        """Make all of this durable, or nothing of it. It stays our turn until `close`, unless this fails."""
         self._check_under_way()
         if not changes and not events and fence == self.fence:
             self.close()
             return
+        self._is_over = True
         database = self._database
         database.doubt()
         try:
@@ -198,10 +199,11 @@ class SqliteTransaction:
             else:
                 self._cache.renew(self._foreseen)
             database.trust()
-        except apsw.Error as error:
-            raise database.explain(error) from error
-        finally:
+        except BaseException as error:
             self.close()
+            if isinstance(error, apsw.Error):
+                raise database.explain(error) from error
+            raise
 
     def _tell(self, events: Sequence[Event], fence: int) -> bool:
         """Whether the newest of these events, as it was written, also says what the database knows about itself."""
@@ -247,8 +249,9 @@ class SqliteTransaction:
 
     def close(self) -> None:
         """Give the records up; what was not committed never happened."""
-        if not self._is_over:
-            self._is_over = True
+        self._is_over = True
+        if not self._has_left:
+            self._has_left = True
             self._database.leave()
 
 

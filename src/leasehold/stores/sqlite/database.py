@@ -52,6 +52,8 @@ _WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?, folded = ?"
 _UNKNOWN = -1
 """No version: whatever is remembered must be read again."""
 _abandoned: list[apsw.Connection | apsw.Cursor] = []
+_forks = 0
+"""How often this process, or one that it comes from, was forked off: cheaper to know than the number of a process."""
 
 
 class Meta:
@@ -95,7 +97,7 @@ class Database:
         self.forget = forget
         self.clock = clock or system_clock()
         self.busy_ms = options.busy_ms
-        self._pid = os.getpid()
+        self._forks = _forks
         self._mutex = allocate_lock()
         self._owner = 0
         self._commits = 0
@@ -103,9 +105,10 @@ class Database:
         self._doubts = 0
         """How often nobody knew what had become of our last commit."""
         self._latest = 0
+        self._is_to_be_marked = False
+        """Whether a fence was given out in our turn: its end tells the gate."""
         self._unmarked = False
-        self.is_folding = False
-        """Whether what is committed now, or was last, is a journal that was folded."""
+        """Whether that could not be told: then the beginning of the next one does."""
         self.journal: Journal | None = None
         """What is in the journal, once there is one or we write one ourselves."""
         self.gate = make_place(self.path, options.mounts)
@@ -194,7 +197,7 @@ class Database:
 
     def is_inherited(self) -> bool:
         """Whether this process is a forked child, so that nothing here is its own."""
-        return os.getpid() != self._pid
+        return self._forks != _forks
 
     @property
     def is_lasting(self) -> bool:
@@ -308,10 +311,13 @@ class Database:
             from leasehold.stores.sqlite.lasting import stay  # noqa: PLC0415 (not for one-shot processes)
 
             stay(self)
-        self.is_folding = self.journal is not None and not rows
-        self.cursor.execute("COMMIT")
-        if fence != before.fence:
-            self._write_mark(fence)
+        if self.journal is not None and not rows and self.is_lasting:
+            from leasehold.stores.sqlite.lasting import commit_folded  # noqa: PLC0415 (rare)
+
+            commit_folded(self.cursor)
+        else:
+            self.cursor.execute("COMMIT")
+        self._is_to_be_marked = fence != before.fence
         self.meta = meta
         self._commits += 1
         self._alone += 1
@@ -337,18 +343,21 @@ class Database:
                 connection.set_busy_timeout(self.busy_ms)
         return apsw.SQLITE_OK
 
-    def _write_mark(self, fence: int) -> None:
+    def _write_mark(self) -> None:
+        self._is_to_be_marked, self._unmarked = False, True
         try:
-            self.gate.set_mark(fence)
+            self.gate.set_mark(self.meta.fence)
         except OSError:
-            # The commit happened, so it must not be reported as failed: the next turn tries again, and tells.
-            self._unmarked = True
+            return  # the commit happened, so it must not be reported as failed: the next turn tries again, and tells
+        self._unmarked = False
 
     def leave(self) -> None:
         """Undo what was not committed; our turn is over. Nothing to do if it was not ours, but a parent process's."""
         if not self._owner or self.is_inherited():
             return
         try:
+            if self._is_to_be_marked:
+                self._write_mark()
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
         except apsw.Error as error:
@@ -404,6 +413,14 @@ class Database:
             self.connection.close()
             self.gate.close()
             self._mutex.release()
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603 (it is of the process)
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 def _new_journal() -> Journal:

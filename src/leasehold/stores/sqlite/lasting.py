@@ -30,23 +30,22 @@ HEAD = 32
 def stay(database: Database) -> None:
     """From now on the log is long, and is written over where it is. Called within a transaction."""
     connection = database.connection
-    connection.set_wal_hook(
-        lambda connection, _, pages: keep_log_long(connection, pages, is_folded=database.is_folding)
-    )
+    connection.set_wal_hook(None)
+    connection.wal_autocheckpoint(CHECKPOINT)  # as far as nobody reads it; a failure is told by the next commit
     try:
         lengthen(f"{database.path}-wal", CHECKPOINT, connection.execute("PRAGMA page_size").get)
     except OSError:
         return  # it only makes commits faster: what ails the disk, the commit itself tells
 
 
-def keep_log_long(connection: apsw.Connection, pages: int, *, is_folded: bool) -> int:
-    """Copy the log back once it is long, as far as nobody reads it; called by SQLite after each commit."""
-    if pages >= EARLY and (is_folded or pages >= CHECKPOINT):
-        try:
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error:
-            return apsw.SQLITE_OK  # the commit happened, and must not be reported as failed; the next one tells
-    return apsw.SQLITE_OK
+def commit_folded(cursor: apsw.Cursor) -> None:
+    """Commit what was in the journal; if the log is rather long, it is copied back right after it."""
+    connection = cursor.connection
+    connection.wal_autocheckpoint(EARLY)
+    try:
+        cursor.execute("COMMIT")
+    finally:
+        connection.wal_autocheckpoint(CHECKPOINT)
 
 
 def lengthen(log: str, pages: int, page_size: int) -> None:
