@@ -88,9 +88,9 @@ $(READY): pyproject.toml
 
 $(COMPILED_READY): $(READY) $(SOURCES)
 	@echo "Setting up $(COMPILED) with the compiled package (once, and again when the sources change) ..."
-	@rm -rf $(COMPILED)/wheel
-	@$(BIN)/python -m venv $(COMPILED)
-	@$(BIN)/python -m tests.compiled.building $(COMPILED)/wheel
+	@rm -rf $(COMPILED)
+	@$$($(BIN)/python -m benchmarks.interpreter) -m venv $(COMPILED)
+	@$(BIN)/python -m tests.compiled.building $(COMPILED)/wheel $(COMPILED)/bin/python
 	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(COMPILED)/wheel/*.whl)[bench]"
 	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(COMPILED)/wheel/*.whl
 	@touch $@

@@ -6,6 +6,7 @@ import platform
 from typing import NamedTuple
 
 import leasehold
+from benchmarks import interpreter
 from leasehold import rules
 
 
@@ -24,7 +25,9 @@ def subject() -> str:
     """What is measured: a compiled package is another thing than the one that people edit."""
     how = "not compiled" if rules.__file__.endswith(".py") else "compiled"
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"Leasehold {leasehold.__version__}, {how}, on {python}"
+    found = interpreter.ask(interpreter.base())
+    plainly = " (built without optimisation)" if found is not None and found.is_plain else ""
+    return f"Leasehold {leasehold.__version__}, {how}, on {python}{plainly}"
 
 
 def at_least(what: str, ours: str, peer: str, ratio: float, goal: float) -> Figure:

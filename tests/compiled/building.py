@@ -1,8 +1,9 @@
 """The compiled wheel, built as `make wheel` does it, with what the extra `dev` has installed. No tests in here.
 
-`python -m tests.compiled.building FOLDER` builds one into that folder; `--can` only says whether that is possible here.
-It is built from the source distribution, in a temporary folder: the build hook leaves what it has compiled beside the
-sources, where Python would go on to prefer it to whatever is edited later.
+`python -m tests.compiled.building FOLDER` builds one into that folder; `… FOLDER PYTHON` builds it for that Python, for
+which pip fetches what it takes if it is another one; `--can` only says whether that is possible here. It is built from
+the source distribution, in a temporary folder: the build hook leaves what it has compiled beside the sources, where
+Python would go on to prefer it to whatever is edited later.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ def hindrance() -> str | None:
     return None
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, python: str = sys.executable) -> Path:
     """The compiled wheel of these sources for this Python, in that folder."""
     with tempfile.TemporaryDirectory() as made:
-        _run(made, "-m", "hatchling", "build", "--target", "sdist", "--directory", made)
+        _run(made, sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", made)
         (archive,) = Path(made).glob("*.tar.gz")
-        how = ("--no-build-isolation", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
-        _run(made, "-m", "pip", "wheel", *how, "--wheel-dir", made, str(archive))
+        how = ["--no-deps", "--quiet", "--disable-pip-version-check", "--wheel-dir", made]
+        if os.path.realpath(python) == os.path.realpath(sys.executable):  # all that it takes is here
+            python = sys.executable
+            how += ["--no-build-isolation", "--no-index"]
+        _run(made, python, "-m", "pip", "wheel", *how, str(archive))
         (wheel,) = Path(made).glob("*.whl")
         folder.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy(wheel, folder))
@@ -46,7 +50,7 @@ def build(folder: Path) -> Path:
 
 def _run(temporary: str, *words: str) -> None:
     done = subprocess.run(
-        [sys.executable, *words],
+        words,
         cwd=ROOT,
         env={**os.environ, **ENABLE, "TMPDIR": temporary},
         stdout=subprocess.PIPE,
@@ -65,10 +69,9 @@ def main() -> int:
     if why_not is not None:
         print(f"Leasehold cannot be compiled: {why_not}.", file=sys.stderr)
         return 1
-    for word in sys.argv[1:]:
-        if word != "--can":
-            print("Compiling; this takes about a minute ...", file=sys.stderr)
-            print(build(Path(word)))
+    if sys.argv[1] != "--can":
+        print("Compiling; this takes about a minute ...", file=sys.stderr)
+        print(build(Path(sys.argv[1]), *sys.argv[2:]))
     return 0
 
 
