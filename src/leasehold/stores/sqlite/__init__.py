@@ -135,13 +135,25 @@ class SqliteStore:
 class SqliteTransaction:
     """One turn at the gate."""
 
-    __slots__ = ("_cache", "_database", "_foreseen", "_has_left", "_is_over", "_retention", "fence", "now")
+    __slots__ = (
+        "_cache",
+        "_committed",
+        "_database",
+        "_foreseen",
+        "_has_left",
+        "_is_over",
+        "_retention",
+        "fence",
+        "now",
+    )
 
     def __init__(self, database: Database, cache: Cache, retention: tuple[int, int]) -> None:
         self._database = database
         self._cache = cache
         self._retention = retention
         self._is_over = self._has_left = False
+        self._committed: Sequence[Put | Drop] | None = None
+        """What was made durable, and is not in the cache yet."""
         self._foreseen: Mapping[str, Record] | None = None
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
@@ -194,11 +206,7 @@ class SqliteTransaction:
                 database.commit(fence, len(events), self.now, is_told=is_told)
             else:
                 self._journal(database.journal, changes, events, fence)
-            if self._foreseen is None:
-                self._cache.follow(changes)
-            else:
-                self._cache.renew(self._foreseen)
-            database.trust()
+            self._committed = changes
         except BaseException as error:
             self.close()
             if isinstance(error, apsw.Error):
@@ -250,9 +258,22 @@ class SqliteTransaction:
     def close(self) -> None:
         """Give the records up; what was not committed never happened."""
         self._is_over = True
-        if not self._has_left:
-            self._has_left = True
+        if self._has_left:
+            return
+        self._has_left = True
+        try:
+            if self._committed is not None:
+                self._remember(self._committed)
+        finally:
             self._database.leave()
+
+    def _remember(self, changes: Sequence[Put | Drop]) -> None:
+        """What we know of the records is as good as it was before; after whoever waited was told."""
+        if self._foreseen is None:
+            self._cache.follow(changes)
+        else:
+            self._cache.renew(self._foreseen)
+        self._database.trust()
 
 
 def loaded(cursor: apsw.Cursor, keys: list[str]) -> list[tuple[str, bytes]]:
