@@ -18,7 +18,7 @@ from leasehold.errors import StoreBehind, StoreError
 from leasehold.model import Drop, Put, Ref
 from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.memory import Memory, MemoryStore
-from leasehold.stores.sqlite import SqliteStore, appending, journal, lasting
+from leasehold.stores.sqlite import SqliteStore, appending, database, journal, lasting
 from leasehold.stores.sqlite.checkup import look
 from leasehold.stores.sqlite.database import ALONE, APPLICATION_ID, LASTING, SCHEMA_VERSION
 from leasehold.stores.sqlite.gate import Gate
@@ -196,6 +196,30 @@ def test_the_log_is_copied_back_when_the_journal_is_folded(
     store.prune()
     assert rows(path) == 0
     assert (path.read_bytes() != before) is expected
+
+
+def test_the_log_is_copied_back_when_it_is_long(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten(monkeypatch)
+    monkeypatch.setattr(lasting, "CHECKPOINT", 3)
+    monkeypatch.setattr(lasting, "EARLY", 10**9)
+    with closing(staying(path, clock)) as store:
+        before = path.read_bytes()
+        for number in range(5):
+            commit(store, Put("na", Ref(f"x{number}")))
+        assert rows(path) == 5, "nothing was folded"
+        assert path.read_bytes() != before
+
+
+def test_who_folds_in_passing_keeps_the_log_short_all_the_same(
+    store: SqliteStore, path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(store, Put("na", Ref("x")))
+    with brief(path, clock) as passing:
+        commit(passing, Put("na", Ref("y")))
+        assert rows(path) == 0
+        monkeypatch.setattr(database, "BRIEF_CHECKPOINT", 1)
+        commit(passing, Put("na", Ref("z")))
+        assert Path(f"{path}-wal").stat().st_size == 0
 
 
 def test_it_is_folded_when_it_is_large(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
