@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 PATIENCE = 20.0
+ROOT = Path(__file__).resolve().parents[1]
 # Run by the Python that is asked about. What it needs: to make a virtual environment, and to compile an extension.
 _PROBE = """
 import ensurepip, json, pathlib, sys, sysconfig, venv
+from tests.compiled.building import hindrance
 mapped = pathlib.Path("/proc/self/maps")
 is_shared = "libpython" in mapped.read_text() if mapped.exists() else bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))
 is_tuned = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
-has_headers = pathlib.Path(sysconfig.get_path("include"), "Python.h").exists()
-print(json.dumps([sys.version_info[:2], is_shared and not is_tuned, has_headers]))
+print(json.dumps([sys.version_info[:2], is_shared and not is_tuned, hindrance() is None]))
 """
 OLDEST = (3, 11)
 
@@ -43,11 +44,13 @@ class Python(NamedTuple):
 def ask(path: str) -> Python | None:
     """What it says of itself; None if the package could not be compiled with it."""
     try:
-        told = subprocess.run([path, "-c", _PROBE], capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+        told = subprocess.run(
+            [path, "-c", _PROBE], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    version, is_plain, has_headers = json.loads(told)
-    return Python(path, tuple(version), is_plain) if tuple(version) >= OLDEST and has_headers else None
+    version, is_plain, can_compile = json.loads(told)
+    return Python(path, tuple(version), is_plain) if tuple(version) >= OLDEST and can_compile else None
 
 
 def choose(own: str, others: Iterable[str], ask: Callable[[str], Python | None] = ask) -> str:

@@ -36,7 +36,7 @@ def test_another_is_taken_only_if_it_is_better(own: Python, there: list[Python],
 
 def test_a_python_tells_what_it_is(tmp_path: Path) -> None:
     ours = ask(sys.executable)
-    if ours is not None:  # it has its headers
+    if ours is not None:  # it can compile
         assert ours.version == sys.version_info[:2]
     assert all(path != "" for path in (base(), *others()))
     none = tmp_path / "python3"

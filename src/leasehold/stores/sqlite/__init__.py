@@ -135,25 +135,15 @@ class SqliteStore:
 class SqliteTransaction:
     """One turn at the gate."""
 
-    __slots__ = (
-        "_cache",
-        "_committed",
-        "_database",
-        "_foreseen",
-        "_has_left",
-        "_is_over",
-        "_retention",
-        "fence",
-        "now",
-    )
+    __slots__ = ("_cache", "_committed", "_database", "_foreseen", "_is_over", "_retention", "fence", "now")
 
     def __init__(self, database: Database, cache: Cache, retention: tuple[int, int]) -> None:
         self._database = database
         self._cache = cache
         self._retention = retention
-        self._is_over = self._has_left = False
+        self._is_over = False
         self._committed: Sequence[Put | Drop] | None = None
-        """What was made durable, and is not in the cache yet."""
+        """What was made durable; it is not in the cache before `close`."""
         self._foreseen: Mapping[str, Record] | None = None
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
@@ -196,7 +186,6 @@ class SqliteTransaction:
         if not changes and not events and fence == self.fence:
             self.close()
             return
-        self._is_over = True
         database = self._database
         database.doubt()
         try:
@@ -252,15 +241,14 @@ class SqliteTransaction:
         return trim(self._database.connection, Retention(*self._retention), newest, self.now, written)
 
     def _check_under_way(self) -> None:
-        if self._is_over:
+        if self._is_over or self._committed is not None:
             raise StoreError("this transaction is over; begin another")
 
     def close(self) -> None:
         """Give the records up; what was not committed never happened."""
-        self._is_over = True
-        if self._has_left:
+        if self._is_over:
             return
-        self._has_left = True
+        self._is_over = True
         try:
             if self._committed is not None:
                 self._remember(self._committed)
