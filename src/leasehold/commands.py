@@ -74,6 +74,8 @@ class Cancel(Noun):
     waiter: str | None = None
     actor: str | None = None
     """Whose request it is: a lease whose request was not noted (docs/adr/0029) is found among this actor's."""
+    secret: str | None = None
+    """Where that is a session: the hash of its secret, without which nobody withdraws anything of it."""
 
 
 class GiveUp(Noun):

@@ -44,6 +44,8 @@ VARIABLES = {
 """Variables of the environment that stand for a key. `LEASEHOLD_SESSION` has none, see ``identity``."""
 POLICIES = ("off", "warn", "require", "require-own")
 TTL = "30m"
+ARGUMENT = "the argument"
+"""Where something comes from that the command itself, or the call, has named."""
 
 _ANY_TTL = checks.Settings(ttl_most=durations.LONGEST)
 
@@ -107,7 +109,7 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
     origins: dict[str, str] = {}
     argument = {} if url is None else {"url": url}
     nearby = configfiles.neighbour(here, notes)
-    for origin, found in (*user, *nearby, *project, *_environment(env), ("the argument", argument)):
+    for origin, found in (*user, *nearby, *project, *_environment(env), (ARGUMENT, argument)):
         checked = _checked(found, origin, here, env)
         values.update(checked)  # type: ignore[typeddict-item] # each was checked by its key
         origins.update(dict.fromkeys(checked, origin))

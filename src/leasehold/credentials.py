@@ -26,7 +26,7 @@ def path(env: Mapping[str, str]) -> str:
 
 
 def stored(url: str, env: Mapping[str, str]) -> str | None:
-    """The key for the server of this URL, if there is one: a line `URL KEY`."""
+    """The key for this one server, if there is one: a line `URL KEY`, or `URL,URL KEY` for several."""
     where = path(env)
     try:
         with open(where, encoding="utf-8") as file:
@@ -38,9 +38,9 @@ def stored(url: str, env: Mapping[str, str]) -> str | None:
         raise InvalidInput("credentials", f"{where} cannot be read: {error}") from None
     if why:
         raise InvalidInput("credentials", f"{where} is not private: {why}; make it yours and `chmod 600` it")
-    wanted = {places.one_spelling(each) for each in url.split(",")}
+    wanted = places.one_spelling(url)
     for line in lines:
-        server, _, key = line.strip().partition(" ")
-        if not server.startswith("#") and key.strip() and places.one_spelling(server) in wanted:
+        servers, _, key = line.strip().partition(" ")
+        if not servers.startswith("#") and key.strip() and wanted in map(places.one_spelling, servers.split(",")):
             return key.strip()
     return None

@@ -14,7 +14,7 @@ import time
 from leasehold import batch, keys
 from leasehold import commands as c
 from leasehold.errors import Closed, LeaseholdError
-from leasehold.model import Done, Granted, Queued, Released
+from leasehold.model import SECOND, Done, Granted, Queued, Released
 from leasehold.pending import NEVER, Errand, Pending
 from leasehold.stepwise import through
 
@@ -43,6 +43,8 @@ FORGET_EVERY: Final = 3_600.0
 """How often old history is looked for."""
 _UNUSUAL: Final = (Exception, Queued, Done)
 """What is not simply told to whoever asked."""
+KEPT: Final = 5 * SECOND
+"""So long the places of those who come back to another engine are kept when this one goes."""
 TROUBLE_PAUSE: Final = 0.2
 """After a failed transaction, what nobody asked for (sweeps, heartbeats) is tried again this much later."""
 
@@ -397,10 +399,11 @@ class Engine:
         from leasehold.attendance import given_up  # noqa: PLC0415 (see `_attend`)
 
         waiting = attendance.everybody()
-        leaving = [*leaving, *(given_up(id_, pending) for id_, pending in waiting)]
+        leaving = [*leaving, *(given_up(id_, pending) for id_, pending in waiting if not pending.stays)]
+        kept = KEPT if any(pending.stays for _, pending in waiting) else None
         try:
             if leaving or attendance.has_presence:
-                leaving.append(c.Beat(self.key, None))
+                leaving.append(c.Beat(self.key, kept))
                 through(batch.run(self.store, leaving, self.key, _nothing_more)).close()
         finally:
             attendance.dismiss()

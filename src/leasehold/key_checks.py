@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leasehold import names
 from leasehold.checks import choice, kind_of, text
 from leasehold.errors import InvalidInput
 
@@ -20,7 +21,15 @@ def prefixes(value: object) -> tuple[str, ...]:
         raise InvalidInput("prefixes", f"must be a list of beginnings of names, not {kind_of(value)}")
     if len(value) > PREFIXES_MOST:
         raise InvalidInput("prefixes", f"at most {PREFIXES_MOST}, not {len(value)}")
-    return tuple(dict.fromkeys(text(each, "prefixes", 512) for each in value))
+    return tuple(dict.fromkeys(_prefix(each) for each in value))
+
+
+def _prefix(value: object) -> str:
+    """As names are spelled that begin with it: they are compared in that spelling, and no other would match any."""
+    try:
+        return names.prefix(text(value, "prefixes", names.MAX_NAME))
+    except names.BadName as error:
+        raise InvalidInput("prefixes", error.message) from None
 
 
 def key_id(value: object) -> str:

@@ -84,6 +84,25 @@ def parse(raw: object) -> str:
     return text if name == text else _checked(name, "name", MAX_NAME)
 
 
+def prefix(text: str) -> str:
+    """What names begin with that begin like this, normalised as they are. Raises `BadName` if none can.
+
+    It may end anywhere in a name, so what it ends with is only a beginning: a slash there is kept, and `path:src/.`
+    is that of `path:src/.git`. Without a colon nobody knows what it begins: it is compared as written.
+    """
+    kind, mark, rest = _split(text)
+    if not kind:
+        _refuse_no_scheme(text)
+        return text
+    if mark == "://":
+        found = _normal_uri(kind, rest, text)
+    else:
+        found = f"{kind}:{_path_prefix(rest, text) if kind == 'path' else rest}"
+    if len(found.encode()) > MAX_NAME:
+        raise _bad("prefix", "too_long", text, f"no name is longer than {MAX_NAME} bytes of UTF-8")
+    return found
+
+
 def check_space(raw: object) -> str:
     """The space, such as `default` or `org/project`, compared as written. Raises `BadName`."""
     return _checked(raw, "space", MAX_SPACE)
@@ -132,15 +151,19 @@ def _utf8(text: str, what: str) -> bytes:
 def _normal(text: str) -> str:
     kind, mark, rest = _split(text)
     if not kind:
-        # `my_app://x` means to be a URI: taken for a plain string it would silently keep its case.
-        if text.partition(":")[2].startswith("//"):
-            raise _bad("name", "bad_scheme", text, "before '://' goes a letter, then letters, digits, '+', '.' and '-'")
+        _refuse_no_scheme(text)
         return text
     if not rest:
         raise _bad("name", "empty_rest", text, f"something must follow the '{mark}'")
     if mark == "://":
         return _normal_uri(kind, rest, text)
     return f"{kind}:{_normal_path(rest, text) if kind == 'path' else rest}"
+
+
+def _refuse_no_scheme(text: str) -> None:
+    # `my_app://x` means to be a URI: taken for a plain string it would silently keep its case.
+    if text.partition(":")[2].startswith("//"):
+        raise _bad("name", "bad_scheme", text, "before '://' goes a letter, then letters, digits, '+', '.' and '-'")
 
 
 def _normal_uri(scheme: str, rest: str, text: str) -> str:
@@ -159,6 +182,18 @@ def _normal_path(rest: str, text: str) -> str:
     _refuse_absolute(slashed, text)
     tidy = "/".join(_steps(slashed, text)) or "."
     _refuse_absolute(tidy, text)  # `./C:/x`
+    return tidy
+
+
+def _path_prefix(rest: str, text: str) -> str:
+    if not rest:
+        return rest
+    slashed = rest.replace("\\", "/")
+    _refuse_absolute(slashed, text)
+    whole, _, begun = slashed.rpartition("/")
+    tidy = "".join(f"{step}/" for step in _steps(whole, text)) + begun
+    if tidy:
+        _refuse_absolute(tidy, text)
     return tidy
 
 
@@ -186,6 +221,12 @@ def _split(name: str) -> tuple[str, str, str]:
     if not colon or not _is_scheme(head):
         return "", "", name
     return (head.lower(), "://", rest[2:]) if rest.startswith("//") else (head.lower(), ":", rest)
+
+
+def scheme(name: str) -> str:
+    """The scheme or namespace of this (parsed) name; empty for a plain string, also for one with a colon in it."""
+    head, colon, _ = name.partition(":")
+    return head if colon and _is_scheme(head) else ""
 
 
 def _is_scheme(text: str) -> bool:

@@ -133,17 +133,25 @@ def open_store(url: str, *, accept_restore: bool = False, why: str = "") -> Stor
 def _sqlite(rest: str, *, accept_restore: bool) -> Store:
     from leasehold.stores.sqlite import SqliteStore  # noqa: PLC0415 (each store is imported when it is used)
 
+    path, retention = sqlite_file(rest)
+    if retention is None:
+        return SqliteStore(path, accept_restore=accept_restore)
+    days, rows = retention
+    return SqliteStore(path, accept_restore=accept_restore, retention_days=days, retention_rows=rows)
+
+
+def sqlite_file(rest: str) -> tuple[str, tuple[int, int] | None]:
+    """The file that a `sqlite:` URL means, from what is after the colon, and the days and rows of history; checked."""
     path, options = sqlite_path(rest), places.split_options(rest)[1]
     if not path.strip("/"):
         raise InvalidInput("url", "names no file: write sqlite:///absolute/path or sqlite:relative/path")
     if not path.isprintable() and any("\ud800" <= one <= "\udfff" for one in path):
         raise InvalidInput("url", f"{path!a} is not UTF-8, which SQLite needs: set LEASEHOLD_URL to a file elsewhere")
     if not options:
-        return SqliteStore(path, accept_restore=accept_restore)
+        return path, None
     from leasehold.stores.sqlite.options import parse  # noqa: PLC0415 (only where there are some)
 
-    days, rows = parse(options)
-    return SqliteStore(path, accept_restore=accept_restore, retention_days=days, retention_rows=rows)
+    return path, parse(options)
 
 
 def _git(scheme: str) -> Callable[..., Store]:

@@ -86,9 +86,10 @@ def _update(_settings: Settings, _engine: str, lease: object, context: object, m
 def _cancel(
     _settings: Settings, _engine: str, request_id: object, holder: object, session: object, space: object
 ) -> Order:
-    session_id = None if session is None else checks.credential(session)[0]
+    session_id, secret = (None, None) if session is None else checks.credential(session)
     actor = keys.actor(checks.space(space), checks.text(holder, "holder", 256), session_id)
-    return Order(c.Cancel(keys.request(actor, checks.text(request_id, "request_id", 128)), actor=actor))
+    request = keys.request(actor, checks.text(request_id, "request_id", 128))
+    return Order(c.Cancel(request, actor=actor, secret=None if secret is None else keys.secret_hash(secret)))
 
 
 def _start_session(

@@ -24,7 +24,7 @@ _Granted: Final = Granted
 class Pending:
     """What somebody asked and is waiting for."""
 
-    __slots__ = ("_done", "abandoned", "command", "error", "outcome", "token", "waiter")
+    __slots__ = ("_done", "abandoned", "command", "error", "outcome", "stays", "token", "waiter")
 
     def __init__(self, command: Command, token: str = "", done: Callable[[Pending], None] | None = None) -> None:
         self.command = command
@@ -34,6 +34,8 @@ class Pending:
         self.abandoned = False
         self.waiter: str | None = None
         """Its place in the queue, once it has one."""
+        self.stays = False
+        """Whether that is kept for a while when the engine goes, because whoever asks comes back to another."""
         self._done = done
 
     @property

@@ -16,7 +16,7 @@ from leasehold.model import (
     Waiting,
     Wish,
 )
-from leasehold.rules.conflicts import nodes_of
+from leasehold.rules.conflicts import nodes_of, who_wait
 from leasehold.rules.draft import Draft, Missing
 from leasehold.rules.ending import lapse, terms
 from leasehold.rules.granting import MODE_NAMES, lease_of, waiting_for
@@ -187,7 +187,9 @@ def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspectio
     }
     draft.require([keys.home(id_) for id_ in holds])
     homes = [draft.record(keys.home(id_)).holds[id_] for id_ in holds]
-    waiters = draft.record(claims[0].node).waiters
+    waiting = {waiter.id: waiter for claim in claims for waiter in who_wait(draft, claim.node, claim.mode)}
+    draft.require([keys.home(id_) for id_ in waiting])
+    waiters = sorted(waiting.values(), key=_order)
     return Inspection(
         name,
         draft.now,
@@ -195,6 +197,10 @@ def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspectio
         tuple(_place(draft, waiter, place) for place, waiter in enumerate(waiters, 1)),
         tuple(by_hold(draft, home) for home in homes if home.closed),
     )
+
+
+def _order(waiter: Waiter) -> tuple[int, ...]:
+    return waiter.order
 
 
 def _place(draft: Draft, waiter: Waiter, position: int) -> Waiting:

@@ -133,9 +133,9 @@ class AsyncWanderingAnswers(AsyncHttpAnswers):
 
 def wandering(url: str, holder: str = "somebody", space: str = "default") -> leasehold.Locks:
     """Locks whose every request goes to the next server."""
-    return leasehold.Locks(WanderingAnswers(bases(url), None), holder=holder, space=space)
+    return leasehold.Locks(WanderingAnswers(bases(url)), holder=holder, space=space)
 
 
 def async_wandering(url: str, holder: str = "somebody") -> leasehold.AsyncLocks:
     """The same for coroutines."""
-    return leasehold.AsyncLocks(AsyncWanderingAnswers(bases(url), None), holder=holder, space="default")
+    return leasehold.AsyncLocks(AsyncWanderingAnswers(bases(url)), holder=holder, space="default")

@@ -66,9 +66,16 @@ MOVING = (
         (RUNS, "-k", "retry"),
     ),
     Mutant(
+        "a forced release is sent twice",
+        "client/deciding.py",
+        "        self._is_once = call.verb in _ONCE or _ends_whoever_has_it(call)\n",
+        "        self._is_once = call.verb in _ONCE\n",
+        ("tests/surfaces/test_client.py", "-k", "forced_release"),
+    ),
+    Mutant(
         "a stored key goes to any server",
         "credentials.py",
-        "places.one_spelling(server) in wanted",
+        'wanted in map(places.one_spelling, servers.split(","))',
         "wanted",
         (RUNS, "-k", "own_server"),
     ),

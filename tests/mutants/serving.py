@@ -87,8 +87,8 @@ SERVING = (
     Mutant(
         "lost wake-up: a release serves nobody",
         "rules/leases.py",
-        "    give_back(draft, hold, ask, command.status, command.error)\n    settle(draft)\n",
-        "    give_back(draft, hold, ask, command.status, command.error)\n",
+        "    give_back(draft, hold, ask, command.status, command.error, command.proof.admin)\n    settle(draft)\n",
+        "    give_back(draft, hold, ask, command.status, command.error, command.proof.admin)\n",
         MACHINE,
     ),
     Mutant(
@@ -152,9 +152,37 @@ SERVING = (
     Mutant(
         "a session that ends leaves its leases behind",
         "rules/sessions.py",
-        '            give_back(draft, hold, ask, "cancelled", "its session ended")\n',
+        '        give_back(draft, hold, ask, "cancelled", "its session ended")\n',
         "",
         suite("sessions_that_end"),
+    ),
+    Mutant(
+        "whoever knows a session's id cancels its requests",
+        "rules/waiting.py",
+        "        if session is not None and session.secret != command.secret:\n",
+        "        if session is None:\n",
+        suite("takes_its_secret"),
+    ),
+    Mutant(
+        "a forced release of one name ends another",
+        "rules/admin.py",
+        "    return hold.mode in OWN_MODES and resource in terms(draft, hold).options[0].resources\n",
+        "    return hold.mode in OWN_MODES\n",
+        suite("spares_other_names"),
+    ),
+    Mutant(
+        "a server that is stopped forgets who waited",
+        "server/waiting.py",
+        "                self.stays = True\n",
+        "                self.abandon()\n",
+        ("tests/surfaces/test_server_waiting.py", "-k", "keeps_its_place"),
+    ),
+    Mutant(
+        "whose key is revoked waits on",
+        "server/waiting.py",
+        "                    wait.dismiss()\n",
+        "                    pass\n",
+        ("tests/surfaces/test_server_keys.py", "-k", "waits_no_longer"),
     ),
     Mutant(
         "a session's heartbeat picks up what was promised to a waiter",

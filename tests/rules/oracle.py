@@ -294,13 +294,11 @@ class Oracle:
         return Answer("Refused", "cancelled") if is_over else Answer("Done")
 
     def _other_slots(self, want: Want) -> bool:
-        """Whether something of it is held with another number of slots."""
-        wanted = [resource for option in want.options for resource in option]
-        return want.mode == "slots" and any(
-            lease.want.mode == "slots"
-            and lease.want.slots != want.slots
-            and any(is_part(resource, lease.resources) for resource in wanted)
-            for lease in self.live()
+        """Whether something of it, of each choice, is held with another number of slots."""
+        others = [lease for lease in self.live() if lease.want.mode == "slots" and lease.want.slots != want.slots]
+        return want.mode == "slots" and all(
+            any(is_part(resource, lease.resources) for resource in option for lease in others)
+            for option in want.options
         )
 
     def _wait(self, asked: Waiter) -> Answer:
@@ -473,7 +471,7 @@ class Oracle:
         self._unclean(lease, f"forced by {by}: {why}", self.now)
 
     def force_resource(self, resource: str, by: str, why: str) -> Answer:
-        found = [lease for lease in self.live() if is_part(resource, lease.resources)]
+        found = [lease for lease in self.live() if resource in lease.resources]
         for lease in found:
             self._forced(lease, by, why)
         self._serve()
@@ -506,7 +504,7 @@ class Oracle:
         ]
 
     def clear(self, resource: str) -> Answer:
-        found = [lease for lease in self.closed() if is_part(resource, lease.resources)]
+        found = [lease for lease in self.closed() if resource in lease.resources]
         for lease in found:
             lease.state = "gone"
             self._tell("cleared", lease.who, lease)

@@ -192,6 +192,21 @@ def test_a_context_as_deep_as_it_may_be_can_still_be_merged() -> None:
         pytest.fail("a context may be as deep as it likes")
 
 
+def test_who_merges_is_told_which_side_is_no_object() -> None:
+    scene, _ = in_memory()
+
+    def said(context: object) -> str:
+        refused = scene.call("update", context=context, merge=True)
+        assert isinstance(refused, Refused)
+        assert (refused.code, refused.field) == ("invalid", "context")
+        return refused.message
+
+    assert "the context given is not one" in said(5)
+    assert not isinstance(scene.call("update", context=[1]), Refused)
+    assert "the context held is not one" in said({"a": 1})
+    assert "the context given is not one" in said([2])
+
+
 def test_what_was_said_before_is_not_taken_for_what_only_equals_it() -> None:
     memory, settings_ = checks.Memory(2), Settings()
 

@@ -179,6 +179,84 @@ def test_scheme_and_namespace_have_no_case(head: str, way: str) -> None:
         assert parsed_or_none(changed + way) == parsed_or_none(head + way)
 
 
+# ------------------------------------------------------------------------------- beginnings, and schemes
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("Deploy://API/", "deploy://api/"),
+        ("deploy://AP", "deploy://ap"),
+        ("deploy://API/Prod", "deploy://api/Prod"),
+        ("deploy://API?Region", "deploy://api?Region"),
+        ("Deploy://", "deploy://"),
+        ("Deploy:/", "deploy:/"),
+        ("Deploy:", "deploy:"),
+        ("ISSUE:Ab", "issue:Ab"),
+        ("PATH:", "path:"),
+        ("path:./", "path:"),
+        ("path:./src//", "path:src/"),
+        ("path:src", "path:src"),
+        ("path:src\\lib\\", "path:src/lib/"),
+        ("path:docs/../src/a", "path:src/a"),
+        ("path:.", "path:."),
+        ("path:src/.", "path:src/."),
+        ("path:src/..", "path:src/.."),
+        ("Deploy", "Deploy"),
+        ("Nightly 10:3", "Nightly 10:3"),
+        ("my_app:/", "my_app:/"),
+    ],
+)
+def test_a_prefix_is_spelled_as_the_names_that_begin_with_it(raw: str, expected: str) -> None:
+    assert names.prefix(raw) == expected
+    assert names.prefix(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "rule"),
+    [
+        ("my_app://", "bad_scheme"),
+        ("path://src", "reserved_scheme"),
+        ("repo://", "reserved_scheme"),
+        ("path:/", "absolute_path"),
+        ("path:/etc", "absolute_path"),
+        ("path:C:", "absolute_path"),
+        ("path:./C:/x", "absolute_path"),
+        ("path:../x", "leaves_root"),
+        ("x://" + "İ" * 250, "too_long"),
+    ],
+)
+def test_refuses_what_no_name_begins_with(raw: str, rule: str) -> None:
+    with pytest.raises(names.BadName) as caught:
+        names.prefix(raw)
+    assert caught.value.rule == rule
+
+
+@untimed
+@given(name, st.data())
+def test_whatever_a_name_begins_with_is_its_prefix_as_it_is(name: str, data: st.DataObject) -> None:
+    begins = name[: data.draw(st.integers(1, len(name)))]
+    assert names.prefix(begins) == begins
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [
+        ("deploy://a", "deploy"),
+        ("path:a:b", "path"),
+        ("git+ssh://h", "git+ssh"),
+        ("job-10:15", "job-10"),
+        ("job at 10:15", ""),
+        ("10:15", ""),
+        (":x", ""),
+        ("é:x", ""),
+        ("plain", ""),
+    ],
+)
+def test_the_scheme_is_what_a_name_is_split_by(name: str, scheme: str) -> None:
+    assert names.scheme(name) == scheme
+
+
 # -------------------------------------------------------------------------------------- what is refused
 
 

@@ -18,10 +18,13 @@ LOSE_REQUEST = "lose request"
 LOSE_ANSWER = "lose answer"
 BUSY = "busy"
 GOING_AWAY = "going away"
+NOBODY_BEHIND = "nobody behind"
+"""As a proxy says it, in words of its own."""
 HOLD = "hold"
 """Keep the answer until `let_go` is set."""
 _TOLD = {
     BUSY: (b"429 Too Many Requests", b'{"code": "rate_limited", "detail": "slow down"}', b"0"),
+    NOBODY_BEHIND: (b"502 Bad Gateway", b"<h1>Bad Gateway</h1>", b"0"),
     GOING_AWAY: (b"503 Service Unavailable", b'{"code": "closed", "detail": "going away"}', b"0"),
 }
 

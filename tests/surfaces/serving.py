@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import leasehold
+from leasehold.server.openapi import document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,9 +91,11 @@ class Running:
             connection.request(method, path, content, headers)
             reply = connection.getresponse()
             told = {name.lower(): value for name, value in reply.getheaders()}
-            return Reply(reply.status, told, reply.read())
+            answer = Reply(reply.status, told, reply.read())
         finally:
             connection.close()
+        check_described(method, path, answer)
+        return answer
 
     def post(self, path: str, body: object, *, key: str | None = None, **headers: str) -> Reply:
         return self.ask("POST", f"/v1/{path}", body, key=key, **headers)
@@ -121,6 +124,18 @@ class Running:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)
+
+
+def check_described(method: str, path: str, reply: Reply) -> None:
+    """Whatever a test asks for: OpenAPI tells of such an answer to it, if it tells of the route at all."""
+    operation = document()["paths"].get(path.partition("?")[0], {}).get(method.lower())
+    if operation is None:
+        return
+    found = operation["responses"].get(str(reply.status))
+    assert found is not None, f"{method} {path}: OpenAPI does not tell of {reply}"
+    if reply.headers.get("content-type") == "application/problem+json":
+        codes = found["description"].removeprefix("code: ").split(", ")
+        assert reply.code in codes, f"{method} {path}: OpenAPI tells of {codes}, not of {reply}"
 
 
 def read_reply(line: socket.socket) -> Reply:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold import Refused
+from leasehold.cli.tenure import times
 from tests.surfaces.processes import is_there
 from tests.surfaces.shell import EAGER, PATIENCE, Done, Shell, until
 
@@ -245,3 +246,9 @@ def is_replaced(parent: int, before: set[int]) -> bool:
 def children(pid: int) -> set[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
         return {int(each) for each in file.read().split() if is_there(int(each))}
+
+
+@pytest.mark.parametrize("life", [0.01, 0.05, 0.1, 1.0, 60.0, 86_400.0])
+def test_however_short_its_life_it_is_renewed_before_the_command_is_ended(life: float) -> None:
+    found = times(0.0, life, kill_after=10.0)
+    assert 0 < found.renew_at < found.term_at < found.kill_at < found.gone_at == life

@@ -115,14 +115,26 @@ def test_renew_gives_a_full_ttl_again(shell: Shell) -> None:
     assert shell.json("renew", "issue:42", "--ttl", "2h")["data"]["lease"]["ttl_seconds"] == 7200
 
 
-def test_what_expired_is_lost_and_is_not_found_afterwards(shell: Shell) -> None:
+def test_what_expired_is_lost_and_stays_so(shell: Shell) -> None:
     shell.run("acquire", "issue:42", "--ttl", "10ms")
     until(lambda: not shell.holders("issue:42"))
     done = shell.run("renew", "issue:42")
     assert done.code == 7
     assert "Lost: the lease is gone (expired)" in done.err
     assert "Next: leasehold acquire issue:42" in done.err
-    assert shell.run("renew", "issue:42").code == 3
+    done = shell.run("renew", "issue:42")
+    assert done.code == 7
+    assert "Lost: the lease is gone (expired)" in done.err
+
+
+def test_what_was_released_can_be_released_again(shell: Shell) -> None:
+    granted = shell.json("acquire", "a", "b")["data"]["lease"]["id"]
+    assert shell.json("release", "a")["data"]["released"]
+    for target in ("a", "b", granted):
+        said = shell.json("release", target)
+        assert (said["ok"], said["data"]["lease"], said["data"]["released"]) == (True, granted, False)
+        assert shell.json("renew", target)["error"]["code"] == "lost"
+    assert shell.run("release", "a", holder="bob").code == 3  # who never had it
 
 
 def test_what_was_taken_by_force_is_lost_and_says_by_whom(shell: Shell) -> None:

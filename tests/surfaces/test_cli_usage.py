@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shlex
@@ -261,3 +262,27 @@ def test_what_a_command_does_not_know_is_told_by_that_command(shell: Shell, word
     assert done.code == 2
     assert told in done.err
     assert f"See {told.partition(':')[0]} --help" in done.err
+
+
+def test_an_option_before_the_command_is_told_where_it_goes(shell: Shell) -> None:
+    done = shell.run("--json", "list")
+    assert done.code == 2
+    assert "--json goes after the command: leasehold list … --json" in json.loads(done.out)["error"]["message"]
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://host:port", "https://a:99999"])
+def test_a_url_that_is_none_is_told(shell: Shell, url: str) -> None:
+    done = shell.run("list", "--url", url)
+    assert done.code == 2
+    assert "is no URL" in done.err
+
+
+def test_a_token_file_that_cannot_be_written_is_told_before_anything_is_taken(shell: Shell) -> None:
+    shell.run("acquire", "x", "--ttl", "1m")
+    before = shell.json("list")["data"]["leases"]
+    for where in ("/nonexistent/token", "/"):
+        done = shell.run("acquire", "x", "--ttl", "1h", "--token-file", where)
+        assert done.code == 2
+        assert "cannot be written" in done.err
+    after = shell.json("list")["data"]["leases"]
+    assert [lease["expires_at"] for lease in after] == [lease["expires_at"] for lease in before]

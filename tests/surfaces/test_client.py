@@ -21,7 +21,7 @@ from leasehold.server.decoding import decode, decode_query
 from leasehold.server.requests import Body
 from leasehold.server.routes import ROUTES, Route
 from leasehold.testing.lending import free_port
-from tests.surfaces.flaky import BUSY, GOING_AWAY, LOSE_ANSWER, LOSE_REQUEST, PASS, Line, flaky
+from tests.surfaces.flaky import BUSY, GOING_AWAY, LOSE_ANSWER, LOSE_REQUEST, NOBODY_BEHIND, PASS, Line, flaky
 from tests.surfaces.serving import Running, serving, until
 from tests.surfaces.test_conformance_http import Awaited
 
@@ -121,6 +121,33 @@ def test_what_would_happen_twice_is_not_sent_twice(line: Line, connect: Callable
     with pytest.raises(OutcomeUnknown, match="look whether it happened"):
         locks.steal("stolen", ttl=60, by="ops", reason="why")
     assert len(line.requests) == before + 1
+
+
+def test_a_forced_release_is_not_sent_twice_unless_it_names_the_lease(
+    line: Line, connect: Callable[[str], Any]
+) -> None:
+    locks = connect(line.url)
+    granted = locks.acquire("to be forced", ttl=60)
+    assert locks.list(holder="nobody") == ()
+    line.faults = [LOSE_ANSWER]
+    with pytest.raises(OutcomeUnknown, match="look whether it happened"):  # again, it would end the next one's lease
+        locks.force_release("to be forced", by="ops", reason="why")
+    assert isinstance(locks.renew(granted.lease.id, granted.token), leasehold.Lost)
+    granted = locks.acquire("to be forced", ttl=60)
+    line.faults = [LOSE_ANSWER]
+    locks.force_release(granted.lease.id, by="ops", reason="why")
+    assert isinstance(locks.renew(granted.lease.id, granted.token), leasehold.Lost)
+
+
+def test_a_proxy_with_nobody_behind_it_is_passed_by(
+    server: Running, line: Line, connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
+    line.faults = [NOBODY_BEHIND] * 10
+    locks = connect(f"{line.url},{server.url}")
+    granted = locks.acquire("behind a proxy", ttl=60)
+    assert locks.release(granted.lease.id, granted.token).released
+    assert len(line.requests) == 1
 
 
 def test_nobody_there_is_told_after_some_tries(connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,6 +351,24 @@ def test_retry_after_is_honoured_and_jittered(status: int) -> None:
     later = errand().answered(status, told, 3_600.0, 0.0)
     assert isinstance(later, Again)
     assert later.pause < RETRY_AFTER_MOST + 1
+
+
+def test_what_is_too_much_is_told_at_once() -> None:
+    refused = errand().answered(429, {"code": "too_many", "message": "release some first"}, 1.0, 0.0)
+    assert isinstance(refused, leasehold.Refused)
+    assert refused.code == "too_many"
+
+
+@pytest.mark.parametrize("was_lost", [False, True])
+def test_a_release_that_was_only_put_off_is_not_taken_for_ours(was_lost: bool) -> None:
+    one = Errand(Call("release", {"lease": "l1-" + "0" * 32, "token": "t"}), 0.0)
+    if was_lost:
+        assert isinstance(one.failed(ConnectionResetError(), 0.0), Again)
+    assert isinstance(one.answered(429, {"code": "rate_limited"}, None, 0.0), Again)
+    told = {"lease": "l1-" + "0" * 32, "released": False, "reason": "released", "resources": []}
+    outcome = one.answered(200, told, None, 0.0)
+    assert isinstance(outcome, leasehold.Released)
+    assert outcome.released == was_lost
 
 
 def test_a_request_that_was_not_sent_may_always_be_sent_again() -> None:

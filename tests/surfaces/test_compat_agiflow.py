@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,10 +13,12 @@ import pytest
 
 import leasehold
 from leasehold import credentials
-from leasehold.client.messages import token
+from leasehold.client.messages import bases, token
 from leasehold.compat import agiflow
 from leasehold.errors import InvalidInput
 from leasehold.server import answers
+from tests.stores import etcd, postgres
+from tests.stores.remotes import bare
 from tests.surfaces.serving import Running, create_key, serving, until
 from tests.surfaces.shell import Shell
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+PROJECT = ("--org", "e", "--project", "p")
 NOBODY = "wf-00000000000000000000000000"
 
 
@@ -139,6 +144,110 @@ def test_a_crashed_run_blocks_nobody_for_ever_and_stays_listed(shell: Shell) -> 
         assert shell.call("workflow", verb, run, *more).code == 7
     assert said(shell, "check", "--work-unit", "7")["id"] == successor  # nothing late has touched it
     assert [each["id"] for each in said(shell, "list", "--status", "expired")] == [run]
+
+
+@contextmanager
+def somewhere(kind: str, place: Path) -> Iterator[dict[str, str]]:
+    """A store of this kind, as the environment names it."""
+    if kind == "sqlite":
+        yield {}
+    elif kind == "git":
+        yield {"LEASEHOLD_URL": f"git+file://{bare(place)}"}
+    elif kind == "etcd":
+        yield {"LEASEHOLD_URL": etcd.empty()}
+    else:
+        with postgres.schema() as url:
+            yield {"LEASEHOLD_URL": url}
+
+
+def run_out(shell: Shell, **env: str) -> dict[str, Any]:
+    """A run that has just expired, and nobody has come by since."""
+    words = ("create", "--name", "x", "--task", "t1", "--ttl", "50ms", "--context", '{"step": 1}', *PROJECT)
+    made: dict[str, Any] = said(shell, *words, "--json", **env)["data"]
+    until(lambda: said(shell, "check", "--task", "t1", *PROJECT, **env) == {})
+    return made
+
+
+@pytest.mark.parametrize("first", ["get", "heartbeat", "update", "release", "list"])
+def test_an_expired_run_is_there_before_anybody_sweeps(shell: Shell, first: str) -> None:
+    made = run_out(shell)
+    words = {"list": (), "update": (made["id"], "--context", "1")}.get(first, (made["id"],))
+    done = shell.call("workflow", first, *words, *PROJECT)
+    assert done.code == (0 if first in ("get", "list") else 7), done
+    if first == "get":
+        assert json.loads(done.out)["status"] == "expired"
+    if first == "list":
+        assert [(each["id"], each["status"]) for each in json.loads(done.out)] == [(made["id"], "expired")]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "etcd", "git"])
+def test_an_expired_run_is_told_by_every_store(shell: Shell, tmp_path: Path, kind: str) -> None:
+    with somewhere(kind, tmp_path / "remote.git") as env:
+        made = run_out(shell, **env)
+        listed = said(shell, "list", "--status", "expired", *PROJECT, **env)
+        assert [each["id"] for each in listed] == [made["id"]]
+        again = run_out(shell, **env)
+        for verb, more in (("heartbeat", ()), ("update", ("--context", "1")), ("release", ())):
+            assert shell.call("workflow", verb, again["id"], *more, *PROJECT, env=env).code == 7
+        told = said(shell, "get", again["id"], *PROJECT, **env)
+        assert (told["status"], told["resource"]) == ("expired", "task:t1")
+        if kind != "git":  # which tells that it ended, and no more
+            assert (told["name"], told["context"]) == ("x", {"step": 1})
+            assert told["ended_at"] == again["expires_at"]  # not when somebody came by to write it down
+        assert said(shell, "list", "--status", "running", *PROJECT, **env) == []
+        assert said(shell, "list", "--status", "completed", *PROJECT, **env) == []
+        assert len(said(shell, "list", *PROJECT, **env)) == 2
+
+
+def test_an_expired_run_behind_a_long_history_is_found(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agiflow, "PAGE", 4)
+    run = said(shell, "create", "--name", "x", "--task", "t1", "--ttl", "2s", *PROJECT)["id"]
+    with shell.locks() as locks:  # while it lives: otherwise this would sweep it
+        for _ in range(5):
+            granted = locks.acquire("busy", ttl=60, space="e/p")
+            assert isinstance(granted, leasehold.Granted)
+            locks.release(granted.lease.id, granted.token)
+    until(lambda: said(shell, "check", "--task", "t1", *PROJECT) == {})
+    assert [each["id"] for each in said(shell, "list", "--status", "expired", "--limit", "4", *PROJECT)] == [run]
+
+
+def test_a_run_that_was_forced_is_told_over_git_too(shell: Shell, tmp_path: Path) -> None:
+    with somewhere("git", tmp_path / "remote.git") as env:
+        run = said(shell, "create", "--name", "x", "--work-unit", "7", **env)["id"]
+        shell.call("force-release", "work-unit:7", "--reason", "it hangs", holder="ops", env=env)
+        told = said(shell, "get", run, **env)
+        assert (told["status"], told["error"]) == ("cancelled", "forced by ops: it hangs")
+
+
+def test_an_agents_key_is_enough_to_learn_that_a_run_expired(tmp_path: Path) -> None:
+    agent, viewer = create_key(tmp_path, "agent", name="ci"), create_key(tmp_path, "viewer")
+    with serving(tmp_path, "--rate", "0") as server:
+        for number in range(5):  # the server sweeps by itself now and then, which may come first
+            body = {"name": "x", "task": f"t{number}", "ttl_seconds": 0.05}
+            made = server.post("workflows", body, key=agent).json["workflow"]
+            check = f"workflows/check?task=t{number}"
+            until(lambda check=check: server.get(check, key=agent).json["workflow"] is None)  # type: ignore[misc]
+            if number % 2:
+                told = server.get(f"workflows/run?id={made['id']}", key=viewer).json["workflow"]
+                assert told["status"] == "expired"
+            assert server.post("workflows/heartbeat", {"id": made["id"]}, key=agent).code == "lost"
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_who_lost_a_run_is_told_how_to_begin_another(shell: Shell, server: Running, served: bool) -> None:
+    env = {"LEASEHOLD_URL": server.url} if served else {}
+    words: list[str] = []
+    for task in ("t 1", "t2"):
+        run = said(shell, "create", "--name", "it's x", "--task", task, *PROJECT, **env)["id"]
+        said(shell, "release", run, *PROJECT, **env)
+        for verb, more in (("heartbeat", ()), ("update", ("--context", "1"))):
+            lost = shell.call("workflow", verb, run, *more, *PROJECT, env=env)
+            assert lost.code == 7
+            assert lost.err.startswith("Lost: the run is over (completed)")
+            _, _, command = lost.err.partition("Next: begin another: leasehold ")
+            words = shlex.split(command)
+            assert words == ["workflow", "create", "--name", "it's x", "--task", task, *PROJECT]
+    assert shell.call(*words, env=env).code == 0
 
 
 def test_heartbeats_and_updates_keep_a_run_alive(shell: Shell) -> None:
@@ -334,7 +443,11 @@ def test_a_stored_key_goes_to_its_own_server_only(tmp_path: Path, monkeypatch: p
     file.touch(0o600)
     file.write_text("http://a:1 lh_a\nhttp://b:1 lh_b\nhttp://c:1\n")
     assert token(None, "http://a:1/") == "lh_a"
-    assert token(None, "http://x:9,http://b:1") == "lh_b"
+    assert [base.token for base in bases("http://x:9,http://b:1/,http://a:1")] == [None, "lh_b", "lh_a"]
+    assert {base.token for base in bases("http://x:9,http://b:1", "lh_given")} == {"lh_given"}
+    file.write_text("http://a:1,http://b:1 lh_both\n")
+    assert [base.token for base in bases("http://b:1,http://c:1,http://a:1")] == ["lh_both", None, "lh_both"]
+    file.write_text("http://a:1 lh_a\nhttp://b:1 lh_b\nhttp://c:1\n")
     assert token("lh_given", "http://a:1") == "lh_given"
     for url in ("http://a:12", "http://c:1", "https://a:1", "http://evil.example"):
         assert token(None, url) is None

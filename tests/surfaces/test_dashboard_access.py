@@ -134,6 +134,40 @@ def test_the_keyboard_is_enough(browser: Browser, server: Running) -> None:
         expect(page.get_by_role("grid")).to_be_focused()
 
 
+def test_the_arrows_need_no_focus(browser: Browser, server: Running) -> None:
+    with looking(browser, server) as page:
+        rows = page.locator(".lease:visible")
+        expect(rows.nth(1)).to_be_visible()
+        assert page.evaluate("document.activeElement === document.body")
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(".lease.active")).to_have_attribute("aria-rowindex", "2")
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(".lease.active")).to_have_attribute("aria-rowindex", "3")
+        page.keyboard.press("Enter")
+        expect(page.locator("#panel h2")).to_be_focused()
+        page.keyboard.press("ArrowDown")  # here they scroll
+        expect(page.locator(".lease.active")).to_have_attribute("aria-rowindex", "3")
+
+
+def test_the_arrows_lead_from_the_search_to_what_it_found(browser: Browser, server: Running) -> None:
+    with looking(browser, server) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("deploy")
+        expect(page.locator(".lease:visible")).to_have_count(1)
+        page.keyboard.press("Enter")  # nothing is chosen yet
+        page.keyboard.press("ArrowUp")
+        expect(page.get_by_label("Search")).to_be_focused()
+        expect(page.locator(".lease.active")).to_have_count(0)
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(".lease.active")).to_contain_text("deploy://api-prod")
+        page.keyboard.press("/")
+        expect(page.get_by_label("Search")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#panel h2")).to_contain_text("deploy://api-prod")
+        page.keyboard.press("Escape")
+        expect(page.get_by_label("Search")).to_be_focused()
+
+
 def test_columns_sort(browser: Browser, server: Running) -> None:
     with looking(browser, server) as page:
         page.get_by_role("button", name="Fence").click()

@@ -84,6 +84,63 @@ def test_stealing_tells_the_token_once(browser: Browser, office: tuple[Running, 
     assert last(server, key, "forced")["detail"]["why"] == "hotfix"
 
 
+def taken(server: Running, key: str, holder: str, **more: object) -> dict[str, Any]:
+    reply = server.post("acquire", {"resources": "steal-me", "holder": holder, **more}, key=key)
+    assert reply.status == 200, reply
+    return {"lease": reply.json["lease"]["id"], "token": reply.json["token"]}
+
+
+def test_a_lease_that_is_over_has_no_buttons(browser: Browser, office: tuple[Running, str]) -> None:
+    server, key = office
+    anns = taken(server, key, "ann")
+    with looking(browser, server, key=key) as page:
+        row(page, "steal-me").click()
+        panel = page.locator("#panel")
+        expect(panel.get_by_role("button", name="Steal")).to_be_visible()
+        server.post("release", anns, key=key)
+        taken(server, key, "ben")
+        expect(panel).to_contain_text("it is over")
+        expect(panel.get_by_role("button", name="Steal")).to_have_count(0)
+        expect(panel.get_by_role("button", name="Force-release")).to_have_count(0)
+
+
+def test_only_the_lease_in_the_confirmation_is_taken_over(browser: Browser, office: tuple[Running, str]) -> None:
+    server, key = office
+    anns = taken(server, key, "ann")
+    with looking(browser, server, key=key) as page:
+        row(page, "steal-me").click()
+        page.locator("#panel").get_by_role("button", name="Steal").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("ann holds steal-me")
+        server.post("release", anns, key=key)
+        bens = taken(server, key, "ben")
+        agree(page, "Take over", "ann hangs")
+        expect(dialog.get_by_role("alert")).to_contain_text("ann's lease is over by now. Nothing was done")
+        assert server.post("renew", bens, key=key).status == 200
+        dialog.get_by_role("button", name="Cancel").click()
+    assert last(server, key, "forced") == {}
+
+
+def test_who_else_would_lose_a_lease_is_named_first(browser: Browser, office: tuple[Running, str]) -> None:
+    server, key = office
+    taken(server, key, "ann", mode="shared")
+    taken(server, key, "ben", mode="shared")
+    with looking(browser, server, key=key) as page:
+        row(page, "steal-me").filter(has_text="ann").click()
+        page.locator("#panel").get_by_role("button", name="Steal").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("Ends as well: ben holds steal-me")
+        taken(server, key, "cid", mode="shared")
+        agree(page, "Take over", "all of them hang")
+        expect(dialog.get_by_role("alert")).to_contain_text("Meanwhile cid holds steal-me")
+        dialog.get_by_role("button", name="Cancel").click()
+        page.locator("#panel").get_by_role("button", name="Steal").click()
+        expect(dialog).to_contain_text("Ends as well: cid holds steal-me")
+        agree(page, "Take over", "all of them hang")
+        expect(page.locator("#secret")).to_be_visible()
+    assert [each["holder"] for each in server.get("leases", key=key).json["leases"]] == ["ops"]
+
+
 def test_a_quarantine_is_shown_and_cleared(browser: Browser, office: tuple[Running, str]) -> None:
     server, key = office
     server.post("acquire", {"resources": "db://orders", "holder": "mig", "on_expiry": "quarantine"}, key=key)

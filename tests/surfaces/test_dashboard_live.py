@@ -113,6 +113,24 @@ def test_the_queue_is_counted_and_told_in_order(browser: Browser, server: Runnin
         expect(row(page, "busy").locator(".cell.queue")).to_have_text("")
 
 
+def test_a_context_has_lines_and_what_is_in_its_values_stays_inert(browser: Browser, server: Running) -> None:
+    take(server, "in-lines", context={"step": 3, "log": "one\ntwo\u2028\x1b[31m\u202e", "of": [{}, "seven"]})
+    with looking(browser, server) as page:
+        row(page, "in-lines").click()
+        context = page.locator("#panel .context")
+        expect(context).to_be_visible()
+        assert context.evaluate("node => node.textContent").split("\n") == [
+            "{",
+            '  "step": 3,',
+            r'  "log": "one\ntwo\u2028\u001b[31m\u202e",',
+            '  "of": [',
+            "    {},",
+            '    "seven"',
+            "  ]",
+            "}",
+        ]
+
+
 def test_searching_by_resource_holder_and_space(browser: Browser, server: Running) -> None:
     take(server, "needle-1", "finn")
     take(server, "needle-2", "gus", space="team")

@@ -90,6 +90,15 @@ def test_a_place_where_none_can_be_created(home: Path, monkeypatch: pytest.Monke
     assert "LEASEHOLD_URL" in found.advice
 
 
+@pytest.mark.parametrize("end", ["?foo=1", "?retention_days=abc"])
+def test_a_url_that_every_other_command_refuses_is_wrong_here_too(database: Path, end: str) -> None:
+    for path in (database, database.with_name("not-there-yet.db")):
+        finding = one("reachable", doctoring.examine(config.find(f"sqlite://{path}{end}")))
+        assert finding.ok is False
+        assert end[1:4] in finding.text
+    assert one("reachable", doctoring.examine(config.find("sqlite:/"))).ok is False
+
+
 def test_settings_are_told_with_their_origin(home: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "leasehold.toml").write_text('space = "acme"')
     monkeypatch.setenv("LEASEHOLD_HOLDER", "coder-3")

@@ -10,6 +10,7 @@ import pytest
 import leasehold
 from leasehold import config, doctoring
 from tests.stores.postgres import schema
+from tests.stores.remotes import bare
 from tests.surfaces.serving import create_key, serving
 from tests.surfaces.shell import Shell
 
@@ -34,6 +35,22 @@ def test_who_does_not_answer_is_wrong_and_passwords_are_not_shown(url: str) -> N
 @pytest.mark.parametrize("url", ["nonsense:x", "sqlite", "git+file:///no/such/place.git"])
 def test_what_is_no_place_for_locks_is_wrong(url: str) -> None:
     assert found(url)["reachable"].ok is False
+
+
+def test_a_git_remote_that_is_not_there_is_told_once_and_truly() -> None:
+    findings = doctoring.examine(config.find("git+file:///no/such/place.git"))
+    assert [finding.ok for finding in findings if finding.topic == "reachable"] == [False]
+    assert not {"clock", "leases"} & {finding.topic for finding in findings}  # nobody knows
+
+
+def test_a_git_remote_that_is_there(tmp_path: Path) -> None:
+    url = f"git+file://{bare(tmp_path / 'remote.git')}"
+    with leasehold.connect(url, holder="ada") as locks:
+        locks.acquire("x", ttl=60)
+    findings = found(url)
+    assert {findings[topic].ok for topic in ("reachable", "clock", "leases")} == {True}
+    assert findings["clock"].text.startswith("a git remote has none")
+    assert findings["leases"].text == "1 live"
 
 
 def test_a_server_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,3 +287,138 @@ def test_beside_husky_those_who_do_not_have_leasehold_can_commit(tmp_path: Path)
     repository.env["PATH"] = os.environ["PATH"].replace(str(Path(sys.executable).parent), "/nowhere")
     repository.change("a", "one")
     assert "not installed: not checked" in repository.commit().stderr
+
+
+# ----------------------------------------------------------------------------------- names that no lease can have
+
+ODD = ["src/trail ", "src/a\tb", "src/\udcff", "src/" + "d" * 200 + "/" + "d" * 200 + "/" + "x" * 200]
+
+
+@pytest.mark.parametrize("policy", ["off", "warn", "require"])
+@pytest.mark.parametrize("path", ODD)
+def test_a_file_that_no_lease_can_name_is_committed(repository: Repository, path: str, policy: str) -> None:
+    repository.policy(policy)
+    held = repository.hold("path:src/a.py", "ada")
+    for holder in (None, "bob"):
+        repository.change(path, f"by {holder}")
+        done = repository.commit(holder=holder)
+        assert done.stderr.count("nobody can hold this file by itself") == (0 if policy == "off" else 1)
+    repository.run("git", "push", "--quiet", "origin", "main", holder="bob")
+    with leasehold.connect(repository.url, holder="ada") as locks:
+        locks.release(held.lease.id, held.token)
+    repository.hold("path:src", "ada")
+    repository.change(path, "two")
+    done = repository.commit(holder="bob", code=1 if policy == "require" else 0)
+    assert (" is held by ada" in done.stderr) == (policy != "off")
+
+
+def test_with_the_policy_off_nothing_is_asked(repository: Repository) -> None:
+    repository.policy("off")
+    repository.env["LEASEHOLD_URL"] = NOWHERE
+    repository.change("src/a.py", "one")
+    assert "leasehold" not in repository.commit(holder="bob").stderr
+    assert "leasehold" not in repository.run("git", "push", "--quiet", "origin", "main", holder="bob").stderr
+
+
+# --------------------------------------------------------------------------------------- locks that do not answer
+
+NOWHERE = "sqlite:///dev/null/nothing.db"
+
+
+@pytest.mark.parametrize("policy", ["warn", "require"])
+@pytest.mark.parametrize("holder", [None, "bob"])
+def test_locks_that_do_not_answer_block_agents_where_they_are_required(
+    repository: Repository, holder: str | None, policy: str
+) -> None:
+    repository.policy(policy)
+    repository.env["LEASEHOLD_URL"] = NOWHERE
+    repository.change("src/a.py", "one")
+    is_blocked = policy == "require" and holder is not None
+    for words in ((), ("--amend", "--no-verify")):
+        done = repository.commit(*words, holder=holder, code=1 if is_blocked else 0)
+        assert done.stderr.count("leasehold doctor") == 1
+        assert ("this is a warning only" in done.stderr) != is_blocked
+        assert ("it is not allowed" in done.stderr) == is_blocked
+        if is_blocked:
+            return
+    pushed = repository.run("git", "push", "origin", "main", holder=holder)
+    assert pushed.stderr.count("this could not be checked") == 1
+
+
+def test_a_server_that_does_not_answer_blocks_nobody_by_default(repository: Repository) -> None:
+    repository.env["LEASEHOLD_URL"] = "http://127.0.0.1:9"
+    repository.change("src/a.py", "one")
+    assert repository.commit().stderr.count("this could not be checked: no answer from the server") == 1
+
+
+def test_a_server_that_cannot_ask_takes_nothing(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.run("leasehold", "install", "git", "--server", cwd=repository.remote)
+    repository.env["LEASEHOLD_URL"] = NOWHERE
+    repository.change("src/a.py", "one")
+    repository.commit()
+    repository.run("git", "push", "origin", "main", code=1)
+
+
+# ------------------------------------------------------------------------------- hooks that are there already
+
+
+def told(folder: Path) -> dict[str, tuple[str, bytes, int]]:
+    """Every file: where it leads as a link, what is in it, its mode."""
+    return {
+        path.name: (
+            str(path.readlink()) if path.is_symlink() else "",
+            path.read_bytes() if path.exists() else b"",
+            path.lstat().st_mode,
+        )
+        for path in folder.iterdir()
+    }
+
+
+def test_a_hook_that_is_a_link_stays_one_and_what_it_leads_to_is_left_alone(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    hook(repository.root / "scripts" / "pre-commit", 'echo team >> "$HOME.log"')
+    repository.run("git", "add", "scripts")
+    repository.commit("--quiet")
+    hooks = repository.root / ".git" / "hooks"
+    (hooks / "pre-commit").symlink_to("../../scripts/pre-commit")
+    (hooks / "pre-push").symlink_to("../../scripts/pre-push")  # on this branch there is none
+    before = told(hooks)
+    shown = repository.run("leasehold", "install", "git").stdout
+    assert f"rename to {hooks}/pre-commit.before-leasehold" in shown
+    assert repository.run("git", "status", "--short").stdout == ""
+    assert "Nothing to change" in repository.run("leasehold", "install", "git").stdout
+    repository.policy("require")
+    repository.hold("path:src", "ada")
+    repository.change("src/a.py", "one")
+    assert "held by ada" in repository.commit(holder="bob", code=1).stderr
+    assert (tmp_path / "home.log").read_text() == "team\n"
+    repository.run("leasehold", "uninstall", "git")
+    assert told(hooks) == before
+    assert repository.run("git", "status", "--short", "scripts").stdout == ""
+
+
+def test_a_hook_that_was_switched_off_stays_so(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    hooks = repository.root / ".git" / "hooks"
+    hook(hooks / "pre-commit", "exit 1")
+    (hooks / "pre-commit").chmod(0o644)
+    hook(hooks / "pre-push", "exit 0")
+    (hooks / "pre-push").chmod(0o700)
+    before = told(hooks)
+    repository.run("leasehold", "install", "git")
+    repository.change("a", "one")
+    repository.commit()
+    repository.run("leasehold", "uninstall", "git")
+    assert told(hooks) == before
+
+
+def test_a_hook_that_was_kept_is_not_overwritten_by_another(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    hooks = repository.root / ".git" / "hooks"
+    for text in ("exit 0", "exit 0; #2"):
+        hook(hooks / "pre-commit", text)  # the second in the place of ours
+        repository.run("leasehold", "install", "git")
+    assert "#2" not in (hooks / "pre-commit.before-leasehold.1").read_text()
+    repository.run("leasehold", "uninstall", "git")
+    assert "#2" in (hooks / "pre-commit").read_text()

@@ -9,7 +9,17 @@ import pytest
 import leasehold
 from leasehold.errors import InvalidInput
 from leasehold.guard import checking
-from leasehold.guard.checking import REQUIRE, REQUIRE_OWN, WARN, Asker, is_allowed, judged, resources_of, verdicts
+from leasehold.guard.checking import (
+    REQUIRE,
+    REQUIRE_OWN,
+    WARN,
+    Asker,
+    Nameless,
+    is_allowed,
+    judged,
+    resources_of,
+    verdicts,
+)
 from leasehold.model import Granted, SessionStarted
 from tests.stores.remotes import git
 from tests.surfaces.shell import Shell
@@ -19,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from leasehold import Locks
+    from leasehold.guard.checking import Verdict
 
 MANY = [f"path:lib/{number}.py" for number in range(checking.FEW + 1)]
 
@@ -140,7 +151,72 @@ def test_names_of_files(tmp_path: Path) -> None:
             resources_of([outside], root, here)
 
 
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("src/a ", "path:src"),
+        ("a ", "path:."),
+        ("src/a\tb", "path:src"),
+        ("src/\udcff", "path:src"),
+        ("src/lib /\udcff", "path:src"),
+        ("C:/x", "path:."),
+        ("a/" + "x" * 600, "path:a"),
+        ("y" * 400 + "/" + "x" * 600, "path:" + "y" * 400),
+        ("y" * 600 + "/x", "path:."),
+    ],
+)
+def test_a_file_that_no_lease_can_name_goes_with_its_folder(path: str, folder: str) -> None:
+    named = resources_of([path], "/app", "/app")[path]
+    assert isinstance(named, Nameless)
+    assert named.folder == folder
+
+
+def test_only_who_holds_the_folder_is_in_the_way_of_what_no_lease_can_name(locks: Locks) -> None:
+    odd = checking.name_of("src/a ")
+
+    def judged_for(holder: str, policy: str) -> Verdict:
+        (alone,) = verdicts(locks, [odd], holder=holder, policy=policy)
+        among = verdicts(locks, [odd, "path:src", *MANY], holder=holder, policy=policy)
+        assert alone[:4] == among[0][:4]
+        return alone
+
+    beside = take(locks, "path:src/b.py")
+    free = judged_for("bob", REQUIRE)
+    assert (free.state, free.allowed) == ("free", True)
+    assert "(blank_edges)" in free.message
+    assert judged_for("bob", REQUIRE_OWN).state == "not_yours"
+    locks.release(beside.lease.id, beside.token)
+    take(locks, "path:src", on_expiry="quarantine")
+    assert "path:src is held by ada" in judged_for("bob", REQUIRE).message
+    assert [judged_for("bob", policy).allowed for policy in (WARN, REQUIRE)] == [True, False]
+    assert judged_for("ada", REQUIRE_OWN)[1:4] == ("yours", True, "")
+    locks.force_release("path:src", by="ops", reason="hangs")
+    assert judged_for("ada", REQUIRE).state == "closed"
+
+
 # ------------------------------------------------------------------------------------------- the command
+
+
+def test_guard_tells_of_what_no_lease_can_name(shell: Shell, repository: Path) -> None:
+    for name in ("src/trail ", "src/trail2 "):
+        (repository / name).write_text("x\n")
+    git("add", ".", cwd=repository)
+    told = shell.run("guard", "--staged", "--policy", "require", holder="bob")
+    assert (told.code, told.err.partition(":")[0]) == (0, "Careful")
+    shell.run("acquire", "path:src/a.py")
+    assert shell.run("guard", "src/trail ", "--policy", "require", holder="bob").code == 0
+    done = shell.run("guard", "src/trail ", "src/trail2 ", "src", "--policy", "require", "--json", holder="bob")
+    assert [(each["path"], each["allowed"]) for each in done.said["error"]["paths"]] == [
+        ("src/trail ", True),
+        ("src/trail2 ", True),
+        ("src", False),
+    ]
+
+
+def test_guard_suggests_what_a_shell_takes(shell: Shell, repository: Path) -> None:
+    done = shell.run("guard", "src/b c.py", "--policy", "require-own")
+    assert done.code == 4
+    assert "leasehold acquire 'path:src/b c.py'" in done.err
 
 
 def test_guard_says_who_holds_what(shell: Shell, repository: Path) -> None:

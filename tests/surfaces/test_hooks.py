@@ -188,7 +188,11 @@ def test_the_commands_of_an_agent_act_under_its_name(project: Project, tmp_path:
     handed = tmp_path / "env.sh"
     project.env["CLAUDE_ENV_FILE"] = str(handed)
     assert project.hook("claude", project.claude("aaaa", "SessionStart") | {"source": "startup"}) is None
-    assert handed.read_text() == "export LEASEHOLD_HOLDER=claude-aaaa\n"
+    project.hook("claude", project.claude("aaaa", "SessionStart"), "--holder", "my $agent")
+    assert handed.read_text().splitlines() == [
+        "export LEASEHOLD_HOLDER=claude-aaaa",
+        "export LEASEHOLD_HOLDER='my $agent'",
+    ]
 
 
 PATCH = """*** Begin Patch
@@ -258,6 +262,83 @@ def test_an_editor_that_nobody_knows_is_refused(project: Project) -> None:
     project.hook("emacs", {}, code=2)
 
 
+# ------------------------------------------------------------------------------------- ids, and odd names
+
+TWINS = ("0198c5f0-1a2b-7aaa-8111-000000000001", "0198c5f0-1a2c-7bbb-9222-000000000002")
+"""Of one time, so that they start alike (UUIDv7)."""
+
+
+def test_agents_whose_ids_start_alike_are_two(project: Project) -> None:
+    first, second = TWINS
+    assert project.hook("claude", project.edit(first, "src/a.py")) is None
+    assert project.hook("claude", project.edit(first, "src/a.py")) is None
+    (holder,) = project.holders().values()
+    assert holder.startswith("claude-0198c5f0-")
+    assert f"held by {holder} " in reason(project.hook("claude", project.edit(second, "src/a.py")))
+    removing = project.claude(second, "PreToolUse", "Bash", command="rm src/a.py")
+    assert f"held by {holder} " in reason(project.hook("claude", removing))
+
+
+def test_subagents_whose_ids_start_alike_are_two(project: Project) -> None:
+    first, second = TWINS
+    assert project.hook("claude", project.edit("aaaa", "src/a.py", agent=first)) is None
+    assert "held by claude-aaaa.0198c5f0-" in reason(
+        project.hook("claude", project.edit("aaaa", "src/a.py", agent=second))
+    )
+
+
+ODD = ["src/trail ", "src/a\tb", "src/" + "x" * 600, "src/\0", "src/\0/x", "src/\ud800", "src/" + "d/" * 5_000 + "x"]
+"""Files that no lease can name."""
+
+
+@pytest.mark.parametrize("path", ODD)
+def test_a_file_that_no_lease_can_name_goes_with_its_folder(project: Project, path: str) -> None:
+    project.hook("claude", project.edit("aaaa", "src/a.py"))
+    edit = project.claude("bbbb", "PreToolUse", "Edit", file_path=f"{project.root}/{path}")
+    told = project.hook("claude", edit, "--on-failure", "closed")
+    assert "nobody can hold this file by itself: only its folder was looked at, path:src" in told["systemMessage"]
+    assert project.hook("claude", edit, "--policy", "off") is None
+    assert "acquire it first: leasehold acquire path:src" in reason(
+        project.hook("claude", edit, "--policy", "require-own")
+    )
+    with project.locks() as locks:
+        locks.force_release("path:src/a.py", by="ops", reason="done")
+        assert isinstance(locks.acquire("path:src", ttl=600), leasehold.Granted)
+    assert "is held by somebody" in reason(project.hook("claude", edit))
+    assert "is held by somebody" in project.hook("claude", edit, "--policy", "warn")["systemMessage"]
+
+
+def test_beside_a_file_that_no_lease_can_name_the_others_are_looked_at(project: Project) -> None:
+    project.hook("claude", project.edit("aaaa", "src/a.py"))
+    for command in ('rm "x " src/a.py', 'rm src/a.py "x "'):
+        given = project.claude("bbbb", "PreToolUse", "Bash", command=command)
+        assert "claude-aaaa" in reason(project.hook("claude", given, "--on-failure", "closed"))
+    alone = project.claude("bbbb", "PreToolUse", "Bash", command=f'rm "x " {project.root}/../')
+    assert project.hook("claude", alone) is None
+
+
+def test_the_root_itself_is_looked_at_however_it_is_spelled(project: Project) -> None:
+    project.hook("claude", project.edit("aaaa", "src/a.py"))
+    for root in (".", "./", "src/..", str(project.root), f"{project.root}/"):
+        given = project.claude("bbbb", "PreToolUse", "Bash", command=f"rm -rf {root}")
+        assert "path:. is held by claude-aaaa" in reason(project.hook("claude", given))
+
+
+@pytest.mark.parametrize("cwd", ["/\0", "/\ud800"])
+def test_a_place_that_cannot_be_is_refused(project: Project, cwd: str) -> None:
+    project.hook("claude", project.edit("aaaa", "src/a.py") | {"cwd": cwd}, code=2)
+
+
+def test_with_the_policy_off_no_session_is_begun(project: Project) -> None:
+    assert project.hook("claude", project.edit("aaaa", "src/a.py"), "--policy", "off") is None
+    assert not list(project.home.rglob("hooks/*"))
+
+
+def test_what_is_suggested_is_quoted_for_a_shell(project: Project) -> None:
+    project.hook("claude", project.edit("aaaa", "src/b c.py"))
+    assert "leasehold inspect 'path:src/b c.py')" in reason(project.hook("claude", project.edit("bbbb", "src/b c.py")))
+
+
 # ------------------------------------------------------------------------------------------ over HTTP
 
 
@@ -272,6 +353,18 @@ def test_over_http_no_process_starts_and_the_answers_are_the_same(project: Proje
         assert server.ask("POST", asked, project.edit("bbbb", "src/a.py")).json == {}
         assert server.ask("POST", asked, b"null").code == "invalid"
         assert server.ask("POST", "/v1/hooks/claude?policy=maybe", project.edit("a", "b")).code == "invalid"
+
+
+def test_over_http_a_file_that_no_lease_can_name_goes_with_its_folder(project: Project, tmp_path: Path) -> None:
+    asked = f"/v1/hooks/claude?policy=require&root={project.root}"
+    with serving(tmp_path) as server:
+        assert server.ask("POST", asked, project.edit("aaaa", "src/a.py")).json == {}
+        for path in (each for each in ODD if each.isascii()):
+            edit = project.claude("bbbb", "PreToolUse", "Edit", file_path=f"{project.root}/{path}")
+            told = server.ask("POST", asked, edit).json["systemMessage"]
+            assert "only its folder was looked at, path:src" in told
+        nowhere = project.edit("bbbb", "src/a.py") | {"cwd": "/\0"}
+        assert server.ask("POST", "/v1/hooks/claude?root=%00", nowhere).json == {}
 
 
 def test_over_http_a_viewer_is_not_let_through(project: Project, tmp_path: Path) -> None:
@@ -297,16 +390,62 @@ WRITES = {
     "git restore x": ("x",),
     "FOO=1 sudo rm x": ("x",),
     "make 2>&1 > /dev/null": (),
-    "cat > out <<EOF\nrm x\nEOF": ("out", "x"),
+    "cat > out <<EOF\nrm x\nEOF": ("out",),
     "rm $FILES *.o": (),
     "echo 'unclosed": (),
     "": (),
+    # Quotes: what is in them is no redirection, no keyword and no pattern.
+    'grep -n ">" src/a.py': (),
+    "grep -c '>' src/a.py; grep a\\>b src/a.py": (),
+    'rm \'a[1]\' "it\'s" b\\ c "$X" \'d\'"e"': ("a[1]", "it's", "b c", "de"),
+    "echo $'it\\'s' > x": ("x",),
+    '"if" rm x': (),
+    # Comments and here-documents.
+    "echo hi >src/a.py # it's mine": ("src/a.py",),
+    "echo a#b > c": ("c",),
+    "cat <<'A' <<-B > out\nrm 1; it's\nA\n\trm 2\n\tB\nrm 3": ("out", "3"),
+    "git commit -m \"$(cat <<'EOF'\nDon't > it\nEOF\n)\" && rm x": ("x",),
+    # Where a command begins.
+    "if true; then rm x; elif a; then rm y; else rm z; fi": ("x", "y", "z"),
+    "for f in x; do rm y; done > log": ("y", "log"),
+    "while ! rm x; do { touch y; }; done; ( mv a b )": ("x", "y", "a", "b"),
+    "case $1 in a) rm x;; esac; f() { rm y; }": ("x", "y"),
+    "x=1 \\\n rm \\\n x": ("x",),
+    'echo $(rm x) `rm y` "$(rm "z z")" >(tee w) <(sort v)': ("x", "y", "z z", "w"),
+    "bash -lc 'cd src && rm x'": ("src/x",),
+    "command -v rm x": (),
+    # Where output goes, and what only looks like that.
+    "2>err make 3>&1 >&2 >&both &>>all <in <<<text >|forced": ("err", "both", "all", "forced"),
+    "[[ a > b && c > d ]] && ((a > b)) && echo $((a > b)) ${a:->b}": (),
+    # Where it is.
+    "cd src && rm a.py": ("src/a.py",),
+    "cd src; cat > a.py <<EOF\ntext\nEOF": ("src/a.py",),
+    "cd src || exit 1\nrm x": ("src/x",),
+    "cd src || rm x": ("x",),
+    "(cd src && rm x); rm y": ("src/x", "y"),
+    "cd src | rm x; rm y": ("x", "y"),
+    "cd src && ls; cd - && rm x": ("x",),
+    "cd /else/where && rm x /y": ("/else/where/x", "/y"),
+    "cd; rm x; cd ~/y && rm z": (),
+    'cd "$ROOT" && rm x': ("x",),
+    "git -C src rm x": ("src/x",),
+    # What a shell cannot read either is looked at line by line.
+    "rm x\necho 'it\nrm y": ("x", "y"),
+    'cd src\necho "$(\nrm x': ("src/x",),
+    "echo `\nrm x": ("x",),
 }
 
 
 @pytest.mark.parametrize("command", WRITES)
 def test_what_a_command_plainly_writes(command: str) -> None:
     assert written(command) == WRITES[command]
+
+
+@pytest.mark.parametrize(
+    "part", ["((", '"$(', "$(`", "${", "<(", "[[ ", "'\"", "<<a\n", "\\", "! ", "-C ", "\0", "\ud800"]
+)
+def test_a_command_of_nothing_but_beginnings_is_looked_at(part: str) -> None:
+    assert written("rm x\n" + part * 2_000)[0] == "x"
 
 
 MOMENTS = [

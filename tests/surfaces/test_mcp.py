@@ -133,7 +133,9 @@ async def _take_and_give_back(client: Client) -> None:
     proof = {"token": mine["data"]["token"], "agent_id": "ada"}
     ended = await call(client, "release_lock", resource="issue:42", status="failed", error="no luck", **proof)
     assert ended["data"]["released"] is True
-    nothing = await call(client, "release_lock", resource="issue:42", agent_id="ada")
+    again = await call(client, "release_lock", resource="issue:42", agent_id="ada")
+    assert (again["data"]["released"], again["data"]["reason"]) == (False, "released")
+    nothing = await call(client, "release_lock", resource="issue:42", agent_id="bob")
     assert nothing["error"]["code"] == "not_found"
     gone = await call(client, "renew_lock", resource=mine["data"]["lease"]["id"], **proof)
     assert gone["error"]["code"] == "lost"
@@ -187,6 +189,33 @@ async def _look_and_force(client: Client) -> None:
     events = (await call(client, "lock_history", resource="path:src/a.py"))["data"]["events"]
     assert events[0]["kind"] == "forced"
     assert "told to" in json.dumps(events[0]["detail"])
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_call_that_goes_on_with_a_ticket_waits_itself(tmp_path: Path, transport: str, era: str) -> None:
+    async def work() -> None:
+        async with TRANSPORTS[transport](tmp_path, era) as client:
+            assert (await call(client, "acquire_lock", resource="a", agent_id="ada"))["ok"]
+            terms = {"resource": "a", "agent_id": "bob"}
+            first = await call(client, "wait_for_lock", **terms, wait_seconds=0.1)
+            told = asyncio.Event()
+
+            async def progress(progress: float, total: float | None, message: str | None) -> None:
+                told.set()
+
+            terms |= {"ticket": first["data"]["ticket"]}
+            second = asyncio.create_task(client.call_tool("wait_for_lock", terms, progress_callback=progress))
+            under_way = asyncio.create_task(told.wait())
+            await asyncio.wait((second, under_way), return_when=asyncio.FIRST_COMPLETED)
+            under_way.cancel()
+            assert not second.done(), second.result().structured_content
+            assert (await call(client, "release_lock", resource="a", agent_id="ada"))["ok"]
+            got = (await second).structured_content
+            assert got is not None
+            assert got["data"]["lease"]["holder"] == "bob"
+
+    run(work)
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [

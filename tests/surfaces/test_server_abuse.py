@@ -57,6 +57,38 @@ def test_too_large_and_of_the_wrong_kind(server: Running) -> None:
         assert read_reply(line).status == 413
 
 
+@pytest.mark.parametrize("path", ["acquire", "batch", "cancel"])
+def test_a_body_that_says_that_it_is_too_large_is_refused_before_it_comes(server: Running, path: str) -> None:
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        head = f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {1 << 40}\r\n\r\n"
+        line.sendall(head.encode())
+        assert read_reply(line).code == "too_large"
+
+
+@pytest.mark.parametrize("before", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["first", "second"])
+def test_a_head_has_its_bound_however_it_arrives(server: Running, before: bytes) -> None:
+    """In one piece, more than a piece, or at the end of a piece that other requests are in."""
+    bare = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nX: " % len(GOOD)
+    for size, status in ((60_000, b"200 OK"), (66_000, b"400 Bad Request"), (100_000, b"400 Bad Request")):
+        request = before + bare + b"y" * size + b"\r\nConnection: close\r\n\r\n"
+        with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+            line.sendall(request + GOOD.replace(b"fuzzed", b"%06d" % size))
+            told = line.makefile("rb").read()
+        assert b"HTTP/1.1 " + status in told, (size, told)
+        assert (b"The head of the request is too large." in told) == (status != b"200 OK")
+
+
+def test_a_large_body_does_not_count_for_the_head_that_arrives_with_it(server: Running) -> None:
+    body = json.dumps({"resources": "with much", "holder": "x", "context": "y" * 16_000}).encode() + b" " * 49_000
+    head = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nX: %b\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line.sendall(b"POST /v1/acq")
+        assert server.ask("GET", "/healthz").status == 200  # by now the server has read what came before
+        line.sendall((head % (b"y" * 5_000, len(body)) + body)[len(b"POST /v1/acq") :])
+        assert read_reply(line).status == 200
+
+
 def test_truncated_requests_change_nothing(server: Running) -> None:
     head = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(GOOD)
     for cut in range(1, len(head + GOOD)):
@@ -151,7 +183,7 @@ def test_slow_heads_and_bodies_are_cut_off(tmp_path: Path, monkeypatch: pytest.M
     """With a server that is less patient than usual: a head that never ends is hung up on, a body is answered 408."""
     hurried = (
         "import sys; import leasehold.server.protocol as p, leasehold.server.app as a; "
-        "p.HEAD_SECONDS = a.BODY_SECONDS = 0.3; from leasehold.cli import main; sys.exit(main())"
+        "p.HEAD_SECONDS = p.BODY_SECONDS = a.BODY_SECONDS = 0.3; from leasehold.cli import main; sys.exit(main())"
     )
     monkeypatch.setattr(tests.surfaces.serving, "COMMAND", (sys.executable, "-c", hurried, "serve"))
     with serving(tmp_path) as impatient:
@@ -161,11 +193,14 @@ def test_slow_heads_and_bodies_are_cut_off(tmp_path: Path, monkeypatch: pytest.M
         slow.sendall(b"POST /v1/acquire HTTP/1.1\r\nHost: loc")
         unfinished = socket.create_connection(address, timeout=PATIENCE)
         unfinished.sendall(b"POST /v1/cancel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
-        hot = socket.create_connection(address, timeout=PATIENCE)
-        hot.sendall(b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
-        with silent, slow, unfinished, hot:
+        with silent, slow, unfinished:
             assert silent.recv(1) == b""
             assert slow.recv(1) == b""
             assert read_reply(unfinished).code == "slow"
-            assert hot.recv(1) == b""
+        for path in (b"acquire", b"renew", b"release", b"batch"):
+            with socket.create_connection(address, timeout=PATIENCE) as hot:
+                hot.sendall(b"POST /v1/%b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{" % path)
+                reply = read_reply(hot)
+                assert (reply.status, reply.code, reply.headers["connection"]) == (408, "slow", "close"), path
+                assert hot.recv(1) == b""
         assert impatient.ask("GET", "/readyz").status == 200

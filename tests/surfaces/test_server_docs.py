@@ -9,6 +9,7 @@ import pytest
 
 from leasehold.cli.hot import COMMON
 from leasehold.cli.table import VERBS
+from leasehold.client import deciding
 from leasehold.server.metrics import COUNTED
 from leasehold.server.openapi import document
 from leasehold.server.problems import STATUS
@@ -55,6 +56,11 @@ def test_every_route_and_its_fields_are_documented(method: str, path: str, opera
     assert told, f"docs/http.md has no row for {method} {path}"
     missing = [field for field in fields(operation) if not any(f"`{field}`" in row for row in told)]
     assert missing == []
+
+
+def test_how_long_a_silent_server_is_waited_for() -> None:
+    assert f"says nothing is given up after {deciding.SLACK:g} s; two such silences" in SERVER
+    assert deciding.SILENCES == 2
 
 
 def test_every_problem_is_documented_with_its_status() -> None:

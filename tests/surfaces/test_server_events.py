@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import leasehold
 from leasehold.opening import open_served
 from leasehold.server import events
-from tests.surfaces.serving import PATIENCE, Running, command_with, create_key, serving, until, until_soon
+from leasehold.server.auth import Door
+from tests.surfaces.serving import PATIENCE, Running, command_with, create_key, id_of, serving, until, until_soon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from http.client import HTTPResponse
     from pathlib import Path
 
@@ -87,6 +88,94 @@ def test_a_reader_sees_its_space_only(tmp_path: Path) -> None:
         assert server.get("events?space=other", key=viewer).code == "not_allowed"
 
 
+def test_a_reader_that_saw_another_history_is_told_of_the_gap(tmp_path: Path) -> None:
+    """Its store was replaced, or restored from a copy that is older than what it saw."""
+    with serving(tmp_path) as server:
+        take(server, "one")
+        newest = 0
+        for seen in ({"query": "", "Last-Event-ID": "4711"}, {"query": "?last_event_id=4711"}):
+            with watching(server, **seen) as found:
+                gap, event = next(found), next(found)
+                assert (gap["event"], gap["id"]) == ("gap", 0)
+                assert event["data"]["resources"] == ["one"]
+                newest = event["id"]
+        with watching(server, **{"Last-Event-ID": str(newest)}) as found:  # nothing was missed: this one goes on
+            take(server, "two")
+            assert next(found)["data"]["resources"] == ["two"]
+
+
+def test_a_look_at_the_head_alone_ends_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.sendall(b"HEAD /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        told = b"".join(iter(lambda: line.recv(65_536), b""))
+    head, answer = told.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"content-type: text/event-stream" in head
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b'{"status":"ok"}' in answer
+
+
+def ends(found: Iterator[dict[str, Any]], resource: str) -> bool:
+    """Whether the stream ends, and before it tells of this resource."""
+    return resource not in [name for event in found for name in event["data"]["resources"]]
+
+
+def test_a_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
+    admin = create_key(tmp_path, "admin")
+    viewers = [create_key(tmp_path, "viewer", name=f"v{number}") for number in range(2)]
+    with serving(tmp_path) as server, leasehold.connect(f"sqlite:///{server.database}") as elsewhere:
+
+        def revoke_here(id_: str) -> object:
+            return server.post("keys/revoke", {"id": id_}, key=admin)  # this server knows at once
+
+        ways: tuple[Callable[[str], object], ...] = (revoke_here, elsewhere.revoke_key)
+        for viewer, revoke in zip(viewers, ways, strict=True):
+            with (
+                watching(server, Authorization=f"Bearer {viewer}") as found,
+                watching(server, Authorization=f"Bearer {admin}") as theirs,
+            ):
+                revoke(id_of(viewer))
+                until(lambda key=viewer: server.get("leases", key=key).status == 401)  # type: ignore[misc]
+                server.post("acquire", {"resources": "secret", "reentrant": True}, key=admin)
+                assert ends(found, "secret")
+                assert "secret" in [name for _ in range(2) for name in next(theirs)["data"]["resources"]]
+            assert server.get("events", key=viewer).status == 401
+
+
+def test_an_open_stream_ends_when_the_door_is_closed(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, watching(server) as found:
+        take(server, "one")
+        assert next(found)["data"]["resources"] == ["one"]
+        key = create_key(tmp_path, "admin")
+        until(lambda: server.get("leases").status == 401)
+        assert server.post("acquire", {"resources": "secret"}, key=key).status == 200
+        assert ends(found, "secret")
+
+
+def test_a_stream_of_a_session_ends_with_it_and_with_its_key(tmp_path: Path) -> None:
+    admin = create_key(tmp_path, "admin")
+    agent = create_key(tmp_path, "agent", space="team")
+    with serving(tmp_path) as server:
+
+        def session() -> str:
+            return str(server.post("sessions", {"ttl_seconds": 600}, key=agent).json["credential"])
+
+        def end(shown: str) -> None:
+            assert server.post("sessions/end", {"space": "team"}, key=shown).status == 200
+
+        def revoke(_shown: str) -> None:
+            assert server.post("keys/revoke", {"id": id_of(agent)}, key=admin).status == 200
+
+        for close in (end, revoke):
+            shown = session()
+            with watching(server, "?space=team", Authorization=f"Bearer {shown}") as found:
+                close(shown)
+                until(lambda key=shown: server.get("leases?space=team", key=key).status == 401)  # type: ignore[misc]
+                assert server.post("acquire", {"resources": "secret", "space": "team", "reentrant": True}, key=admin)
+                assert ends(found, "secret")
+
+
 def test_streams_end_with_the_server(tmp_path: Path) -> None:
     with serving(tmp_path) as server, watching(server) as events:
         take(server, "one")
@@ -149,9 +238,9 @@ class Reader:
     def hang_up(self) -> None:
         self.has_hung_up = True
 
-    @property
     def scope(self) -> dict[str, Any]:
-        return {"type": "http", "extensions": {events.HANG_UP: {"now": self.hang_up}}}
+        can = {events.HANG_UP: {"now": self.hang_up}}
+        return {"type": "http", "method": "GET", "headers": [], "extensions": can}
 
     def names(self) -> list[str]:
         found = [line for line in self.received.splitlines() if line.startswith(b'data: {"seq')]
@@ -161,7 +250,7 @@ class Reader:
 async def open_stream(streams: events.Streams, reader: Reader, last: int) -> asyncio.Task[None]:
     asked = {"space": None, "resource": None, "holder": None, "last_event_id": last}
     stream = await streams.open(asked, None)
-    return asyncio.create_task(stream(reader.scope, reader.receive, reader.send))
+    return asyncio.create_task(stream(reader.scope(), reader.receive, reader.send))
 
 
 async def fill(served: Served, names: range) -> None:
@@ -174,7 +263,7 @@ def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: py
 
     async def run() -> None:
         served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.Streams(served)
+        streams = events.Streams(served, Door(served, loopback=True))
         slow, quick = Reader(), Reader()
         tasks = [await open_stream(streams, slow, 0), await open_stream(streams, quick, 0)]
         await fill(served, range(2))
@@ -217,7 +306,7 @@ def test_who_comes_back_too_late_is_told_of_the_gap(tmp_path: Path, monkeypatch:
 
     async def run() -> None:
         served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.Streams(served)
+        streams = events.Streams(served, Door(served, loopback=True))
         await fill(served, range(3))
         exact = Reader()
         tasks = [await open_stream(streams, exact, 0)]
@@ -242,7 +331,7 @@ def test_an_idle_stream_shows_that_it_lives(tmp_path: Path, monkeypatch: pytest.
 
     async def run() -> None:
         served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.Streams(served)
+        streams = events.Streams(served, Door(served, loopback=True))
         reader = Reader()
         task = await open_stream(streams, reader, 0)
         await until_soon(lambda: reader.received.count(b"\n:\n\n") >= 2)

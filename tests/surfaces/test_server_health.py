@@ -175,6 +175,19 @@ def test_labels_are_bounded(tmp_path: Path) -> None:
         assert ("other", "other") in labels
 
 
+def test_a_colon_in_a_plain_name_makes_no_scheme(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0") as server:
+        plain = [f"job {number} at 10:15" for number in range(SCHEMES_MOST + 5)] + ["10:15", ":x", "é:x", "a_b:c"]
+        for name in (*plain, "deploy://a", f"{'s' * 33}:long"):
+            assert server.post("acquire", {"resources": name, "holder": "ann"}).status == 200
+        grants = {name: value for name, value in figures(server).items() if name.startswith("leasehold_grants")}
+        assert grants == {
+            'leasehold_grants_total{space="default",scheme="plain"}': len(plain),
+            'leasehold_grants_total{space="default",scheme="deploy"}': 1,
+            'leasehold_grants_total{space="default",scheme="other"}': 1,
+        }
+
+
 # ------------------------------------------------------------------------------------ logs and the end
 
 

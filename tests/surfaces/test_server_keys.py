@@ -9,7 +9,7 @@ import pytest
 import leasehold
 from leasehold.server.permissions import LOOKING, RULING
 from leasehold.server.routes import ROUTES
-from tests.surfaces.serving import Reply, Running, create_key, id_of, serving, start, until
+from tests.surfaces.serving import Reply, Running, create_key, id_of, read_reply, serving, start, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +74,59 @@ def test_each_role_has_its_verbs(scene: Scene) -> None:
             )
             is_denied = reply.status == 403
             assert is_denied == (route.verb not in verbs and who != "admin"), (who, route, reply)
+
+
+def test_whose_key_is_revoked_waits_no_longer(scene: Scene) -> None:
+    gone = create_key(scene.folder, "agent", name="gone", space="team")
+    until(lambda: scene.server.get("leases", key=gone).status == 200)
+    session = str(scene.server.post("sessions", {"ttl_seconds": 600}, key=gone).json["credential"])
+    take(scene, "wanted", "agent")
+    asked = {"resources": "wanted", "wait_seconds": 40}
+    lines = [scene.server.begin("acquire", asked, key=key) for key in (gone, session, scene.keys["admin"])]
+    looking = "inspect?resource=wanted&space=team"
+    until(lambda: len(scene.server.get(looking, key=scene.keys["viewer"]).json["waiting"]) == 3)
+    with leasehold.connect(f"sqlite:///{scene.server.database}") as locks:
+        locks.revoke_key(id_of(gone), by="ops", reason="left")
+    for line in lines[:2]:
+        with line:
+            told = read_reply(line)
+            assert (told.status, told.code) == (401, "unauthenticated")
+    assert len(scene.server.get(looking, key=scene.keys["viewer"]).json["waiting"]) == 1
+    lines[2].close()
+
+
+def test_a_session_need_not_say_where_it_lives(scene: Scene) -> None:
+    credential = session_of(scene, "agent")
+    with leasehold.connect(scene.server.url, api_key=credential, space="team") as locks:
+        granted = locks.acquire("at home", ttl=60)
+        assert isinstance(granted, leasehold.Granted)
+        assert isinstance(locks.renew(granted.lease.id), leasehold.Renewed)
+        assert isinstance(locks.update(granted.lease.id, context={"step": 1}), leasehold.Updated)
+        listed = locks.list(resource="at home")
+        assert not isinstance(listed, leasehold.Refused)
+        assert [lease.space for lease in listed] == ["team"]
+        released = locks.release(granted.lease.id)
+        assert isinstance(released, leasehold.Released)
+        assert released.released
+        with locks.lock("at home", ttl=60):
+            pass
+    calls = [{"verb": "acquire", "resources": "at home", "space": "team"}]
+    assert scene.server.post("batch", {"calls": calls}, key=credential).json["answers"][0]["status"] == 200
+
+
+def test_what_an_admin_does_is_told_under_the_name_of_its_key(scene: Scene) -> None:
+    admin = create_key(scene.folder, "admin", name="the-ops-key", space="team")
+    until(lambda: scene.server.get("leases", key=admin).status == 200)
+    for by, told in ((None, "the-ops-key"), ("me", "the-ops-key (me)"), ("x" * 256, "the-ops-key")):
+        take(scene, "theirs", "agent")
+        asked = {"target": "theirs", "reason": "it hangs", "space": "team"} | ({} if by is None else {"by": by})
+        assert scene.server.post("force-release", asked, key=admin).json["released"]
+        event = scene.server.get("history?kind=forced&resource=theirs&limit=1&space=team", key=admin).json["events"][0]
+        assert event["detail"]["by"] == told
+    lease = take(scene, "theirs", "agent").json["lease"]["id"]
+    assert scene.server.post("release", {"lease": lease}, key=admin).json["released"]
+    event = scene.server.get("history?kind=released&resource=theirs&limit=1&space=team", key=admin).json["events"][0]
+    assert event["detail"]["by"] == "the-ops-key"
 
 
 NO_RUN = "wf-00000000000000000000000000"
@@ -165,6 +218,22 @@ def test_a_revoked_key_stops_working_and_so_do_its_sessions(scene: Scene) -> Non
     until(lambda: scene.server.get("leases", key=made["viewer"]).status == 401)
 
 
+def test_prefixes_are_spelled_as_names_are(scene: Scene) -> None:
+    """Names are compared as the rules see them: a prefix in another spelling would fit none."""
+    admin = scene.keys["admin"]
+    body = {"role": "agent", "name": "shouting", "space": "team", "prefixes": ["Deploy://AP", "PATH:./lib//"]}
+    made = scene.server.post("keys", body, key=admin).json
+    assert made["key"]["prefixes"] == ["deploy://ap", "path:lib/"]
+    key = made["credential"]
+    for name in ("deploy://api/x", "DEPLOY://API/y", "path:lib/a.py"):
+        assert scene.server.post("acquire", {"resources": name}, key=key).status == 200, name
+    for name in ("deploy://other", "path:library"):
+        assert scene.server.post("acquire", {"resources": name}, key=key).code == "not_allowed", name
+    refused = scene.server.post("keys", {**body, "prefixes": ["path:/etc"]}, key=admin)
+    assert (refused.code, refused.json["field"]) == ("invalid", "prefixes")
+    assert "relative to the root" in refused.json["detail"]
+
+
 def test_keys_are_created_listed_and_never_told_again(scene: Scene) -> None:
     admin = scene.keys["admin"]
     made = scene.server.post("keys", {"role": "agent", "name": "ci", "space": "team"}, key=admin).json
@@ -195,12 +264,20 @@ def test_without_keys_only_this_machine_and_no_other_sites_page(tmp_path: Path) 
         assert server.get("leases").status == 401  # a revocation never opens a door
 
 
+def test_every_address_of_this_machine_that_nobody_else_reaches_is_served(tmp_path: Path) -> None:
+    with serving(tmp_path, "--host", "127.0.0.2") as server:
+        assert server.get("leases").status == 200
+        assert server.get("leases", Host="127.0.0.2.example.org").status == 421
+        assert server.get("leases", Origin="http://127.0.0.3:80").status == 200
+
+
 def test_it_does_not_listen_elsewhere_without_keys(tmp_path: Path) -> None:
-    with start(tmp_path / "locks.db", "--host", "0.0.0.0") as process:
+    with start(tmp_path / "locks.db?retention_days=7", "--host", "0.0.0.0", folder=tmp_path) as process:
         out, err = process.communicate()
     assert process.returncode == 2
     assert out == ""
-    assert "leasehold keys create" in err
+    advice = f"leasehold keys create NAME --role admin --url 'sqlite://{tmp_path}/locks.db?retention_days=7'"
+    assert advice in err
     create_key(tmp_path, "agent")
     with serving(tmp_path, "--host", "0.0.0.0") as server:
         assert server.get("leases").status == 401

@@ -12,7 +12,7 @@ from leasehold.guard.editors.occasions import EDITORS
 from leasehold.server import answers, gateway_schema, problems, requests
 from leasehold.server.openapi import LOOKS
 from leasehold.server.routes import ROUTES
-from tests.surfaces.serving import Reply, Running, serving, until
+from tests.surfaces.serving import Reply, Running, check_described, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,6 +237,28 @@ def test_the_history_calls_a_mode_as_a_lease_does(server: Running, mode: str) ->
 def test_a_name_may_be_null(server: Running) -> None:
     take(server, "something", holder="null")
     assert len(server.get("leases?holder=null").json["leases"]) == 1
+
+
+@pytest.mark.parametrize("verb", ["renew", "release", "update"])
+def test_a_lease_that_never_was_is_not_found_and_openapi_says_so(server: Running, verb: str) -> None:
+    asked = {"lease": f"l999999999-{'0' * 32}", "token": "t", **({"context": 1} if verb == "update" else {})}
+    reply = server.post(verb, asked)  # which compares it with the document
+    assert refused(reply, 404, "not_found")["field"] == "lease"
+    told = server.ask("GET", "/openapi.json").json["paths"][f"/v1/{verb}"]["post"]["responses"]
+    assert "not_found" in told["404"]["description"]
+
+
+def test_an_answer_that_openapi_does_not_tell_of_is_noticed() -> None:
+    headers = {"content-type": "application/problem+json"}
+
+    def told(status: int, code: str) -> Reply:
+        body = {"status": status, "type": f"urn:leasehold:problem:{code}", "code": code}
+        return Reply(status, headers, msgspec.json.encode(body))
+
+    check_described("POST", "/v1/renew", told(404, "not_found"))
+    for status, code in ((404, "spent"), (409, "held")):
+        with pytest.raises(AssertionError, match="OpenAPI"):
+            check_described("POST", "/v1/renew", told(status, code))
 
 
 def test_unknown_routes_and_methods(server: Running) -> None:

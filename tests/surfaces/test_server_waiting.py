@@ -287,6 +287,41 @@ def test_at_the_end_who_waits_is_told_to_come_back(tmp_path: Path) -> None:
         assert isinstance(locks.renew(proof["lease"], proof["token"]), leasehold.Renewed)
 
 
+def test_who_can_come_back_keeps_its_place_when_the_server_goes(tmp_path: Path) -> None:
+    command = command_with("leasehold.engine.KEPT = 600_000_000")
+    bob, cid = (wait_for("kept", holder, request_id=f"of-{holder}") for holder in ("bob", "cid"))
+    with serving(tmp_path, command=command) as server:
+        proof = hold(server, "kept")
+        with server.begin("acquire", bob) as first:
+            until(lambda: server.waiting("kept") == ["bob"])
+            with server.begin("acquire", cid) as second:
+                until(lambda: server.waiting("kept") == ["bob", "cid"])
+                assert server.stop() == 0
+                assert read_reply(second).code == "closed"
+            assert read_reply(first).code == "closed"
+    with (
+        serving(tmp_path) as server,
+        server.begin("acquire", cid) as second,
+        server.begin("acquire", bob) as first,
+    ):
+        assert server.waiting("kept") == ["bob", "cid"]
+        server.post("release", proof)
+        assert read_reply(first).status == 200
+        assert server.waiting("kept") == ["cid"]
+        second.close()
+        until(lambda: server.waiting("kept") == [])
+
+
+def test_a_copy_that_asks_for_something_else_leaves_the_place_alone(hurried: Running) -> None:
+    proof = hold(hurried, "ticketed")
+    ticket = settled(hurried, wait_for("ticketed", "bob", request_id="mine")).json["ticket"]
+    assert settled(hurried, wait_for("something else", "bob", request_id=ticket)).code == "conflict"
+    assert hurried.waiting("ticketed") == ["bob"]
+    with hurried.begin("acquire", wait_for("ticketed", "bob", request_id=ticket)) as line:
+        hurried.post("release", proof)
+        assert read_reply(line).status == 200
+
+
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         proofs = [hold(server, f"kept-{number}") for number in range(20)]

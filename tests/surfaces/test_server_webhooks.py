@@ -17,7 +17,7 @@ from leasehold.served import Served
 from leasehold.server.webhooks import delivery
 from leasehold.server.webhooks.addresses import Forbidden, is_public, resolve
 from leasehold.server.webhooks.places import Places
-from leasehold.server.webhooks.settings import Hook, configured
+from leasehold.server.webhooks.settings import Hook, configured, state_file
 from leasehold.testing.lending import free_port
 from tests.surfaces.receiver import SECRET, Receiver, receiving
 from tests.surfaces.serving import Running, serving, start, until, until_soon
@@ -123,6 +123,21 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
         names = [resources for _, resources in again.seen]
         assert names[-2:] == [["while nobody listens"], ["while no server runs"]]
         assert names[:-2] in ([], [["seen"]])  # at least once: after a kill, perhaps again
+
+
+def test_what_was_sent_is_remembered_whatever_the_options_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    ours = tmp_path / "wh.db-webhooks.json"
+    assert state_file(f"sqlite://{tmp_path}/wh.db") == str(ours)
+    assert state_file(f"sqlite://{tmp_path}/wh.db?retention_days=7") == str(ours)
+    before = tmp_path / "wh.db?retention_days=9-webhooks.json"  # as it was called once
+    before.write_text('{"hook": 9}')
+    assert state_file(f"sqlite://{tmp_path}/wh.db?retention_days=9") == str(ours)
+    assert ours.read_text() == '{"hook": 9}'
+    assert not before.exists()
+    files = {state_file(f"postgresql://ann:{password}@db/locks") for password in ("old", "new")}
+    assert len(files) == 1
+    assert state_file("postgresql://ann:old@db/others") not in files
 
 
 def test_a_new_hook_begins_with_what_happens_next(tmp_path: Path, receiver: Receiver) -> None:

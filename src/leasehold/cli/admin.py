@@ -42,7 +42,8 @@ def clear(context: Context) -> int:
     outcome: Cleared | Refused = context.locks.clear(name, **_why(context))
     if isinstance(outcome, Cleared) and not outcome.cleared:
         outcome = Refused("not_found", "", f"{name} is not closed")
-    return context.end(outcome, f"{shown(name)} is open again")
+    opened = outcome.resources if isinstance(outcome, Cleared) else (name,)
+    return context.end(outcome, f"{shown(' '.join(opened))} {'is' if len(opened) == 1 else 'are'} open again")
 
 
 def collect(context: Context) -> int:

@@ -10,6 +10,8 @@ from leasehold.wire import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leasehold.cli.context import Context
 
 _WORDS = {"held": "holder", "waiting": "before you", "grace": "closed after", "quarantined": "quarantined after"}
@@ -27,9 +29,22 @@ def explain(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused, cont
         return f"Deadlock: {text}\nNext: see what you hold: {context.suggest('list', more=' --mine')}"
     if isinstance(outcome, m.Lost) and context.verb.startswith("session"):
         return f"Lost: the session is gone ({shown(outcome.reason)})\nNext: {context.suggest('session start')}"
+    if isinstance(outcome, m.Lost) and context.verb.startswith("workflow"):
+        return explain_lost_run(outcome, context, {})
     if isinstance(outcome, m.Lost):
         return f"Lost: {text}\nNext: {context.suggest('acquire', *_names(context))}"
     return f"leasehold {context.verb}: {text}{_advice(outcome, context)}"
+
+
+def explain_lost_run(outcome: m.Lost, context: Context, run: dict[str, Any]) -> str:
+    """A run that is over, and how to begin another on the same work; `run` is what is known of it."""
+    kind, _, id_ = (run.get("resource") or "").partition(":")
+    work = f" --{kind} {quoted((id_,))}" if kind in ("task", "work-unit") else ""
+    if kind == "project" and context.values.get("project") is None:
+        work = f" --project {quoted((id_,))}"
+    more = f" --name {quoted((run.get('name') or '…',))}{work}{_scope(context)}"
+    again = context.suggest("workflow create", more=more)
+    return f"Lost: the run is over ({shown(outcome.reason)}); stop working on it\nNext: begin another: {again}"
 
 
 def _names(context: Context) -> list[str]:

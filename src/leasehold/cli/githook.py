@@ -9,7 +9,7 @@ from leasehold import checks, names
 from leasehold.cli.outcomes import DONE, HELD
 from leasehold.cli.output import complain
 from leasehold.compat.steps import ask
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import checking
 from leasehold.guard import policy as policies
 from leasehold.guard.commits import asking
@@ -17,7 +17,7 @@ from leasehold.guard.commits import asking
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.guard.checking import Verdict
+    from leasehold.guard.checking import Resource, Verdict
 
 
 def git_hook(context: Context) -> int:
@@ -26,16 +26,35 @@ def git_hook(context: Context) -> int:
     if name not in _HOOKS:
         raise InvalidInput("name", f"must be one of {', '.join(_HOOKS)}")
     policy, _ = policies.find(context.choice, context.values["policy"])
-    return _HOOKS[name](context, policy, words)
+    if policy == checking.OFF:
+        return DONE
+    try:
+        return _HOOKS[name](context, policy, words)
+    except LeaseholdError as error:
+        if name == "pre-receive":
+            raise  # the real boundary stays closed
+        return _unchecked(context, policy, error)
+
+
+def _unchecked(context: Context, policy: str, error: LeaseholdError) -> int:
+    """Nobody could be asked: whoever would only be warned goes on, and is told."""
+    if _may_block(context, policy):
+        complain("leasehold: while this cannot be checked, it is not allowed; try again once the locks answer")
+        raise error
+    context.abandon()
+    complain(f"leasehold: this could not be checked: {names.shown(str(error))}")
+    complain("leasehold: this is a warning only; `leasehold doctor` tells what is wrong")
+    return DONE
 
 
 def _before_commit(context: Context, policy: str, _words: list[str]) -> int:
     """A no is told here, a warning by whoever is asked last: it would be told twice otherwise."""
+    is_strict = _may_block(context, policy)
+    if not is_strict and asking.is_asked_with_message():
+        return DONE
     verdicts = _verdicts(context, policy, asking.staged())
-    is_strict = _is_strict(context)
-    is_no = is_strict and not checking.is_allowed(verdicts)
-    is_told = any(verdict.message for verdict in verdicts)
-    if is_told and not is_no and asking.is_asked_with_message():
+    is_warning = checking.is_allowed(verdicts) and any(verdict.message for verdict in verdicts)
+    if is_warning and asking.is_asked_with_message():
         return DONE
     return _tell(verdicts, is_strict=is_strict)
 
@@ -71,7 +90,7 @@ _HOOKS = {
 
 def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, tuple[Verdict, ...]]:
     verdicts = _verdicts(context, policy, paths)
-    return _tell(verdicts, is_strict=_is_strict(context)), verdicts
+    return _tell(verdicts, is_strict=_may_block(context, policy)), verdicts
 
 
 def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict, ...]:
@@ -79,15 +98,17 @@ def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict,
     return checking.verdicts(context.locks, _resources(paths), holder=context.holder, policy=policy, session=session)
 
 
-def _is_strict(context: Context) -> bool:
+def _may_block(context: Context, policy: str) -> bool:
     """Whoever has a name of its own is an agent; people have none, and are warned only, unless it was set otherwise."""
+    if policy == checking.WARN:
+        return False
     named = context.values["holder"] or os.environ.get("LEASEHOLD_HOLDER") or os.environ.get("LEASEHOLD_SESSION")
     return bool(named) or context.values["people"] == "block"
 
 
-def _resources(paths: list[str]) -> list[str]:
+def _resources(paths: list[str]) -> list[Resource]:
     """Git's paths are relative to the root already."""
-    return [names.parse(f"path:{path}") for path in paths]
+    return [checking.name_of(path) for path in paths]
 
 
 def _tell(verdicts: tuple[Verdict, ...], *, is_strict: bool) -> int:

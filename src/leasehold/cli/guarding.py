@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.context import Context
-    from leasehold.guard.checking import Verdict
+    from leasehold.guard.checking import Resource, Verdict
 
 
 def guard(context: Context) -> int:
@@ -47,7 +47,7 @@ def _root(context: Context, here: str) -> str:
     return os.path.dirname(context.choice.path) if context.choice.path else here  # noqa: PTH120
 
 
-def _end(context: Context, chosen: str, named: dict[str, str], found: tuple[Verdict, ...]) -> int:
+def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple[Verdict, ...]) -> int:
     told = [verdict for verdict in found if verdict.message]
     is_allowed = checking.is_allowed(found)
     if context.out.json:
@@ -66,9 +66,9 @@ def _lines(verdict: Verdict) -> list[str]:
 
 
 def _envelope(
-    chosen: str, named: dict[str, str], found: tuple[Verdict, ...], told: list[Verdict], *, is_allowed: bool
+    chosen: str, named: dict[str, Resource], found: tuple[Verdict, ...], told: list[Verdict], *, is_allowed: bool
 ) -> dict[str, Any]:
-    by_name = {verdict.resource: _plain(verdict) for verdict in found}
+    by_name = dict(zip(dict.fromkeys(named.values()), map(_plain, found), strict=True))
     answer = {
         "policy": chosen.partition(" ")[0],
         "paths": [{"path": path, **by_name[resource]} for path, resource in named.items()],

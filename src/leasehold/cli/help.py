@@ -101,6 +101,8 @@ def _what_is_too_much(word: str, verb: Verb) -> str:
 
     flag = word.partition("=")[0]
     close = get_close_matches(flag, [option.flag for option in verb.options], 1)
+    if close == [flag]:  # it stood before the verb
+        return f"{flag} goes after the command: leasehold {verb.name} … {flag}"
     name = "; a name that begins with a dash goes after --" if not flag.startswith("--") else ""
     return f"there is no option {flag}{f'; did you mean {close[0]}?' if close else name}"
 

@@ -49,10 +49,12 @@ def _introduce(context: Context, occasion: Occasion) -> None:
     path = os.environ.get("CLAUDE_ENV_FILE")
     if path is None or not occasion.session or os.environ.get("LEASEHOLD_HOLDER"):
         return
+    from leasehold.guard.checking import typed  # noqa: PLC0415
     from leasehold.guard.editors.hooking import holder_of  # noqa: PLC0415
 
+    holder = holder_of(occasion, context.values["holder"])
     with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 (pathlib costs more than all of this)
-        file.write(f"export LEASEHOLD_HOLDER={holder_of(occasion, context.values['holder'])}\n")
+        file.write(f"export LEASEHOLD_HOLDER={typed(holder)}\n")
 
 
 def _decide(context: Context, occasion: Occasion) -> Decision:
@@ -77,9 +79,13 @@ def _ask(context: Context, occasion: Occasion) -> Decision:
     from leasehold.guard.editors.deciding import YES  # noqa: PLC0415
 
     cwd = occasion.cwd or os.getcwd()  # noqa: PTH109 (pathlib costs more than all of this)
+    try:
+        here = os.path.realpath(cwd)
+    except ValueError:  # a NUL, or what cannot be encoded
+        raise InvalidInput("stdin", "the cwd in the hook's input cannot be a folder") from None
     choice = config.find(context.values["url"], cwd=cwd)
     terms = _terms(context, occasion, choice)
-    copy = places.working_copy(os.path.realpath(cwd), os.environ)
+    copy = places.working_copy(here, os.environ)
     steps = hooking.steps(occasion, terms, copy.root if copy is not None else cwd)
     if steps is None:
         return YES
@@ -93,14 +99,15 @@ def _ask(context: Context, occasion: Occasion) -> Decision:
 
 
 def _terms(context: Context, occasion: Occasion, choice: Choice) -> Terms:
-    from leasehold.guard.checking import REQUIRE, known_policy  # noqa: PLC0415
+    from leasehold.guard.checking import OFF, REQUIRE, known_policy  # noqa: PLC0415
     from leasehold.guard.editors import hooking  # noqa: PLC0415
     from leasehold.guard.editors.deciding import Terms  # noqa: PLC0415
 
     policy = known_policy(context.values["policy"] or choice.settings.get("lock_policy") or REQUIRE)
     holder = hooking.holder_of(occasion, context.values["holder"] or choice.holder)
-    wants = occasion.moment == "before" or hooking.is_known(occasion, os.environ, choice.url)
-    credential = hooking.credential(occasion, os.environ, choice.url) if wants and occasion.session else ""
+    is_asking = policy != OFF and occasion.session
+    wants = is_asking and (occasion.moment == "before" or hooking.is_known(occasion, os.environ, choice.url))
+    credential = hooking.credential(occasion, os.environ, choice.url) if wants else ""
     return Terms(holder, credential, policy, choice.ttl, takes=not context.values["look_only"])
 
 

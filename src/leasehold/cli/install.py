@@ -17,8 +17,10 @@ from leasehold.wire import SCHEMA_VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from leasehold.cli.context import Context
-    from leasehold.guard.installing.changes import Change
+    from leasehold.guard.installing.changes import Change, Move
 
 WHAT = (*editors.EDITORS, "git", "skill")
 _HEARD = {"git": {"server"}, "skill": {"user", "target"}}
@@ -56,7 +58,7 @@ def _do(context: Context, *, remove: bool) -> int:
     return DONE
 
 
-def _changes(context: Context, ledger: Ledger, *, remove: bool) -> list[Change]:
+def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[Change | Move]:
     what = context.values["what"]
     if what not in WHAT:
         raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")
@@ -106,7 +108,7 @@ def _command() -> tuple[str, ...]:
     return (beside,) if beside else (sys.executable, "-m", "leasehold.cli")
 
 
-def _tell(context: Context, found: list[Change], *, is_trial: bool, remove: bool) -> None:
+def _tell(context: Context, found: Sequence[Change | Move], *, is_trial: bool, remove: bool) -> None:
     done = "taken away" if remove else "set up"
     if context.out.json:
         files = [{"path": str(change.path), "changed": not is_trial} for change in found]

@@ -9,7 +9,7 @@ from leasehold.cli import outcomes, state
 from leasehold.cli.output import moment
 from leasehold.compat import grite
 from leasehold.errors import InvalidInput
-from leasehold.model import FOREVER, Granted, Held, Inspection, Refused, Renewed, TimedOut
+from leasehold.model import FOREVER, SECOND, Granted, Held, Inspection, Refused, Renewed, TimedOut
 from leasehold.names import shown
 from leasehold.wire import SCHEMA_VERSION
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.compat.grite import Lock
     from leasehold.model import Acquired, Lease, Lost
+
+COLUMN = 15
+"""So wide is the column of names at least, as on grite's page."""
+_ID_LENGTH = 32
+_DIGITS = frozenset("0123456789abcdef")
 
 
 def _resource(context: Context) -> str:
@@ -184,18 +189,29 @@ def _leases(context: Context) -> list[Lock] | Refused:
 
 
 def _table(locks: list[Lock]) -> str:
-    from leasehold.durations import format as duration  # noqa: PLC0415
-
     if not locks:
         return "No active locks"
-    wide = max(len(shown(lock.resource)) for lock in locks)
-    who = max(len(shown(lock.owner)) for lock in locks)
+    owners = [_short(lock.owner) for lock in locks]
+    wide = max(COLUMN, *(len(shown(lock.resource)) for lock in locks))
+    who = max(map(len, owners))
     lines = [
-        f"  {shown(lock.resource):<{wide}}  {shown(lock.owner):<{who}}  expires in "
-        f"{duration(max(lock.left, 0) // 1_000_000 * 1_000_000)}{'' if lock.fence is not None else '  (grite)'}"
-        for lock in locks
+        f"  {shown(lock.resource):<{wide}} {owner:<{who}}  expires in {_left(lock)}"
+        f"{'' if lock.fence is not None else '  (grite)'}"
+        for lock, owner in zip(locks, owners, strict=True)
     ]
     return "\n".join(["Active Locks:", *lines])
+
+
+def _short(owner: str) -> str:
+    """An id of grite's by its first digits, as grite shows it; any other name in full."""
+    return owner[:8] if len(owner) == _ID_LENGTH and _DIGITS.issuperset(owner) else shown(owner)
+
+
+def _left(lock: Lock) -> str:
+    """In whole minutes; what is less is told in seconds."""
+    left = max(lock.left, 0)
+    unit = 60 * SECOND if left >= 60 * SECOND else SECOND
+    return durations.format(left // unit * unit)
 
 
 def gc(context: Context) -> int:

@@ -6,7 +6,7 @@ from leasehold import keys
 from leasehold.cli import state
 from leasehold.cli.keeping import Result
 from leasehold.cli.output import clock
-from leasehold.model import Inspection, Refused
+from leasehold.model import Inspection, Lost, Refused, Released
 from leasehold.names import shown
 
 TYPE_CHECKING = False
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from leasehold.model import Lease
 
 
+_ENDS = ("released", "expired", "forced")
+
+
 def not_mine(context: Context, target: str, name: str) -> Result:
     """The refusal for a resource, or a lease's id, whose token is not known here."""
     held = _holding(context, name)
     if isinstance(held, Refused):  # nobody was asked: a key that is not known, a space that is not ours
         return Result(target, held)
     if not held:
-        return Result(target, Refused("not_found", "", f"nobody holds {name}"))
+        return Result(target, _ended(context, name) or Refused("not_found", "", f"nobody holds {name}"))
     from leasehold import wire  # noqa: PLC0415
 
     lease = held[0]
@@ -31,6 +34,20 @@ def not_mine(context: Context, target: str, name: str) -> Result:
     text = f"{name} is held by {lease.holder}{work}{more} until {until}, and its token is not kept here"
     holders = tuple(wire.lease(each) for each in held)
     return Result(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
+
+
+def _ended(context: Context, name: str) -> Released | Lost | None:
+    """What the caller had and has no more: to release it again is no failure, and to go on with it is one."""
+    lease, resource = (name, None) if keys.is_lease_id(name) else (None, name)
+    found = context.locks.history(
+        space=context.space, holder=context.holder, lease=lease, resource=resource, kinds=_ENDS, limit=1
+    )
+    if isinstance(found, Refused) or not found:
+        return None
+    event = found[0]
+    told, over = event.detail, event.lease or ""
+    reason = f"forced by {told['by']}: {told['why']}" if event.kind == "forced" else event.kind
+    return Released(over, released=False, reason=reason) if context.verb == "release" else Lost(over, reason)
 
 
 def _holding(context: Context, name: str) -> tuple[Lease, ...] | Refused:

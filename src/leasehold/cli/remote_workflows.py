@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from leasehold import checks, durations
 from leasehold.client import decoding
 from leasehold.client.asking import ask
-from leasehold.client.messages import token
 from leasehold.compat import agiflow
 from leasehold.errors import Unreachable
 from leasehold.model import SECOND, Held
@@ -29,7 +28,7 @@ _ANY_TTL = checks.Settings(ttl_most=durations.LONGEST)
 def ask_server(context: Context, route: tuple[str, str], asked: dict[str, Any]) -> Any:  # noqa: ANN401 (a run, or why not)
     """Ask one of the routes. To ask again is safe: a run's id comes with the request that begins it."""
     url, method = context.choice.url, route[0]
-    key = token(os.environ.get("LEASEHOLD_API_KEY") or os.environ.get("AGIFLOW_API_KEY"), url)
+    key = os.environ.get("LEASEHOLD_API_KEY") or os.environ.get("AGIFLOW_API_KEY")
     given = {name: _translated(name, value) for name, value in asked.items() if value is not None}
     path = f"/v1/workflows{route[1]}"
     if method == "POST" and route[1] == "":
@@ -49,7 +48,7 @@ def _translated(name: str, value: object) -> object:
 def _patiently(url: str, method: str, path: str, body: dict[str, Any] | None, key: str | None) -> tuple[int, Any]:
     for again in range(TRIES, 0, -1):
         try:
-            status, told = ask(url, method, path, body, within=ANSWER_WITHIN, key=key)
+            status, told = ask(url, method, path, body, within=ANSWER_WITHIN, api_key=key)
         except Unreachable:
             if again == 1:
                 raise

@@ -58,6 +58,7 @@ def _mode(context: Context, slots: int) -> str:
 
 def acquire(context: Context) -> int:
     """Take a lease; its token is kept so that `release` needs nothing but the name."""
+    _check_token_file(context.values["token_file"])
     if context.values["local"]:
         return _take_locally(context)
     if context.values["wait"] == "0":
@@ -141,6 +142,15 @@ def _print_token(token: str) -> None:
         raise InvalidInput("token_file", f"standard output cannot be written: {error.strerror}") from None
     if not is_read:
         raise InvalidInput("token_file", "nobody reads standard output, so the token would be lost")
+
+
+def _check_token_file(path: str | None) -> None:
+    """Before anything is taken: what could not be written at all would have been taken for nothing."""
+    if path is None or path == "-":
+        return
+    folder = os.path.dirname(path) or "."  # noqa: PTH120
+    if not os.access(path if os.path.lexists(path) else folder, os.W_OK) or os.path.isdir(path):  # noqa: PTH112
+        raise InvalidInput("token_file", f"{shown(path)} cannot be written")
 
 
 def write_secret(path: str, secret: str, field: str) -> None:

@@ -39,7 +39,8 @@ class Times(NamedTuple):
 
 def times(asked_at: float, life: float, kill_after: float) -> Times:
     """Renew after a third of the life; end the command so early that even its last moment lies within the lease."""
-    kill_at = asked_at + life - max(LEAST_MARGIN, min(MOST_MARGIN, life / 10))
+    margin = min(max(LEAST_MARGIN, min(MOST_MARGIN, life / 10)), life / 4)  # of a short life, most is for renewing
+    kill_at = asked_at + life - margin
     return Times(asked_at + life / RENEWALS, kill_at - min(kill_after, life / 4), kill_at, asked_at + life)
 
 

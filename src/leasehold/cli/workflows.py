@@ -11,7 +11,8 @@ import os
 from leasehold import checks
 from leasehold.cli import outcomes
 from leasehold.compat import agiflow
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.model import Lost
 from leasehold.names import shown
 from leasehold.opening import is_served
 from leasehold.wire import SCHEMA_VERSION, answer
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.compat.steps import Steps
-    from leasehold.model import Deadlock, Lost, Refused
+    from leasehold.model import Deadlock, Refused
 
     Json: TypeAlias = dict[str, Any]
     No: TypeAlias = agiflow.Conflict | Refused | Lost | Deadlock
@@ -111,7 +112,22 @@ def _print(context: Context, value: object) -> None:
     context.out.say(json.dumps(value, indent=2, ensure_ascii=True))
 
 
+def _lost(context: Context, told: Lost) -> int:
+    """What the run was is asked for once more, since the loss tells only why: then the next command can be named."""
+    from leasehold.cli.explaining import explain_lost_run  # noqa: PLC0415 (only who has lost one pays for it)
+
+    id_ = agiflow.run_id(context.values["id"])
+    try:
+        run = _ask(context, ("GET", "/run"), {"id": id_}, lambda who: agiflow.get(who, id_))
+    except LeaseholdError:  # the loss is what counts, and it is known; only the advice is shorter then
+        run = {}
+    context.deny(explain_lost_run(told, context, run if isinstance(run, dict) else {}))
+    return outcomes.LOST
+
+
 def _refuse(context: Context, told: No) -> int:
+    if isinstance(told, Lost) and not context.out.json:
+        return _lost(context, told)
     if not isinstance(told, agiflow.Conflict):
         return context.end(told, "")
     error = {**answer(told.held), "workflow": told.run}

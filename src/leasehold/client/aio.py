@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from leasehold.calls import Call
 from leasehold.client.deciding import GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.gathering import Gathering, Reply
-from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
+from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
 from leasehold.errors import Closed, LeaseholdError, Unreachable
 
 if TYPE_CHECKING:
@@ -138,9 +138,8 @@ class Connection(asyncio.Protocol):
 class AsyncHttpAnswers:
     """A client of one Leasehold, wherever it is served."""
 
-    def __init__(self, bases: tuple[Base, ...], token: str | None) -> None:
+    def __init__(self, bases: tuple[Base, ...]) -> None:
         self._bases = bases
-        self._token = token
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
         self._closed = False
@@ -150,7 +149,7 @@ class AsyncHttpAnswers:
         self._under_way = 0
         self._gathering = Gathering(self._exchange, self._undo)
         self._undoing: set[asyncio.Task[None]] = set()
-        self._is_key = token is None or token.startswith("lh_")
+        self._is_key = all(base.token is None or base.token.startswith("lh_") for base in bases)
         """Not a session: the server would have to be told where it lives."""
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
@@ -223,7 +222,7 @@ class AsyncHttpAnswers:
             raise Closed(CLOSED)
         self._busy.add(connection)
         try:
-            answer = await connection.ask(render(request, base, self._token), time_out)
+            answer = await connection.ask(render(request, base), time_out)
         except BaseException as error:
             connection.hang_up()
             if not isinstance(error, OSError):
@@ -270,4 +269,4 @@ class AsyncHttpAnswers:
 
 def async_http_answers(url: str, api_key: str | None) -> AsyncHttpAnswers:
     """A client of the servers at this URL."""
-    return AsyncHttpAnswers(bases(url), token(api_key, url))
+    return AsyncHttpAnswers(bases(url, api_key))

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def ask(
-    url: str, method: str, path: str, body: dict[str, Any] | None, *, within: float, key: str | None = None
+    url: str, method: str, path: str, body: dict[str, Any] | None, *, within: float, api_key: str | None = None
 ) -> tuple[int, Any]:
     """Status and JSON of the answer, from the first of the servers that can be reached. Raises `Unreachable`."""
-    connection = _connected(bases(url))
+    connection = _connected(bases(url, api_key))
     try:
-        head, content = connection.exchange(render(Request(method, path, body), connection.base, key), within)
+        head, content = connection.exchange(render(Request(method, path, body), connection.base), within)
     except OSError as error:
         raise Unreachable(f"no answer from the server: {told(connection.base.name, error)}") from error
     finally:

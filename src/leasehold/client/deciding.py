@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leasehold import keys
 from leasehold.client import decoding
 from leasehold.client.encoding import Request, again, request
 from leasehold.errors import InvalidInput, LeaseholdError, OutcomeUnknown, Unreachable
@@ -29,7 +30,7 @@ SILENCES = 2
 """How often in a row that may happen; with more servers, once for each of them."""
 GOING_AWAY = 503
 """Another server may do better."""
-_BUSY = (429, GOING_AWAY)
+TOO_MUCH = 429
 _ONCE = ("create_key", "steal")
 """Verbs that do something anew each time: they are sent again only if they did nothing for certain."""
 
@@ -57,6 +58,7 @@ class Errand:
 
     __slots__ = (
         "_asked",
+        "_is_once",
         "_is_there",
         "_refused",
         "_silences",
@@ -71,6 +73,7 @@ class Errand:
 
     def __init__(self, call: Call, now: float, servers: int = 1, heard_at: float = -HEARD) -> None:
         self._verb = call.verb
+        self._is_once = call.verb in _ONCE or _ends_whoever_has_it(call)
         self._tries = self._silences = 0
         self._was_lost = False
         """A request was sent, and its answer did not come."""
@@ -120,9 +123,11 @@ class Errand:
             return self._once_more(now, 0.0)
         if status < 400:
             return self._mended(decoding.answer(self._verb, body))
-        if status in _BUSY and self._tries < TRIES and not self._is_spent(body.get("code")):
+        code = body.get("code")
+        if _may_do_better(status, code) and self._tries < TRIES and not (self._is_once and code == "outcome_unknown"):
+            self._was_lost = self._was_lost or code == "outcome_unknown"
             return self._again(now, retry_after)
-        return self._timed_out() if self._is_late(body.get("code"), now) else decoding.refusal(body)
+        return self._timed_out() if self._is_late(code, now) else decoding.refusal(body)
 
     def _is_late(self, code: object, now: float) -> bool:
         """Of several copies, one was told that the wait is over, and was not heard: that is what `spent` means here."""
@@ -134,16 +139,13 @@ class Errand:
 
     def _mended(self, outcome: Any) -> Any:  # noqa: ANN401 (an outcome)
         """A release whose first answer was lost was ours, although the second one finds nothing to release."""
-        if self._tries and isinstance(outcome, Released) and not outcome.released and outcome.reason == "released":
+        if self._was_lost and isinstance(outcome, Released) and not outcome.released and outcome.reason == "released":
             return outcome._replace(released=True, reason="completed")
         return outcome
 
-    def _is_spent(self, code: object) -> bool:
-        return self._verb in _ONCE and code == "outcome_unknown"
-
     def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Again:
         """The connection broke, or nothing came in time: ask again, which is safe, or give up."""
-        if was_sent and self._verb in _ONCE:
+        if was_sent and self._is_once:
             raise OutcomeUnknown(
                 f"the answer to {self._verb} was lost ({str(error) or type(error).__name__}): look whether it happened"
             ) from error
@@ -168,6 +170,16 @@ class Errand:
             self._asked = again(self._asked)
         self._prepare(now)
         return Again(self.next, pause)
+
+
+def _ends_whoever_has_it(call: Call) -> bool:
+    """A forced release that names a resource: sent again, it would end the lease of whoever came next."""
+    return call.verb == "force_release" and not keys.is_lease_id(call.arguments.get("target"))
+
+
+def _may_do_better(status: int, code: object) -> bool:
+    """Whether the same request may be answered otherwise soon. Of what there is too much, nothing goes by itself."""
+    return status == GOING_AWAY or (status == TOO_MUCH and code != "too_many")
 
 
 def told(server: str, error: OSError) -> str:

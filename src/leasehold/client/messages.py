@@ -32,6 +32,8 @@ class Base(NamedTuple):
     port: int
     tls: bool
     path: str
+    token: str | None = None
+    """What that server knows us by: each has its own, or a key would go to one that it is not for."""
 
     @property
     def name(self) -> str:
@@ -41,27 +43,27 @@ class Base(NamedTuple):
 
 
 def token(api_key: str | None, url: str) -> str | None:
-    """What the server knows us by: as given, from the environment, or stored for this server."""
+    """What this one server knows us by: as given, from the environment, or stored for it."""
     given = api_key or os.environ.get("LEASEHOLD_API_KEY") or credentials.stored(url, os.environ)
     if given is not None and not (given.isascii() and given.isprintable() and " " not in given):
         raise InvalidInput("api_key", "must be a key as `leasehold keys create` gave it, or a session's ID.SECRET")
     return given
 
 
-def bases(url: str) -> tuple[Base, ...]:
+def bases(url: str, api_key: str | None = None) -> tuple[Base, ...]:
     """The servers of a URL: one, or several with commas between them, which are tried in turn."""
-    found = tuple(_base(each) for each in url.split(","))
+    found = tuple(_base(each)._replace(token=token(api_key, each)) for each in url.split(","))
     if len({base.tls for base in found}) > 1:
         raise InvalidInput("url", "must not mix http and https")
     return found
 
 
 def _base(url: str) -> Base:
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         port = parts.port
-    except ValueError:
-        raise InvalidInput("url", f"{url!r} has no valid port") from None
+    except ValueError as error:  # a port that is none, brackets that do not match
+        raise InvalidInput("url", f"{url!r} is no URL: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput("url", f"{url!r} must be http://HOST[:PORT] or https://HOST[:PORT]")
     if parts.username is not None or parts.query or parts.fragment:
@@ -70,21 +72,21 @@ def _base(url: str) -> Base:
     return Base(parts.hostname, port or (443 if tls else 7420), tls, parts.path.rstrip("/"))
 
 
-def render(request: Request, base: Base, token: str | None) -> bytes:
+def render(request: Request, base: Base) -> bytes:
     """The bytes of a request."""
     if request.body is None:
-        return _opening(request.method, request.path, base, token) + END
+        return _opening(request.method, request.path, base) + END
     body = _spelled(request.body).encode()
-    opening = _opening(request.method, request.path, base, token)
+    opening = _opening(request.method, request.path, base)
     return b"%b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (opening, len(body), body)
 
 
 @lru_cache(maxsize=64)
-def _opening(method: str, path: str, base: Base, token: str | None) -> bytes:
+def _opening(method: str, path: str, base: Base) -> bytes:
     """The same for each call of a verb: the server, too, looks at its bytes once (see ``server.protocol``)."""
     lines = [f"{method} {base.path}{path} HTTP/1.1", f"Host: {base.name}", "Accept: application/json"]
-    if token is not None:
-        lines.append(f"Authorization: Bearer {token}")
+    if base.token is not None:
+        lines.append(f"Authorization: Bearer {base.token}")
     return "\r\n".join(lines).encode()
 
 

@@ -11,7 +11,7 @@ from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client.deciding import GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
-from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render, token
+from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
 from leasehold.errors import Closed, Unreachable
 
 if TYPE_CHECKING:
@@ -87,9 +87,8 @@ class Connection:
 class HttpAnswers:
     """A client of one Leasehold, wherever it is served."""
 
-    def __init__(self, bases: tuple[Base, ...], token: str | None, progress: Callable[[], None] | None = None) -> None:
+    def __init__(self, bases: tuple[Base, ...], progress: Callable[[], None] | None = None) -> None:
         self._bases = bases
-        self._token = token
         self._progress = progress
         """Called again and again while somebody waits in a queue."""
         self._changing = threading.Lock()
@@ -112,12 +111,13 @@ class HttpAnswers:
             time.sleep(todo.pause)
             try:
                 head, data = self._exchange(todo.request, errand.time_out)
+                body = body_of(data)
             except (OSError, Unreachable) as error:
                 self._first += 1
                 todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
                 continue
             self._heard_at = now = time.monotonic()
-            outcome = errand.answered(head.status, body_of(data), head.retry_after, now)
+            outcome = errand.answered(head.status, body, head.retry_after, now)
             if not isinstance(outcome, Again):
                 return outcome
             self._first += head.status == GOING_AWAY
@@ -128,9 +128,7 @@ class HttpAnswers:
         connection = self._take(base)
         try:
             is_wait = request.body is not None and request.body.get("wait_seconds")
-            answer = connection.exchange(
-                render(request, base, self._token), time_out, self._progress if is_wait else None
-            )
+            answer = connection.exchange(render(request, base), time_out, self._progress if is_wait else None)
         except BaseException as error:  # also an interrupt: the server sees it close, and we leave the queue
             self._give_back(connection, keep=False)
             if self._closed:
@@ -180,7 +178,7 @@ class HttpAnswers:
 
 def http_answers(url: str, api_key: str | None, progress: Callable[[], None] | None = None) -> HttpAnswers:
     """A client of the servers at this URL."""
-    return HttpAnswers(bases(url), token(api_key, url), progress)
+    return HttpAnswers(bases(url, api_key), progress)
 
 
 def _connect(base: Base) -> socket.socket:

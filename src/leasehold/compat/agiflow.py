@@ -19,20 +19,22 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from leasehold.compat.steps import Steps
-    from leasehold.model import Event, Inspection, Lease
+    from leasehold.model import Collected, Event, Inspection, Lease
 
     Json: TypeAlias = dict[str, Any]
 
 PREFIX = "wf-"
 RUN = "run:"
 RUNNING = "running"
-STATUSES = (RUNNING, "completed", "failed", "cancelled", "expired")
-ENDS = ("released", "expired", "forced")
+EXPIRED = "expired"
+STATUSES = (RUNNING, "completed", "failed", "cancelled", EXPIRED)
+ENDS = ("released", EXPIRED, "forced")
 """The events that are the last of a run."""
+BEGIN = "granted"
 LIMIT = 50
 PAGE = 500
-PAGES_MOST = 20
-"""So far back a list looks: other leases have their ends in the same history."""
+PAGES_MOST = 40
+"""So far back a list looks: other leases have their beginnings and ends in the same history."""
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID = 26
 
@@ -159,7 +161,7 @@ def of_event(event: Event) -> Json | None:
         "context": told["detail"].get("context"),
         "error": error,
         "started_at": told["detail"].get("acquired_at"),
-        "ended_at": told["at"],
+        "ended_at": told["detail"].get("expired_at", told["at"]),  # somebody came by only later to write it down
         "expires_at": None,
         "ttl_seconds": None,
         "fence": event.fence,
@@ -168,10 +170,12 @@ def of_event(event: Event) -> Json | None:
 
 
 def _ended(event: Event) -> tuple[str, object]:
-    if event.kind == "expired":
-        return "expired", "no heartbeat came before the TTL was over"
+    if event.kind == EXPIRED:
+        return EXPIRED, "no heartbeat came before the TTL was over"
     if event.kind == "forced":
-        return "cancelled", f"forced by {event.detail['by']}: {event.detail['why']}"
+        told = event.detail
+        # Over git the reason of the end is all that the commits still tell.
+        return "cancelled", f"forced by {told['by']}: {told['why']}" if "by" in told else told.get("reason")
     return str(event.detail["status"]), event.detail.get("error")
 
 
@@ -226,14 +230,21 @@ def _find(who: Who, id_: str) -> Steps[Lease | Refused | None]:
 
 
 def _over(who: Who, id_: str) -> Steps[Json | Refused]:
-    past: tuple[Event, ...] | Refused = yield (
-        "history",
-        {"space": who.space, "resource": RUN + id_, "kinds": ENDS, "limit": 1},
-    )
+    asked = {"space": who.space, "resource": RUN + id_, "limit": 1}
+    past: tuple[Event, ...] | Refused = yield "history", {**asked, "kinds": (*ENDS, BEGIN)}
+    if not isinstance(past, Refused) and past and past[0].kind == BEGIN:
+        refusal = yield from _sweep()
+        past = refusal or (yield "history", {**asked, "kinds": ENDS})
     if isinstance(past, Refused):
         return past
     run = of_event(past[0]) if past else None
     return Refused("not_found", "id", f"there is no run {id_} in {who.space}") if run is None else run
+
+
+def _sweep() -> Steps[Refused | None]:
+    """Have it written down what has run out: a store does that only when somebody comes by."""
+    swept: Collected | Refused = yield "gc", {}
+    return swept if isinstance(swept, Refused) else None
 
 
 def _touch(who: Who, id_: str) -> Steps[Lease | Json | Refused]:
@@ -283,7 +294,7 @@ def release(who: Who, id_: str, *, outcome: str, error: str | None = None) -> St
     if isinstance(found, Refused):
         return found
     if isinstance(found, dict):
-        return _gone(found) if found["status"] in ("expired", "cancelled") else {**found, "released": False}
+        return _gone(found) if found["status"] in (EXPIRED, "cancelled") else {**found, "released": False}
     done: Released | Refused = yield (
         "release",
         {"lease": found.id, "status": outcome, "error": error, **who.proof},
@@ -301,32 +312,53 @@ def runs(
 ) -> Steps[Json | Refused]:
     """Runs of this space, the newest first: active ones, and those that the history still tells of."""
     found: list[Json] = []
-    if wanted in (None, RUNNING):
-        active: tuple[Lease, ...] | Refused = yield "list", {"space": who.space, "resource": locked}
-        if isinstance(active, Refused):
-            return active
+    active: tuple[Lease, ...] | Refused = ()
+    if wanted in (None, RUNNING, EXPIRED):
+        active = yield "list", {"space": who.space, "resource": locked}
+    if isinstance(active, Refused):
+        return active
+    if wanted != EXPIRED:
         found += [run for run in map(of_lease, reversed(active)) if run is not None]
     if wanted != RUNNING and len(found) < limit:
-        past = yield from _past(who, wanted, locked, limit - len(found))
+        past = yield from _past(who, wanted, locked, limit - len(found), {lease.id for lease in active})
         if isinstance(past, Refused):
             return past
         found += past
     return {"workflows": found[:limit]}
 
 
-def _past(who: Who, wanted: str | None, locked: str | None, limit: int) -> Steps[list[Json] | Refused]:
+def _past(
+    who: Who, wanted: str | None, locked: str | None, limit: int, active: set[str]
+) -> Steps[list[Json] | Refused]:
+    """The runs that are over; whatever began, has not ended and is not `active` has expired unnoticed."""
+    seen = yield from _scan(who, wanted, locked, limit, active)
+    if not isinstance(seen, Refused) and seen[1]:
+        refusal = yield from _sweep()
+        seen = refusal or (yield from _scan(who, wanted, locked, limit, active))
+    return seen if isinstance(seen, Refused) else seen[0][:limit]
+
+
+def _scan(
+    who: Who, wanted: str | None, locked: str | None, limit: int, active: set[str]
+) -> Steps[tuple[list[Json], bool] | Refused]:
+    """The runs that the history tells the end of, and whether it leaves one out."""
     found: list[Json] = []
+    known, is_incomplete = set(active), False
     before: int | None = None
+    kinds = (*ENDS, BEGIN) if wanted in (None, EXPIRED) else ENDS
     for _ in range(PAGES_MOST):
         page: tuple[Event, ...] | Refused = yield (
             "history",
-            {"space": who.space, "resource": locked, "kinds": ENDS, "before": before, "limit": PAGE},
+            {"space": who.space, "resource": locked, "kinds": kinds, "before": before, "limit": PAGE},
         )
         if isinstance(page, Refused):
             return page
-        ended = (run for run in map(of_event, page) if run is not None)
-        found += [run for run in ended if wanted in (None, run["status"])]
+        ends = [event for event in page if event.kind != BEGIN]
+        known.update(event.lease for event in ends if event.lease is not None)  # an end is newer than its beginning
+        begun = (event for event in page if event.kind == BEGIN and _own_name(event.resources) is not None)
+        is_incomplete = is_incomplete or any(event.lease not in known for event in begun)
+        found += [run for run in map(of_event, ends) if run is not None and wanted in (None, run["status"])]
         if len(page) < PAGE or len(found) >= limit:
             break
         before = page[-1].seq
-    return found[:limit]
+    return found, is_incomplete

@@ -35,7 +35,7 @@ def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:
     if choice.url.startswith("sqlite:"):
         from leasehold.doctoring.embedded import about_sqlite  # noqa: PLC0415 (each kind when it is used)
 
-        return about_sqlite(Path(opening.sqlite_path(choice.url.partition(":")[2])), accept_restore)
+        return about_sqlite(choice.url, accept_restore)
     from leasehold.doctoring.elsewhere import about_server, about_store  # noqa: PLC0415
 
     return about_server(choice) if opening.is_served(choice.url) else about_store(choice)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from stat import S_IMODE, S_ISDIR
 
-from leasehold import config, durations, opening
+from leasehold import durations, opening
 from leasehold.doctoring.contents import about_leases
 from leasehold.doctoring.finding import Finding, rounded
 from leasehold.errors import LeaseholdError, StoreBehind
@@ -16,7 +17,6 @@ from leasehold.names import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from leasehold.stores import Store
     from leasehold.stores.sqlite.checkup import Facts
@@ -27,13 +27,15 @@ TOO_LITTLE_SPACE = 64 * 1024**2
 LARGE_LOG = 256 * 1024**2
 
 
-def about_sqlite(path: Path, accept_restore: bool) -> Iterator[Finding]:
-    """Everything about the database in this file."""
+def about_sqlite(url: str, accept_restore: bool) -> Iterator[Finding]:
+    """Everything about the database in the file that this means."""
+    path = Path(opening.sqlite_path(url.partition(":")[2]))
     try:
+        opening.sqlite_file(url.partition(":")[2])
         if path.exists():
             yield from _about_files(path)
             yield _space(path.parent)
-            yield from _about_store(path, accept_restore)
+            yield from _about_store(url, path, accept_restore)
         else:
             yield _about_nothing(path)
     except StoreBehind as error:
@@ -45,9 +47,9 @@ def about_sqlite(path: Path, accept_restore: bool) -> Iterator[Finding]:
         yield Finding("reachable", False, shown(f"{error.filename or path}: {error.strerror}"))
 
 
-def _about_store(path: Path, accept_restore: bool) -> Iterator[Finding]:
+def _about_store(url: str, path: Path, accept_restore: bool) -> Iterator[Finding]:
     started = time.monotonic()
-    store = opening.open_store(config.sqlite_url(str(path)), accept_restore=accept_restore)
+    store = opening.open_store(url, accept_restore=accept_restore)
     try:
         now, _ = store.read(())
         took = round((time.monotonic() - started) * 1_000)

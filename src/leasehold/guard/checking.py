@@ -29,14 +29,27 @@ if TYPE_CHECKING:
     from leasehold.locks import Locks
     from leasehold.model import Blocker, Lease
 
+    Resource: TypeAlias = "str | Nameless"
     Seen: TypeAlias = tuple[tuple[Lease, ...], tuple[Blocker, ...]]
 
 
 OFF, WARN, REQUIRE, REQUIRE_OWN = "off", "warn", "require", "require-own"
 POLICIES = (OFF, WARN, REQUIRE, REQUIRE_OWN)
 FREE, YOURS, HELD, CLOSED, NOT_YOURS = "free", "yours", "held", "closed", "not_yours"
+ROOT = "path:."
 FEW = 3
 """So many paths are looked at one by one; for more, everything that is held below the root is looked at once."""
+LONGEST = 4096
+"""Systems know no longer paths."""
+
+
+class Nameless(Noun):
+    """A file that no lease can name: nobody holds it by itself, only with a folder that it is in."""
+
+    folder: str
+    """The name of the nearest folder that can have one."""
+    why: str
+    """Which rule of names the file's own breaks, in a sentence."""
 
 
 class Verdict(Noun):
@@ -78,20 +91,25 @@ class Asker(Noun):
 
 
 def verdicts(
-    locks: Locks, resources: Sequence[str], *, holder: str, policy: str, session: str | None = None
+    locks: Locks, resources: Sequence[Resource], *, holder: str, policy: str, session: str | None = None
 ) -> tuple[Verdict, ...]:
     """One for each resource."""
     return ask(locks, judged(resources, Asker(holder, session), policy))
 
 
-def judged(resources: Sequence[str], asker: Asker, policy: str) -> Steps[tuple[Verdict, ...]]:
+def judged(resources: Sequence[Resource], asker: Asker, policy: str) -> Steps[tuple[Verdict, ...]]:
     """The same as a conversation, for those who cannot wait for `Locks` (see ``compat.steps``)."""
     known_policy(policy)
     wanted = list(dict.fromkeys(resources))
     if policy == OFF:
-        return tuple(Verdict(resource, FREE, allowed=True, message="") for resource in wanted)
-    seen = yield from _looked_at(wanted)
-    return tuple(_verdict(resource, *seen[resource], asker, policy) for resource in wanted)
+        return tuple(Verdict(place_of(resource), FREE, allowed=True, message="") for resource in wanted)
+    seen = yield from _looked_at(list(dict.fromkeys(map(place_of, wanted))))
+    return tuple(_judged(resource, *seen[place_of(resource)], asker, policy) for resource in wanted)
+
+
+def place_of(resource: Resource) -> str:
+    """What is looked at: the resource, or for a file that can have no name, its folder."""
+    return resource if isinstance(resource, str) else resource.folder
 
 
 def is_allowed(found: Iterable[Verdict]) -> bool:
@@ -106,7 +124,7 @@ def _looked_at(resources: Sequence[str]) -> Steps[dict[str, Seen]]:
             seen = yield from _inspected(resource)
             few[resource] = (seen.leases, seen.closed)
         return few
-    everything = yield from _inspected("path:.")
+    everything = yield from _inspected(ROOT)
     return {
         resource: (
             tuple(lease for lease in everything.leases if _concerns(lease.resources, resource)),
@@ -127,6 +145,21 @@ def _concerns(held: Iterable[str], resource: str) -> bool:
     return any(names.overlaps(name, resource) for name in held)
 
 
+def _judged(
+    resource: Resource, leases: tuple[Lease, ...], closed: tuple[Blocker, ...], asker: Asker, policy: str
+) -> Verdict:
+    if isinstance(resource, str):
+        return _verdict(resource, leases, closed, asker, policy)
+    # What others hold beside it in its folder is not in the way.
+    over = tuple(lease for lease in leases if _is_above(lease.resources, resource.folder))
+    shut = tuple(blocker for blocker in closed if _is_above((blocker.resource,), resource.folder))
+    verdict = _verdict(resource.folder, over, shut, asker, policy)
+    if verdict.state == YOURS:
+        return verdict
+    told = verdict.message or f"only its folder was looked at, {resource.folder}"
+    return verdict._replace(message=f"{resource.why}, so nobody can hold this file by itself: {told}")
+
+
 def _verdict(
     resource: str,
     leases: tuple[Lease, ...],
@@ -145,19 +178,26 @@ def _verdict(
     if any(_covers(lease, resource) for lease in own):
         return Verdict(resource, YOURS, allowed=True, message="", own=own)
     if policy == REQUIRE_OWN:
-        why = f"{resource} is not held by you; acquire it first: leasehold acquire {resource}"
+        why = f"{resource} is not held by you; acquire it first: leasehold acquire {typed(resource)}"
         return Verdict(resource, NOT_YOURS, allowed=False, message=why)
     return Verdict(resource, FREE, allowed=True, message="")
 
 
 def _covers(lease: Lease, resource: str) -> bool:
     """Whether this lease gives the right to change all of the resource: not if it is only on a part of it."""
-    if lease.mode != "exclusive":
-        return False
-    return any(
-        name in (resource, "path:.") or name.startswith("repo:") or resource.startswith(f"{name}/")
-        for name in lease.resources
-    )
+    return lease.mode == "exclusive" and _is_above(lease.resources, resource)
+
+
+def _is_above(held: Iterable[str], resource: str) -> bool:
+    """Whether one of these is the resource, or something that it is in."""
+    return any(name in (resource, ROOT) or name.startswith("repo:") or resource.startswith(f"{name}/") for name in held)
+
+
+def typed(name: str) -> str:
+    """The name as a shell takes it."""
+    from shlex import quote  # noqa: PLC0415 (only where there is something to suggest)
+
+    return quote(name)
 
 
 def _held(resource: str, others: tuple[Lease, ...]) -> str:
@@ -171,19 +211,53 @@ def _held(resource: str, others: tuple[Lease, ...]) -> str:
 # --------------------------------------------------------------------------------------------- from file names
 
 
-def resources_of(paths: Iterable[str], root: str, here: str) -> dict[str, str]:
+def resources_of(paths: Iterable[str], root: str, here: str) -> dict[str, Resource]:
     """The names of these files, relative to the root of their project; from a path as it was given to its name."""
     return {path: _resource_of(path, root, here) for path in paths}
 
 
-def _resource_of(path: str, root: str, here: str) -> str:
-    # Of the file itself, which may be a link, only the folder is followed: the link is what would be changed.
-    whole = os.path.normpath(os.path.join(here, path))  # noqa: PTH118 (names of git's, as they are)
-    folder, name = os.path.split(whole)
-    inside = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(root))  # noqa: PTH118
-    if inside == ".." or inside.startswith("../"):
+def _resource_of(path: str, root: str, here: str) -> Resource:
+    found = inside(path, root, here)
+    if found is None:
         raise InvalidInput("paths", f"{names.shown(path)} is outside of {root}: only what is in there has a name")
+    return name_of(found)
+
+
+def name_of(path: str) -> Resource:
+    """What the file at this path, relative to the root, is called."""
     try:
-        return names.parse(f"path:{inside}")
+        return names.parse(f"path:{path}")
     except names.BadName as error:
-        raise InvalidInput("paths", f"{names.shown(path)}: {error.message}") from None
+        return Nameless(_folder_of(path), error.message)
+
+
+def _folder_of(path: str) -> str:
+    """The nearest folder of this file that can have a name."""
+    above = path[: names.MAX_NAME]  # what is deeper down than that has none
+    while "/" in above:
+        above = above.rpartition("/")[0]
+        try:
+            return names.parse(f"path:{above}")
+        except names.BadName:
+            continue  # the next one above may do
+    return ROOT
+
+
+def inside(path: str, root: str, here: str) -> str | None:
+    """Where this file is below the root; None if it is not."""
+    # Of the file itself, which may be a link, only the folder is followed: the link is what would be changed.
+    whole = os.path.join(here, path)  # noqa: PTH118 (names of git's and of editors, as they are)
+    folder, name = os.path.split(whole)
+    real = _real(whole) if name in ("", ".", "..") else os.path.join(_real(folder), name)  # noqa: PTH118
+    found = os.path.relpath(real, _real(root))
+    return None if found == ".." or found.startswith("../") else found
+
+
+def _real(path: str) -> str:
+    """Without links; as it is spelled, if no file can be called that."""
+    if len(path) > LONGEST:
+        return os.path.abspath(path)  # noqa: PTH100
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a NUL, or what cannot be encoded
+        return os.path.abspath(path)  # noqa: PTH100

@@ -14,6 +14,7 @@ _REFUSED = {
 
 
 NOT_HELD = "You hold no lease on it: stop that work now, and acquire_lock it anew before you go on."
+UNPROVEN = "If it is yours, call again with the token that came with it; otherwise leave it alone."
 
 
 def on(outcome: object) -> str:

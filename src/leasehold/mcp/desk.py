@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from leasehold import wire
-from leasehold.checks import session_id
+from leasehold.checks import resource as resource_name
 from leasehold.keys import is_lease_id
 from leasehold.mcp import advice
+from leasehold.mcp.owning import Handed, Who, in_its_own_way
 from leasehold.mcp.parties import ask, credential
 from leasehold.mcp.pursuits import Pursuits
-from leasehold.model import Granted, Held, Inspection, Refused
+from leasehold.model import Granted, Inspection, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from leasehold.mcp.parties import Party
     from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
-    from leasehold.model import Lease, Waiting
 
     Progress = Callable[[float, str], Awaitable[None]]
-    T = TypeVar("T", Lease, Waiting)
 
 LISTED_MOST = 200
+TRIED_MOST = 100
+"""So many leases on a resource are tried with a token of which nobody here knows whose it is."""
+OPENS_NOTHING = "none"
+"""A token that no lease has. With none at all an admin asks, who may end anybody's."""
 _TERMS: dict[str, Any] = {"wait": 0, "priority": 0, "grace": 0, "on_expiry": "free", "request_id": None, "space": None}
 
 
@@ -31,15 +34,16 @@ class Desk:
 
     def __init__(self, pursuits: Pursuits | None = None) -> None:
         self.pursuits = pursuits or Pursuits()
+        self._handed = Handed()
 
     async def acquire(self, party: Party, agent: str | None, terms: dict[str, Any]) -> Acquired:
         """Try at once. A refusal leaves an intent, so that a circle of agents who only try is noticed."""
-        asked = await _asked(party, agent, terms)
-        if isinstance(asked, Refused):
-            return _granted(party, asked)
-        outcome = await ask(party, "acquire", {**asked, "intent": True})
-        own = _in_its_own_way(outcome, asked["holder"])
-        answer = _granted(party, outcome)
+        who = await _who(party, agent)
+        if isinstance(who, Refused):
+            return _acquired(who)
+        outcome = await ask(party, "acquire", {**_asked(who, terms), "intent": True})
+        own = in_its_own_way(outcome, who)
+        answer = self._granted(party, who, outcome)
         return {**answer, "advice": advice.on_own(own)} if own else answer
 
     async def wait(
@@ -52,27 +56,34 @@ class Desk:
         told: Progress | None,
     ) -> Acquired:
         """Wait in the queue for a while; the ticket is good for the next call. Whoever listens is told how it goes."""
-        asked = await _asked(party, agent, terms)
-        if isinstance(asked, Refused):
-            return _granted(party, asked)
+        who = await _who(party, agent)
+        if isinstance(who, Refused):
+            return _acquired(who)
+        asked = _asked(who, terms)
 
         async def report(waited: float) -> None:
             seen = await self._seen(party, asked) if told is not None else None
             if seen is not None and told is not None:
-                await told(waited, advice.place(seen, _place(seen, asked)))
+                await told(waited, advice.place(seen, who.place(seen.waiting)))
 
         got, outcome = await self.pursuits.wait(party, {**asked, "intent": False}, ticket, seconds, report)
         if outcome is not None:
-            return _granted(party, outcome)
-        return await self._ticket(party, asked, got)
+            return self._granted(party, who, outcome)
+        return await self._ticket(party, who, asked, got)
 
-    async def _ticket(self, party: Party, asked: dict[str, Any], ticket: str) -> Acquired:
+    def _granted(self, party: Party, who: Who, outcome: Any) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
+        if isinstance(outcome, Granted):
+            party.granted(outcome.lease.id, outcome.token)
+            self._handed.remember(party.id, who, outcome.lease, outcome.token)
+        return _acquired(outcome)
+
+    async def _ticket(self, party: Party, who: Who, asked: dict[str, Any], ticket: str) -> Acquired:
         seen = await self._seen(party, asked)
         data: dict[str, Any] = {"ticket": ticket}
         if seen is not None:
-            data["queue"] = {"length": len(seen.waiting), "position": _place(seen, asked)}
+            data["queue"] = {"length": len(seen.waiting), "position": who.place(seen.waiting)}
             data["holders"] = [wire.lease(each) for each in seen.leases]
-        own = () if seen is None else _of(seen.leases, asked["holder"], asked["session"])
+        own = [] if seen is None else who.own(seen.leases)
         if seen is not None and own and len(own) == len(seen.leases):  # this wait would never end
             words = advice.on_own(tuple(name for lease in own for name in lease.resources))
         else:
@@ -100,16 +111,39 @@ class Desk:
         return answer
 
     async def _change(self, party: Party, agent: str | None, verb: str, target: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 (the answer of that verb)
-        name = party.agent(agent)
-        session = None if given["token"] and is_lease_id(target) else await credential(party, name)
-        if isinstance(session, Refused):
-            return _answer(session)
-        lease = target if is_lease_id(target) else await _own(party, name, session, target)
-        if not isinstance(lease, str):
-            is_over = verb == "renew" and lease.code == "not_found"
-            return {**_answer(lease), **({"advice": advice.NOT_HELD} if is_over else {})}
-        session = None if given["token"] else session
-        return _answer(await ask(party, verb, {**given, "lease": lease, "session": session}))
+        token = given["token"] or None
+        who = await _who(party, agent, is_proven=token is not None and is_lease_id(target))
+        if isinstance(who, Refused):
+            return _answer(who)
+        meant = await self._meant(party, who, target, token)
+        if isinstance(meant, Refused):
+            is_over = verb == "renew" and meant.code == "not_found"
+            return {**_answer(meant), **({"advice": advice.NOT_HELD} if is_over else {})}
+        proof = await _proof(party, who, target, token)
+        outcome = await _first(party, verb, {**given, **proof}, meant)
+        is_unproven = _is_not_opened(outcome) and token is None and who.session is None
+        return {**_answer(outcome), **({"advice": advice.UNPROVEN} if is_unproven else {})}
+
+    async def _meant(self, party: Party, who: Who, target: str, token: str | None) -> list[str] | Refused:
+        """The lease behind a name or an id, also one that is gone; several where only the token tells which it is."""
+        if is_lease_id(target):
+            return [target]
+        listed = await ask(party, "list", {"space": None, "holder": None, "resource": target})
+        if isinstance(listed, Refused):
+            return listed
+        name = resource_name(target)
+        known = self._handed.by(token, name)
+        if known is not None:
+            return [known]
+        named = who.named(listed)
+        exact = [lease for lease in named if name in lease.resources]
+        gone = None if exact else self._handed.to(party.id, who, name)
+        if gone is not None:
+            return [gone]
+        found = [lease.id for lease in reversed(exact or named)][: 1 if token is None else TRIED_MOST]
+        return found or Refused(
+            "not_found", "resource", f"{who.name} holds no lease on it: it was released, lost, or never acquired"
+        )
 
     async def force_release(self, party: Party, agent: str | None, target: str, reason: str) -> Released:
         """End somebody else's lease."""
@@ -142,56 +176,48 @@ class Desk:
         return {"ok": True, "advice": "", "data": wire.events(found)}  # type: ignore[typeddict-item] # as `wire` shapes it
 
 
-async def _asked(party: Party, agent: str | None, terms: dict[str, Any]) -> dict[str, Any] | Refused:
-    """An acquire as the agents' surfaces make it: an agent that has it already gets the same lease, extended."""
+async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> Who | Refused:
+    """The agent that asks. Where the call proves itself, no session is begun for it."""
     name = party.agent(agent)
-    session = await credential(party, name)
-    if isinstance(session, Refused):
-        return session
-    who = {"holder": name, "session": session, "reentrant": party.is_one(agent)}
-    return {**_TERMS, **terms, **who}
+    session = None if is_proven else await credential(party, name)
+    return session if isinstance(session, Refused) else Who(name, session, party.is_one(agent))
 
 
-def _granted(party: Party, outcome: Any) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
-    if isinstance(outcome, Granted):
-        party.granted(outcome.lease.id, outcome.token)
+def _asked(who: Who, terms: dict[str, Any]) -> dict[str, Any]:
+    """An acquire as the agents' surfaces make it: an agent that has it already gets the same lease, extended."""
+    return {**_TERMS, **terms, "holder": who.name, "session": who.session, "reentrant": who.is_one}
+
+
+async def _proof(party: Party, who: Who, target: str, token: str | None) -> dict[str, Any]:
+    """What to show. Where nobody has to show anything, that is for an agent's own leases; others' take a force."""
+    if token is not None or who.session is not None:
+        return {"token": token, "session": who.session if token is None else None}
+    is_own = who.is_one and (not is_lease_id(target) or await _holds(party, who, target))
+    return {"token": None if is_own else OPENS_NOTHING, "session": None}
+
+
+async def _holds(party: Party, who: Who, lease: str) -> bool:
+    listed = await ask(party, "list", {"space": None, "holder": who.name, "resource": None})
+    return not isinstance(listed, Refused) and any(each.id == lease for each in listed)
+
+
+async def _first(party: Party, verb: str, given: dict[str, Any], leases: list[str]) -> Any:  # noqa: ANN401 (an outcome)
+    """The outcome for the first of these leases that the proof opens; there is at least one."""
+    outcome: Any = None
+    for lease in leases:
+        outcome = await ask(party, verb, {**given, "lease": lease})
+        if not _is_not_opened(outcome):
+            break
+    return outcome
+
+
+def _is_not_opened(outcome: object) -> bool:
+    return isinstance(outcome, Refused) and (outcome.code, outcome.field) == ("not_allowed", "token")
+
+
+def _acquired(outcome: Any) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
     answer: Acquired = _answer(outcome)
     return answer
-
-
-def _in_its_own_way(outcome: object, holder: str) -> tuple[str, ...]:
-    """What this agent holds itself, if that is all that keeps it from what it wants."""
-    if not isinstance(outcome, Held) or any(each.holder != holder or each.state != "held" for each in outcome.blockers):
-        return ()
-    return tuple(each.resource for each in outcome.blockers)
-
-
-def _place(seen: Inspection, asked: dict[str, Any]) -> int:
-    """The place in the queue of whoever asks; 0 if it is in none."""
-    return next((each.position for each in _of(seen.waiting, asked["holder"], asked["session"])), 0)
-
-
-def _of(found: tuple[T, ...], agent: str, session: str | None) -> list[T]:
-    """Those of this agent. A session acts in its own name, which may be another than the agent's here."""
-    if session is not None:
-        own = [each for each in found if each.session == session_id(session)]
-        if own:
-            return own
-    return [each for each in found if each.holder == agent]
-
-
-async def _own(party: Party, agent: str, session: str | None, resource: str) -> str | Refused:
-    """The id of this agent's lease on a resource; a refusal if there is none."""
-    listed: tuple[Lease, ...] | Refused = await ask(
-        party, "list", {"space": None, "holder": None, "resource": resource}
-    )
-    if isinstance(listed, Refused):
-        return listed
-    found = _of(listed, agent, session)
-    exact = [lease for lease in found if resource in lease.resources] or found
-    if exact:
-        return exact[-1].id
-    return Refused("not_found", "resource", f"{agent} holds no lease on it: it was released, lost, or never acquired")
 
 
 def _answer(outcome: Any) -> Any:  # noqa: ANN401 (see `wire.answer`)

@@ -36,11 +36,14 @@ class Pursuit:
         self.task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(ask(party, "acquire", asked))
         self.keeping: asyncio.TimerHandle | None = None
 
-    async def attend(self, seconds: float, report: Report) -> bool:
-        """Whether there is an answer within this time; False as well if nobody is there to hear it."""
+    async def attend(self, party: Party, seconds: float, report: Report) -> bool:
+        """Whether there is an answer within this time; False as well if this caller is not there to hear it.
+
+        Whoever began the wait may be gone by now: over HTTP, each request is a party of its own.
+        """
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        gone = loop.create_task(self._party.gone.wait())
+        gone = loop.create_task(party.gone.wait())
         try:
             while (left := begun + seconds - loop.time()) > 0:
                 some = min(left, REPORT_EVERY)
@@ -92,7 +95,7 @@ class Pursuits:
         if pursuit.keeping is not None:
             pursuit.keeping.cancel()
         try:
-            is_answered = await pursuit.attend(seconds, report)
+            is_answered = await pursuit.attend(party, seconds, report)
         except BaseException:
             await asyncio.shield(self._end(pursuit))
             raise

@@ -6,21 +6,29 @@ When the client goes away, whatever it took is released; should this process be 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from leasehold.errors import LeaseholdError
 from leasehold.mcp.building import build
 from leasehold.mcp.desk import Desk
 from leasehold.mcp.sessions import Sessions
 from leasehold.opening import aconnect
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from leasehold.async_locks import AsyncLocks
     from leasehold.config import Choice
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LEAVING = 10.0
+"""Whoever is told to stop, and cannot reach the locks, tries to release for this many seconds."""
+_LEFT = "not everything could be released, and it expires within a minute"
+log = logging.getLogger("leasehold.mcp")
 
 
 class Client:
@@ -63,16 +71,10 @@ async def _serve(choice: Choice, holder: str | None, space: str, session: str | 
     sessions = Sessions(locks, given={} if session is None else {locks.holder: session})
     client = Client(locks, sessions)
     desk = Desk()
-    server = build(desk, lambda _: client)
-    running = asyncio.ensure_future(server.run_stdio_async())
+    running = asyncio.ensure_future(build(desk, lambda _: client).run_stdio_async())
     beating = asyncio.ensure_future(sessions.keep())
-    loop = asyncio.get_running_loop()
-    for number in STOPPING:
-        loop.add_signal_handler(number, running.cancel)
-    try:
-        with suppress(asyncio.CancelledError):
-            await running
-    finally:
+
+    async def end() -> None:
         client.gone.set()
         beating.cancel()
         try:
@@ -80,4 +82,43 @@ async def _serve(choice: Choice, holder: str | None, space: str, session: str | 
             await sessions.end()
         finally:
             await locks.close()
+
+    try:
+        if await _is_stopped(running):
+            await _leave(running, end())
+        await running
+    finally:
+        await end()
         sys.stdout.flush()
+
+
+async def _is_stopped(running: asyncio.Future[None]) -> bool:
+    """Whether somebody says to stop before the client closes its end."""
+    said = asyncio.Event()
+    for number in STOPPING:
+        asyncio.get_running_loop().add_signal_handler(number, said.set)
+    stopping = asyncio.ensure_future(said.wait())
+    await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    return not running.done()
+
+
+async def _leave(running: asyncio.Future[None], end: Coroutine[Any, Any, None]) -> NoReturn:
+    """Stop answering, release everything, and be gone.
+
+    A thread of the SDK may be in the middle of a read that nothing ends but the client, and both the loop and Python
+    would wait for it: so this process goes without them.
+    """
+    running.cancel()
+    code = 1
+    try:
+        async with asyncio.timeout(LEAVING):
+            await end
+        code = 0
+    except (LeaseholdError, TimeoutError) as error:
+        log.warning("%s: %s", _LEFT, str(error) or "it took too long")
+    except BaseException:
+        log.exception(_LEFT)
+    finally:
+        logging.shutdown()
+        os._exit(code)

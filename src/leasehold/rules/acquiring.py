@@ -49,7 +49,7 @@ _Ref: Final = Ref
 _Waiter: Final = Waiter
 INTENT_LIFE: Final = 60 * SECOND
 """How long a polling agent's refused try counts as waiting."""
-TOKENS_KEPT: Final = 8
+TOKENS_KEPT: Final = 32
 """A lease that is acquired again and again by its holder keeps its first token and the latest ones."""
 
 
@@ -131,7 +131,8 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
     if known.became is None:
         return Refused("cancelled", "request_id", "this request was cancelled; ask again with a new request_id")
     if known.options != command.ask.options:
-        return Refused("conflict", "request_id", "this request_id was used for other resources; take a new one")
+        why = "this request_id was used for other resources, or in another mode; take a new one"
+        return Refused("conflict", "request_id", why)
     if keys.is_waiter_id(known.became):
         return _still_waiting(draft, command, known.became)
     if keys.is_lease_id(known.became):

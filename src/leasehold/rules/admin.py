@@ -25,7 +25,7 @@ def force(draft: Draft, command: Force) -> Outcome:
     holds = [
         hold
         for hold in draft.record(node).holds.values()
-        if not hold.closed and (hold.id == command.lease if command.lease else hold.mode in OWN_MODES)
+        if not hold.closed and (hold.id == command.lease if command.lease else _is_on(draft, hold, command.resource))
     ]
     for hold in holds:
         _force_one(draft, _home(draft, hold), command.by, command.reason, spare_successor=False)
@@ -35,6 +35,11 @@ def force(draft: Draft, command: Force) -> Outcome:
         return Released(target, released=False, reason="not held")
     ids = ", ".join(hold.id for hold in holds)
     return Released(ids, released=True, reason=f"forced by {command.by}: {command.reason}", resources=(target,))
+
+
+def _is_on(draft: Draft, hold: Hold, resource: str) -> bool:
+    """Whether this is a hold of the resource itself: other names may share its nodes, as all of `repo:` do."""
+    return hold.mode in OWN_MODES and resource in terms(draft, hold).options[0].resources
 
 
 def _home(draft: Draft, hold: Hold) -> Hold:
@@ -76,19 +81,21 @@ def steal(draft: Draft, command: Steal) -> Outcome:
 
 
 def clear(draft: Draft, command: Clear) -> Outcome:
-    """Open a resource that an unclean end has closed."""
+    """Open a resource that an unclean end has closed, with all else that the same end closed: all of it is told."""
     lapse(draft, command.node)
-    closed = [hold for hold in draft.record(command.node).holds.values() if hold.closed and hold.mode in OWN_MODES]
+    holds = draft.record(command.node).holds.values()
+    closed = [hold for hold in holds if hold.closed and _is_on(draft, hold, command.resource)]
+    opened: dict[str, None] = {command.resource: None}
     for hold in closed:
         home = _home(draft, hold)
+        resources = terms(draft, home).options[0].resources
+        opened.update(dict.fromkeys(resources))
         finish(draft, home, terms(draft, home))
-        draft.events.append(_cleared(draft, command, hold))
+        draft.events.append(_cleared(draft, command, hold, resources))
     settle(draft)
-    return Cleared((command.resource,), cleared=bool(closed))
+    return Cleared(tuple(opened), cleared=bool(closed))
 
 
-def _cleared(draft: Draft, command: Clear, hold: Hold) -> Event:
+def _cleared(draft: Draft, command: Clear, hold: Hold, resources: tuple[str, ...]) -> Event:
     detail = {"by": command.by, "why": command.reason, "was": "quarantine" if hold.expires_at == FOREVER else "grace"}
-    return Event(
-        "cleared", draft.now, command.space, (command.resource,), hold.holder, None, hold.id, hold.fence, detail
-    )
+    return Event("cleared", draft.now, command.space, resources, hold.holder, None, hold.id, hold.fence, detail)

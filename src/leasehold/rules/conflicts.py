@@ -112,16 +112,22 @@ def modes_of(ask: Ask) -> dict[str, str]:
 
 
 def queue_at(draft: Draft, ask: Ask, order: tuple[int, ...]) -> Queue:
-    """The longest queue that this request is or would be in, and its place there."""
-    nodes = nodes_of(ask)
-    longest = draft.record(nodes[0]).waiters
-    for node in nodes[1:]:
-        waiters = draft.record(node).waiters
-        if len(waiters) > len(longest):
-            longest = waiters
-    place = place_in(longest, order)
-    is_in = place < len(longest) and longest[place].order == order
-    return _new(_Queue, (len(longest) if is_in else len(longest) + 1, place + 1))
+    """How many want what this request wants, or something that overlaps with it; and its place among them."""
+    modes = modes_of(ask)
+    queues = [queue for queue in [who_wait(draft, node, mode) for node, mode in modes.items()] if queue]
+    if len(queues) <= 1:  # nearly always
+        queue = queues[0] if queues else ()
+        place = place_in(queue, order)
+        is_in = place < len(queue) and queue[place].order == order
+        return _new(_Queue, (len(queue) if is_in else len(queue) + 1, place + 1))
+    orders = {waiter.order for queue in queues for waiter in queue} | {order}
+    return _new(_Queue, (len(orders), sum(1 for other in orders if other < order) + 1))
+
+
+def who_wait(draft: Draft, node: str, mode: str) -> tuple[Waiter, ...]:
+    """Who waits at a node that is wanted in this mode: for it, for what is above or below, but not for a sibling."""
+    waiters = draft.record(node).waiters
+    return waiters if mode in OWN_MODES else tuple([each for each in waiters if each.mode in OWN_MODES])
 
 
 def may_close_cycle(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> bool:
@@ -140,14 +146,18 @@ def may_close_cycle(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) 
 
 
 def slots_clash(draft: Draft, ask: Ask) -> int | None:
-    """The number of slots under which the resource is held, if this request names another."""
+    """The number of slots under which the resource is held, if this request names another; of choices, if each is."""
     if ask.mode != SLOTS:
         return None
-    for option in ask.options:
-        for claim in option.claims:
-            if claim.mode != SLOTS:
-                continue  # something above it is held: that is in the way, whatever the number of slots
-            for hold in draft.record(claim.node).holds.values():
-                if hold.mode == SLOTS and hold.expires_at > draft.now and hold.slots != ask.slots:
-                    return hold.slots
+    clashes = [_clash_on(draft, option, ask.slots) for option in ask.options]
+    return None if None in clashes else clashes[0]
+
+
+def _clash_on(draft: Draft, option: Option, slots: int) -> int | None:
+    for claim in option.claims:
+        if claim.mode != SLOTS:
+            continue  # something above it is held: that is in the way, whatever the number of slots
+        for hold in draft.record(claim.node).holds.values():
+            if hold.mode == SLOTS and hold.expires_at > draft.now and hold.slots != slots:
+                return hold.slots
     return None

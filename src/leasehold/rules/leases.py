@@ -105,14 +105,19 @@ def release(draft: Draft, command: Release) -> Outcome:
     ask = terms(draft, hold)
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED
-    give_back(draft, hold, ask, command.status, command.error)
+    give_back(draft, hold, ask, command.status, command.error, command.proof.admin)
     settle(draft)
     return _new(_Released, (command.lease, True, command.status, ask.options[0].resources))
 
 
-def give_back(draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None) -> None:
-    """A clean end, with its outcome in the history."""
-    draft.note("released", ask, hold, told_at_end(hold, ask, {"status": status, "error": error}))
+def give_back(
+    draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None, admin: str | None = None
+) -> None:
+    """A clean end, with its outcome in the history, and whose it was if it was not the holder's."""
+    told: dict[str, object] = {"status": status, "error": error}
+    if admin is not None:
+        told["by"] = admin
+    draft.note("released", ask, hold, told_at_end(hold, ask, told))
     finish(draft, hold, ask)
 
 
@@ -125,8 +130,8 @@ def update(draft: Draft, command: Update) -> Outcome:
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED
     context = _merged(ask.context, command.context) if command.merge else command.context
-    if context is None:
-        return Refused("invalid", "context", "merge=True needs an object on both sides: the context held is not one")
+    if isinstance(context, Refused):
+        return context
     if len(context.encode()) > CONTEXT_BYTES:
         return Refused("invalid", "context", f"after merging it is longer than {CONTEXT_BYTES} bytes of JSON")
     ask = ask._replace(context=context)
@@ -135,10 +140,12 @@ def update(draft: Draft, command: Update) -> Outcome:
     return Updated(lease_of(hold, ask, draft.now))
 
 
-def _merged(old: str | None, new: str) -> str | None:
+def _merged(old: str | None, new: str) -> str | Refused:
     import json  # noqa: PLC0415 (only who merges pays for it)
 
     ours, theirs = json.loads(old or "{}"), json.loads(new)
-    if not isinstance(ours, dict) or not isinstance(theirs, dict):
-        return None
+    for which, found in (("given", theirs), ("held", ours)):
+        if not isinstance(found, dict):
+            why = f"merge=True needs an object on both sides: the context {which} is not one"
+            return Refused("invalid", "context", why)
     return json.dumps({**ours, **theirs}, ensure_ascii=False, separators=(",", ":"))

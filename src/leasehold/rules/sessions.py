@@ -20,7 +20,7 @@ from leasehold.rules.leases import NOT_ALLOWED, give_back, live_lease, renewed, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.commands import EndSession, Proof, RenewSession, StartSession
-    from leasehold.model import Outcome
+    from leasehold.model import Ask, Hold, Outcome
     from leasehold.rules.draft import Draft
 
 
@@ -63,7 +63,7 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
     if session is None:
         end_lapsed(draft, command.actor)
         settle(draft)
-        return Lost("", "expired: this session has ended; start a new one")
+        return Lost("", "this session has ended, or no heartbeat came in time; start a new one")
     if not _may(session, command.proof):
         return NOT_ALLOWED
     session = session._replace(expires_at=draft.now + session.ttl)
@@ -100,12 +100,22 @@ def end(draft: Draft, command: EndSession) -> Outcome:
         hold = still_held(draft, id_)
         if hold is not None:
             ask = terms(draft, hold)
-            give_back(draft, hold, ask, "cancelled", "its session ended")
+            _end_lease(draft, hold, ask, command)
             released.extend(ask.options[0].resources)
     why = {"by": command.proof.admin, "why": command.reason} if command.proof.admin is not None else {}
     _close(draft, session, command.actor, "ended", **why)
     settle(draft)
     return SessionEnded(command.session, ended=True, released=tuple(released))
+
+
+def _end_lease(draft: Draft, hold: Hold, ask: Ask, command: EndSession) -> None:
+    """Given back with the session; or, if an admin ends that, taken away like any other lease that an admin ends."""
+    by, why = command.proof.admin, command.reason or "its session was ended"
+    if by is None:
+        give_back(draft, hold, ask, "cancelled", "its session ended")
+        return
+    draft.tell("forced", ask, hold, by=by, why=why, stolen=False, **told_at_end(hold, ask))
+    end_uncleanly(draft, hold, ask, f"forced by {by}: {why}", draft.now)
 
 
 def _leave_queues(draft: Draft, actor: str, reason: str) -> None:

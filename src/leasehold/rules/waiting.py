@@ -114,6 +114,10 @@ def _promised(draft: Draft, waiter: str, ask: Ask) -> Hold | None:
 
 def cancel(draft: Draft, command: Cancel) -> Outcome:
     """Withdraw a request: out of the queue, or the lease given back; never granted later."""
+    if command.actor is not None and command.secret is not None:
+        session = session_of(draft, command.actor)
+        if session is not None and session.secret != command.secret:
+            return Refused("not_allowed", "session", "the secret does not belong to this session")
     was = "unknown"
     became = command.waiter
     if command.request is not None:

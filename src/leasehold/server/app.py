@@ -55,8 +55,9 @@ class App:
         self.door = Door(served, loopback=loopback)
         self.rates = Rates(rate)
         self.waits = waits
+        waits.door = self.door
         self.metrics = Metrics(served)
-        self.streams = events.Streams(served)
+        self.streams = events.Streams(served, self.door)
         self.agents = agents.Agents(self)
 
     def close(self) -> None:
@@ -120,7 +121,7 @@ def endpoint(app: App, route: Route) -> Endpoint:
             batch = batches.Batch(app, who, asked["calls"])
             return await batches.answer(batch, request.receive, given) or Response(status_code=499)
         if route.verb == "acquire":
-            return await app.waits.acquire(asked, request.receive, given) or Response(status_code=499)
+            return await app.waits.acquire(who.id, asked, request.receive, given) or Response(status_code=499)
         outcome = await getattr(app.served.locks, route.verb)(**asked)
         if wire.is_refusal(outcome):
             raise problems.of_refusal(outcome)

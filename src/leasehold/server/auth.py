@@ -7,6 +7,7 @@ hashes, in constant time, and an unknown id costs the same as a wrong secret.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Final
@@ -29,7 +30,6 @@ CHANGING: Final = frozenset({"key_created", "key_revoked", "session_ended"})
 """Events after which somebody may no longer get in, or may from now on."""
 REMEMBERED = 10_000
 NO_SECRET = keys.secret_hash("")
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Door:
@@ -47,6 +47,8 @@ class Door:
         self._known: dict[str, Principal] = {}
         """Tokens of keys that were verified since the last look."""
         self._sessions: dict[tuple[str, str], tuple[Principal, float]] = {}
+        self.looks = 0
+        """How often the keys were read."""
         self.is_open = loopback
         """Nobody has to show anything. Once there were keys, it never opens again: not because of a revocation."""
         served.watchers.append(self._observe)
@@ -86,6 +88,7 @@ class Door:
             self._fresh_until = asked_at + FRESH
 
     def _learn(self, found: Sequence[Key]) -> None:
+        self.looks += 1
         self._by_id = {key.id: key for key in found}
         self._known.clear()
         if found:
@@ -94,7 +97,7 @@ class Door:
     async def admit(
         self, header: str | None, space: str | None, signed_in: Callable[[], str | None] = lambda: None
     ) -> Principal:
-        """Whoever shows this `Authorization`. `space` is where a session says that it lives.
+        """Whoever shows this `Authorization`. `space` is where a session says that it lives, if it does.
 
         Without one, where the door is closed, `signed_in` tells what a signed-in browser shows instead.
         """
@@ -107,7 +110,7 @@ class Door:
         token = _bearer(header if header is not None else signed_in())
         if token.startswith("lh_"):
             return self.by_key(token)
-        return await self._by_session(token, space or "default")
+        return await self._by_session(token, space or self._home_of(token))
 
     def by_key(self, token: str) -> Principal:
         """The owner of this key."""
@@ -146,6 +149,20 @@ class Door:
             raise Problem("unauthenticated", "this session is not known in this space, or has ended; start a new one")
         return Principal(session.holder, "session", space, self._bounds(id_, space), f"session {id_}", token)
 
+    def knows(self, id_: str) -> bool:
+        """Whether whoever was let in under this id (`Principal.id`) would be still, as far as keys tell."""
+        if id_ == OPEN.id:
+            return self.is_open
+        session = id_.removeprefix("session ")
+        key = id_ if session == id_ else key_of_session(session)
+        return key is None or key in self._by_id
+
+    def _home_of(self, token: str) -> str:
+        """Where a session lives that does not say so: in the space of the key that it was started with."""
+        id_ = key_of_session(token)
+        key = self._by_id.get(id_) if id_ is not None else None
+        return key.space if key is not None else "default"
+
     def _bounds(self, session: str, space: str) -> tuple[str, ...]:
         """A session that was started with a key may do no more than that key, and nothing once it is revoked."""
         id_ = key_of_session(session)
@@ -182,10 +199,20 @@ def _bearer(header: str | None) -> str:
 
 def check_place(host: str | None, origin: str | None) -> None:
     """Without keys, no web page of another site may use a browser on this machine to get in."""
-    if host is None or _without_port(host) not in _LOOPBACK:
+    if host is None or not _is_here(_without_port(host)):
         raise Problem("misdirected", "without keys, only requests to localhost are served (the Host header)")
-    if origin is not None and _without_port(origin.partition("://")[2]) not in _LOOPBACK:
+    if origin is not None and not _is_here(_without_port(origin.partition("://")[2])):
         raise Problem("not_allowed", "without keys, pages of other sites may not ask (the Origin header)")
+
+
+def _is_here(host: str) -> bool:
+    """Whether this names this machine: by an address, which nobody can lead elsewhere as names can be."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _without_port(host: str) -> str:

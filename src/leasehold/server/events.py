@@ -12,11 +12,13 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from leasehold import wire
 from leasehold.errors import LeaseholdError
-from leasehold.server import answers, problems
+from leasehold.server import answers, permissions, problems
+from leasehold.server.dashboard import signing
 from leasehold.server.problems import Problem
 from leasehold.server.requests import Watch
 from leasehold.server.routes import Route
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from leasehold.model import Event
     from leasehold.served import Served, Watched
+    from leasehold.server.auth import Door
 
 log = logging.getLogger("leasehold.server")
 READERS_MOST = 200
@@ -46,14 +49,16 @@ SLOW = 30.0
 GAP = b"event: gap\ndata: {}\n\n"
 HANG_UP = "leasehold.hang_up"
 """What a connection lets its requests do: hang up at once, whatever is still to be sent."""
-ROUTE = Route("GET", "/v1/events", "events", Watch, answers.Event)
+ROUTE = Route("GET", "/v1/events", "events", Watch, answers.Event, ("too_many",))
 
 
 class Streams:
     """Everybody who watches."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, door: Door) -> None:
         self.served = served
+        self.door = door
+        """Where a stream asks again who reads it, as what never ends has to."""
         self.readers = 0
         self.is_closing = False
         self._news: asyncio.Event | None = None
@@ -101,8 +106,12 @@ class Streams:
             raise Problem("invalid", "last_event_id: must be the id of an event", field="last_event_id")
         query = self.served.watched(**asked)
         loop = asyncio.get_running_loop()
-        start = last if last is not None else await loop.run_in_executor(None, self.served.newest)
-        return Stream(self, query, start)
+        newest = await loop.run_in_executor(None, self.served.newest)
+        if last is not None and last > newest:
+            # It saw another history: that of a store which was replaced, or restored from a copy. Where it was in this
+            # one nobody knows.
+            return Stream(self, query, 0, has_gap=True)
+        return Stream(self, query, newest if last is None else last)
 
 
 class Stream(Response):
@@ -110,18 +119,22 @@ class Stream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, query: Watched, last: int) -> None:
+    def __init__(self, streams: Streams, query: Watched, last: int, *, has_gap: bool = False) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._streams = streams
         self._query = query
         self._last = last
+        self._has_gap = has_gap
         self._is_slow = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what happens until somebody goes away: the reader, or the server."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        sending = asyncio.ensure_future(self._send_all(send))
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        sending = asyncio.ensure_future(self._send_all(Request(scope), send))
         leaving = asyncio.ensure_future(_gone(receive))
         self._streams.readers += 1
         try:
@@ -136,11 +149,11 @@ class Stream(Response):
             for task in (sending, leaving):
                 task.cancel()
 
-    async def _send_all(self, send: Send) -> None:
-        await self._write(send, b": leasehold\n\n")
+    async def _send_all(self, request: Request, send: Send) -> None:
+        await self._write(send, b": leasehold\n\n" + (GAP if self._has_gap else b""))
         silent_since = time.monotonic()
         try:
-            while not self._streams.is_closing:
+            while not self._streams.is_closing and await self._may_see(request):
                 looked_at, news = time.monotonic(), self._streams.news
                 if await self._send_page(send):
                     silent_since = looked_at
@@ -154,6 +167,17 @@ class Stream(Response):
             self._is_slow = True  # it comes back with the last id that it saw
         except LeaseholdError as error:
             log.warning("a stream of events ends: %s", error)  # the store is in trouble: the same
+
+    async def _may_see(self, request: Request) -> bool:
+        """Whether whoever opened it would be let in now: a key may be revoked, a session over, an open door closed."""
+        door = self._streams.door
+        space = self._query.space
+        try:
+            who = await door.admit(request.headers.get("authorization"), space, lambda: signing.shown(request))
+            permissions.allow(who, ROUTE.verb)
+            return permissions.space_of(who, ROUTE.verb, space) == space
+        except Problem:
+            return False  # it hears why when it comes back
 
     async def _send_page(self, send: Send) -> bool:
         """Send what comes next, as far as it fits on a page; whether there was anything."""

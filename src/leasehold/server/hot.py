@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from leasehold.server.protocol import Protocol
     from leasehold.server.requests import Body
     from leasehold.server.routes import Route
-    from leasehold.server.waiting import Answer, Waits
+    from leasehold.server.waiting import Answer
 
 log = logging.getLogger("leasehold.server")
 HOT = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release", "batch")}
@@ -89,8 +89,8 @@ class Waiting(Wait):
 
     __slots__ = ("_hot", "_line")
 
-    def __init__(self, hot: Hot, line: Line, waits: Waits, asked: dict[str, Any], order: Order) -> None:
-        super().__init__(waits, asked, order)
+    def __init__(self, hot: Hot, line: Line, who: str, asked: dict[str, Any], order: Order) -> None:
+        super().__init__(hot.waits, who, asked, order)
         self._hot = hot
         self._line = line
 
@@ -157,7 +157,7 @@ class Hot:
         self._app = app
         self._door = app.door
         self._rates = app.rates
-        self._waits = app.waits
+        self.waits = app.waits
         self.served = app.served
         self.heads: dict[bytes, Head] = {}
         """Of requests that were plain and allowed, bytes and all."""
@@ -205,7 +205,7 @@ class Hot:
         if asked is None:
             return False
         if asked.get("wait"):
-            return self._begin_wait(line, asked, keep_alive=keep_alive)
+            return self._begin_wait(line, head, asked, keep_alive=keep_alive)
         order = self.served.order(head.verb, asked)
         if isinstance(order, Refused):
             return False
@@ -213,14 +213,14 @@ class Hot:
         self.served.enter(Asked(self, line, order))
         return True
 
-    def _begin_wait(self, line: Line, asked: dict[str, Any], *, keep_alive: bool) -> bool:
-        waits = self._waits
-        order = waits.order(asked)
-        if isinstance(order, Problem):
+    def _begin_wait(self, line: Line, head: Head, asked: dict[str, Any], *, keep_alive: bool) -> bool:
+        who = self._who(head.token)
+        order = self.waits.order(asked)
+        if who is None or isinstance(order, Problem):
             return False
-        wait = Waiting(self, line, waits, asked, order)
+        wait = Waiting(self, line, who.id, asked, order)
         line.begin(wait, keep_alive=keep_alive)
-        waits.begin(wait)
+        self.waits.begin(wait)
         return True
 
     def _begin_several(self, line: Line, head: Head, body: bytes, *, keep_alive: bool) -> bool:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from leasehold import names
 from leasehold.model import SECOND
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 SPACES_MOST = 50
 SCHEMES_MOST = 20
+SCHEME_LONGEST = 32
+"""A longer one is counted as `other`."""
 LABELS_KEPT = 1_000
 WAIT_BUCKETS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
 HOLD_BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
@@ -145,15 +148,22 @@ class Metrics:
             counts[labels] = counts.get(labels, 0) + 1
 
     def _labels(self, space: str, name: str) -> str:
-        scheme, colon, _ = name.partition(":")
-        known = self._labelled.get((space, scheme if colon else ""))
+        head, colon, _ = name.partition(":")
+        known = self._labelled.get((space, head if colon else ""))
+        return known if known is not None else self._new_labels(space, names.scheme(name))
+
+    def _new_labels(self, space: str, scheme: str) -> str:
+        """Kept under the scheme, not under whatever stands before a colon: of that there is no end in plain names."""
+        known = self._labelled.get((space, scheme))
         if known is not None:
             return known
-        shown = self._scheme(scheme) if colon and scheme.isascii() and len(scheme) <= 32 else "plain"
+        shown = "plain"
+        if scheme:
+            shown = self._scheme(scheme) if len(scheme) <= SCHEME_LONGEST else "other"
         if len(self._labelled) >= LABELS_KEPT:
             self._labelled.clear()
         labels = f'space="{_escaped(self._space(space))}",scheme="{_escaped(shown)}"'
-        self._labelled[space, scheme if colon else ""] = labels
+        self._labelled[space, scheme] = labels
         return labels
 
     def _queues(self) -> dict[str, int]:

@@ -11,10 +11,11 @@ import leasehold
 from leasehold.guard.checking import POLICIES
 from leasehold.guard.editors.occasions import EDITORS
 from leasehold.server import answers, events, gateway_schema
-from leasehold.server.problems import STATUS
+from leasehold.server.problems import STATUS, TROUBLE
 from leasehold.server.requests import Query
 from leasehold.server.routes import ROUTES, Route
 
+TROUBLES = tuple(code for code, status in STATUS.items() if status == TROUBLE)
 ANY_ROUTE = (
     "invalid",
     "unauthenticated",
@@ -25,7 +26,7 @@ ANY_ROUTE = (
     "misdirected",
     "rate_limited",
     "internal",
-    "store",
+    *TROUBLES,
 )
 REF = "#/components/schemas/{name}"
 LOOKS = {
@@ -147,6 +148,6 @@ def _look(name: str, says: str, media: str, gives: type | None) -> dict[str, Any
         "security": [],
         "responses": {
             "200": {"description": says, "content": {media: {"schema": schema} if schema else {}}},
-            **_problems(("not_allowed", "misdirected", "store")),
+            **_problems(("not_allowed", "misdirected", *TROUBLES)),
         },
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leasehold import checks
 from leasehold.server.auth import session_id
+from leasehold.server.principals import OPEN
 from leasehold.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _DOES = {
     "end_session": "end a session",
 } | {verb: f"{verb.partition('_')[0].replace('beat', 'renew')} a run" for verb in RUNNING}
 """Verbs whose names are no words of a sentence."""
+NAME_MOST: Final = 250
+"""How long two names may be together, in characters."""
 PROVEN: Final = ("renew", "release", "update")
 EVERYWHERE = ("list", "graph", "history", "sessions", "events")
 """Where an admin who names no space means all of them."""
@@ -56,8 +59,8 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
     """The call as this principal may make it: its space, its names, its own name."""
     if "space" in asked:
         asked["space"] = space_of(who, verb, asked["space"])
-    if "by" in asked and asked["by"] is None:
-        asked["by"] = who.name
+    if "by" in asked:
+        asked["by"] = _told_as(who, asked["by"])
     if "holder" in asked and asked["holder"] is None and verb not in LOOKING:
         asked["holder"] = who.name
     if verb in ("acquire", "steal") and who.prefixes:
@@ -71,6 +74,13 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
     elif verb == "start_session":
         _start(who, asked)
     return asked
+
+
+def _told_as(who: Principal, by: str | None) -> str:
+    """Who does it, for the history: always the name of the key, and who says to use it."""
+    if by is None or (who is not OPEN and (by == who.name or len(by) + len(who.name) > NAME_MOST)):
+        return who.name
+    return by if who is OPEN else f"{who.name} ({by})"
 
 
 def bounded(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:

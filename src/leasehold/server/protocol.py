@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from leasehold.server import problems
 from leasehold.server.events import HANG_UP
 from leasehold.server.hot import HOT, Hot
-from leasehold.server.limits import BODY_BYTES
+from leasehold.server.limits import BODY_BYTES, BODY_SECONDS
 from leasehold.server.lines import END, Line
+from leasehold.server.problems import Problem
 from leasehold.server.undelivered import PATIENCE, SOON, is_on_its_way
 from leasehold.server.waiting import GIVEN
 
@@ -30,22 +32,31 @@ if TYPE_CHECKING:
 
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 64 * 1024
+TOO_LARGE = "The head of the request is too large."
 
 
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
     hot: ClassVar[Hot]
+    ours: ClassVar[App]
+    """What uvicorn calls `app` is made from it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._line = Line(self.hot, self)
         vars(self)["data_received"] = self._line.received  # for whoever reads from the socket: no step more than needed
         self._timer: asyncio.TimerHandle | None = None
+        self._piece = 0
+        """How much is being parsed."""
+        self._begun_in = 0
+        """Of what size the piece was in which this request began, somewhere;"""
         self._head_bytes = 0
+        """and how much has arrived since, for as long as its head has not ended."""
         self._in_head = False
         self._body: bytearray | None = None
         """Of a request that may be a hot one; None: uvicorn has it."""
+        self._body_since = 0.0
         self._active: RequestResponseCycle | Line | None = None
 
     # ------------------------------------------------------------------------------------ the connection
@@ -58,12 +69,22 @@ class Protocol(HttpToolsProtocol):
 
     def take_in(self, data: bytes) -> None:
         """Some of a head or of a body, or a request that is not known yet."""
+        self._piece = len(data)
         if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
-                self.send_400_response("The head of the request is too large.")
-                return
+            self._head_bytes += self._piece
         super().data_received(data)
+        if self._in_head and self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response(TOO_LARGE)
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be parsed is refused; so is a head that was, and is too large."""
+        super().send_400_response(TOO_LARGE if self._is_too_large() else msg)
+
+    def _is_too_large(self) -> bool:
+        """Whether the head is, as far as it was parsed. Mostly there is no need to add it up."""
+        if self._begun_in + self._head_bytes <= HEAD_BYTES:
+            return False
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > HEAD_BYTES
 
     def eof_received(self) -> None:
         """The other side is done. What it was given and had not got by then, it does not have."""
@@ -101,8 +122,8 @@ class Protocol(HttpToolsProtocol):
             line.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
         self.transport.abort()
 
-    def _set_timer(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+    def _set_timer(self, seconds: float | None = None) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS if seconds is None else seconds, self._too_slow)
         self._line.is_timed = True
 
     def stop_timer(self) -> None:
@@ -114,24 +135,40 @@ class Protocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self.stop_timer()
-        if not self.transport.is_closing():
-            self.transport.close()
+        if self.transport.is_closing():
+            return
+        if self._body is not None:
+            left = self._body_since + BODY_SECONDS - self.loop.time()
+            if left > 0:
+                self._set_timer(left)  # the head took its time: that of the body is not up yet
+                return
+            self._refuse_slow_body()
+        self.transport.close()
+
+    def _refuse_slow_body(self) -> None:
+        """As the ordinary way does. No other request comes first: this one was not kept for a hot one otherwise."""
+        response = self.ours.tell(Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s"))
+        response.headers["connection"] = "close"
+        self.transport.write(problems.as_bytes(response))
 
     # --------------------------------------------------------------------------------------- one request
 
     def on_message_begin(self) -> None:
         """The head of a request begins."""
         super().on_message_begin()
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._begun_in, self._head_bytes = True, self._piece, 0
         self._line.is_between = False
         if self._timer is None:
             self._set_timer()
 
     def on_headers_complete(self) -> None:
         """The head is here: of a request that may be a hot one, or of one for uvicorn."""
+        if self._is_too_large():
+            raise ValueError(TOO_LARGE)  # which ends the parsing, see `send_400_response`
         self._in_head = False
-        if self.url in HOT and self._is_plain():
+        if self.url in HOT and self._is_plain() and not self._declares_too_much():
             self._body = bytearray()
+            self._body_since = self.loop.time()
             return
         self.stop_timer()
         super().on_headers_complete()
@@ -144,6 +181,10 @@ class Protocol(HttpToolsProtocol):
             and self.parser.get_http_version() == "1.1"
             and not self.parser.should_upgrade()
         )
+
+    def _declares_too_much(self) -> bool:
+        """Whether its body will be refused, whatever it is: the ordinary way does that before it is here."""
+        return any(name == b"content-length" and int(value) > BODY_BYTES for name, value in self.headers)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -199,4 +240,4 @@ class Protocol(HttpToolsProtocol):
 
 def protocol_for(app: App) -> type[Protocol]:
     """The connections of this application."""
-    return type("BoundProtocol", (Protocol,), {"hot": Hot(app)})
+    return type("BoundProtocol", (Protocol,), {"hot": Hot(app), "ours": app})

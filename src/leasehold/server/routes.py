@@ -60,12 +60,13 @@ TAKING = (
     "too_many",
     "not_found",
 )
+TOUCHING = ("not_found", "lost")
 ROUTES = (
     Route("POST", "/v1/acquire", "acquire", r.Acquire, a.Granted, TAKING),
-    Route("POST", "/v1/renew", "renew", r.Renew, a.Renewed, ("lost",)),
-    Route("POST", "/v1/release", "release", r.Release, a.Released),
+    Route("POST", "/v1/renew", "renew", r.Renew, a.Renewed, TOUCHING),
+    Route("POST", "/v1/release", "release", r.Release, a.Released, ("not_found",)),
     Route("POST", "/v1/batch", "batch", r.Calls, a.Answers),
-    Route("POST", "/v1/update", "update", r.Update, a.Renewed, ("lost",)),
+    Route("POST", "/v1/update", "update", r.Update, a.Renewed, TOUCHING),
     Route("POST", "/v1/cancel", "cancel", r.Cancel, a.Cancelled),
     Route("POST", "/v1/sessions", "start_session", r.StartSession, a.SessionStarted, ("conflict",)),
     Route("POST", "/v1/sessions/renew", "renew_session", r.OfSession, a.SessionRenewed, ("lost",)),

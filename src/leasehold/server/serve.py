@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import shlex
 import signal
 import socket
 from contextlib import asynccontextmanager, contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 import uvloop
 
+from leasehold.config import ARGUMENT, shown
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.noun import Noun
 from leasehold.opening import open_served
@@ -96,7 +98,7 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
             raise InvalidInput(
                 "host",
                 f"{terms.host} can be reached by others, and this store has no keys yet: create one first with "
-                "`leasehold keys create NAME --role admin`, or listen on 127.0.0.1",
+                f"`{_first_key(terms)}`, or listen on 127.0.0.1",
             )
         waits = Waits(served, at_most=terms.keep_open, grace=terms.keep_place)
         app = App(served, loopback=loopback, rate=terms.rate, waits=waits, ttl=terms.store.ttl)
@@ -111,6 +113,12 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
     finally:
         await served.close()
         log.info("stopped")
+
+
+def _first_key(terms: Terms) -> str:
+    """The command that makes a key for this very store."""
+    where = f" --url {shlex.quote(shown(terms.store.url))}" if terms.store.why == ARGUMENT else ""
+    return f"leasehold keys create NAME --role admin{where}"
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """Acquire over HTTP: a request waits in one piece, or in several with a ticket that keeps its place.
 
 Whoever disconnects leaves the queue at once, and a grant that cannot be delivered is given back. When a server
-keeps a request no longer, the place in the queue lives on for a while, for the same request_id to come back to.
+keeps a request no longer, or goes away itself, the place in the queue lives on for a while, for the same request_id to
+come back to. Whose key is revoked waits no longer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from leasehold.errors import LeaseholdError
 from leasehold.model import Blocker, Granted, Queue, Refused
 from leasehold.pending import Pending
 from leasehold.server import problems
+from leasehold.server.auth import FRESH
 from leasehold.server.problems import Problem, ok
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from leasehold.model import Inspection, Outcome
     from leasehold.orders import Order
     from leasehold.served import Served
+    from leasehold.server.auth import Door
 
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
     Answer = Pending | Response | BaseException
@@ -41,6 +44,8 @@ LONGEST = 24 * 3600
 EXACTLY = 0.001
 """A timer may come so much early, in seconds."""
 HOLDERS_TOLD = 8
+DRAWN = "drawn"
+"""With what was asked: whether the request_id is ours, of which its client has not heard yet."""
 GIVEN = "leasehold.given"
 """What a connection lets its requests do: say that a grant is about to be told, in case that it is not heard."""
 
@@ -48,11 +53,13 @@ GIVEN = "leasehold.given"
 class Wait(Pending):
     """One acquire that waits. It has neither a task nor a timer of its own, as there may be ten thousand of them."""
 
-    __slots__ = ("_waits", "asked", "is_open", "until")
+    __slots__ = ("_waits", "asked", "is_open", "until", "who")
 
-    def __init__(self, waits: Waits, asked: dict[str, Any], order: Order) -> None:
+    def __init__(self, waits: Waits, who: str, asked: dict[str, Any], order: Order) -> None:
         super().__init__(order.command, order.secret)
         self._waits = waits
+        self.who = who
+        """The id of whoever asks (`Principal.id`)."""
         self.asked = asked
         self.is_open = True
         """Whether nobody has answered it yet, nor left."""
@@ -72,6 +79,8 @@ class Wait(Pending):
     def leave(self) -> None:
         """The client is gone: out of the queue, and what it was given is given back."""
         self.end()
+        if self.waiter is not None:
+            self._waits.unpark(self.asked)
         self.abandon()
 
     def take_back(self) -> None:
@@ -84,10 +93,19 @@ class Wait(Pending):
             self._waits.served.abandon(self)
 
     def close(self) -> None:
-        """The server goes away."""
+        """The server goes away; who can come back with the same request_id keeps its place for a while."""
+        if self.end():
+            if self.asked["request_id"] and not self.asked.get(DRAWN):
+                self.stays = True
+            else:
+                self.abandon()
+            self.hear(closed())
+
+    def dismiss(self) -> None:
+        """Whoever asks may not ask any more."""
         if self.end():
             self.abandon()
-            self.hear(closed())
+            self.hear(Problem("unauthenticated", "the key that this was asked with was revoked"))
 
     def _tell(self) -> None:
         self._waits.served.deliver(self._answered)
@@ -96,6 +114,8 @@ class Wait(Pending):
         """The engine has committed. Nothing that happens here may break it."""
         try:
             if self.end():
+                if not isinstance(self.outcome, Refused):  # which says nothing of the place that it may have elsewhere
+                    self._waits.unpark(self.asked)
                 self.hear(self)
         except Exception:
             log.exception("an answer could not be given")
@@ -106,8 +126,10 @@ class Awaited(Wait):
 
     __slots__ = ("_told",)
 
-    def __init__(self, waits: Waits, asked: dict[str, Any], order: Order, told: asyncio.Future[Answer]) -> None:
-        super().__init__(waits, asked, order)
+    def __init__(
+        self, waits: Waits, who: str, asked: dict[str, Any], order: Order, told: asyncio.Future[Answer]
+    ) -> None:
+        super().__init__(waits, who, asked, order)
         self._told: asyncio.Future[Answer] | None = told
 
     def hear(self, answer: Answer) -> None:
@@ -131,6 +153,10 @@ class Waits:
         self._timer: asyncio.TimerHandle | None = None
         """When that of the first is up, or of one that came before it."""
         self._sending: set[asyncio.Task[None]] = set()
+        self.door: Door | None = None
+        """Who knows whether those who wait may still ask,"""
+        self._watching: asyncio.Task[None] | None = None
+        """and what asks there while somebody waits."""
         self._is_closing = False
 
     def close(self) -> None:
@@ -138,12 +164,29 @@ class Waits:
         self._is_closing = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         for wait in tuple(self.open):
             wait.close()
         for wait, timer in self._parked.values():
             timer.cancel()
-            wait.abandon()
+            wait.stays = True
         self._parked.clear()
+
+    async def _watch(self, door: Door) -> None:
+        """Send away whose key is revoked, for as long as somebody waits: a wait is a question that goes on."""
+        seen = door.looks
+        while self.open or self._parked:
+            await asyncio.sleep(FRESH)
+            try:
+                await door.refresh()
+            except LeaseholdError as error:
+                log.warning("nobody could tell whose keys were revoked: %s", error)
+                continue
+            if door.looks != seen:
+                seen = door.looks
+                for wait in [wait for wait in self.open if not door.knows(wait.who)]:
+                    wait.dismiss()
 
     def order(self, asked: dict[str, Any]) -> Order | Problem:
         """What such a request comes to; one that waits too long for one connection will get a ticket."""
@@ -151,8 +194,10 @@ class Waits:
             return closed()
         terms = asked
         if self.at_most < asked["wait"] <= LONGEST:
+            is_drawn = not asked["request_id"]
             asked["request_id"] = asked["request_id"] or f"t{os.urandom(16).hex()}"
             terms = {**asked, "wait": self.at_most + 2 * self._grace}
+            asked[DRAWN] = is_drawn
         order = self.served.order("acquire", terms)
         return problems.of_refusal(order) if isinstance(order, Refused) else order
 
@@ -163,9 +208,9 @@ class Waits:
         self.open[wait] = None
         if self._timer is None:
             self._timer = loop.call_at(wait.until, self._time_up)
+        if self.door is not None and (self._watching is None or self._watching.done()):
+            self._watching = loop.create_task(self._watch(self.door))
         self.served.enter(wait)
-        if wait.asked["request_id"]:
-            self._unpark(wait.asked)
 
     def _time_up(self) -> None:
         """Whoever has waited as long as one connection may is sent away."""
@@ -188,7 +233,7 @@ class Waits:
                 self.open[wait] = None
 
     async def acquire(
-        self, asked: dict[str, Any], receive: Receive, given: Callable[[Wait], None] | None = None
+        self, who: str, asked: dict[str, Any], receive: Receive, given: Callable[[Wait], None] | None = None
     ) -> Response | None:
         """The answer; None if nobody is there any more to hear it. `given` is told before a grant is handed over."""
         loop = asyncio.get_running_loop()
@@ -196,7 +241,7 @@ class Waits:
         if isinstance(order, Problem):
             raise order
         told: asyncio.Future[Answer] = loop.create_future()
-        wait = Awaited(self, asked, order, told)
+        wait = Awaited(self, who, asked, order, told)
         self.begin(wait)
         left = loop.create_task(gone(receive))
         try:
@@ -218,9 +263,9 @@ class Waits:
             given(wait)
         return answer
 
-    def _unpark(self, asked: dict[str, Any]) -> None:
-        """The client is back: the new request has joined the old one's place, which nobody has to keep any more."""
-        parked = self._parked.pop(_name(asked), None)
+    def unpark(self, asked: dict[str, Any]) -> None:
+        """The client was back: the new request had joined the old one's place, which nobody has to keep any more."""
+        parked = self._parked.pop(_name(asked), None) if asked["request_id"] else None
         if parked is not None:
             parked[1].cancel()
             parked[0].abandon()
@@ -228,6 +273,7 @@ class Waits:
     def _send_away(self, wait: Wait) -> None:
         """Not yet: the place is kept for a while."""
         name = _name(wait.asked)
+        self.unpark(wait.asked)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._grace, self._give_up, name, wait)
         self._parked[name] = (wait, timer)

@@ -5,7 +5,7 @@ The same conversation (see ``compat.steps``) serves a hook that is a process of 
 
 from __future__ import annotations
 
-from leasehold.guard.checking import OFF, POLICIES, REQUIRE, REQUIRE_OWN, WARN, Asker, judged
+from leasehold.guard.checking import OFF, POLICIES, REQUIRE, REQUIRE_OWN, WARN, Asker, judged, place_of, typed
 from leasehold.model import Deadlock, Granted, Held, Refused, TimedOut
 from leasehold.names import shown
 from leasehold.noun import Noun
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from leasehold.compat.steps import Steps
+    from leasehold.guard.checking import Resource, Verdict
 
     Deciding: TypeAlias = "Steps[Decision]"
 
@@ -45,25 +46,28 @@ class Terms(Noun):
 YES = Decision()
 
 
-def before_edit(paths: tuple[str, ...], terms: Terms) -> Deciding:
+def before_edit(paths: tuple[Resource, ...], terms: Terms) -> Deciding:
     """May these resources be written? The leases are taken on the way, unless the terms say otherwise."""
+    note = ""
     for path in paths:
-        if terms.takes:
+        if terms.takes and isinstance(path, str):
             outcome = yield from _take(path, terms)
             trouble = None if isinstance(outcome, Granted) else _in_the_way(outcome, terms)
         else:
-            trouble = yield from _look(path, terms, must_own=terms.policy == REQUIRE_OWN)
+            verdict = yield from _look(path, terms, must_own=terms.policy == REQUIRE_OWN)
+            trouble = None if verdict.allowed else verdict.message
+            note = note or verdict.message
         if trouble is not None:
             return _no(terms, path, trouble)
-    return YES
+    return Decision(message=shown(f"Careful: {note}.")) if note else YES
 
 
-def before_command(paths: tuple[str, ...], terms: Terms) -> Deciding:
+def before_command(paths: tuple[Resource, ...], terms: Terms) -> Deciding:
     """May a shell command write these? It is checked against others' leases; none is taken."""
     for path in paths:
-        trouble = yield from _look(path, terms, must_own=False)
-        if trouble is not None:
-            return _no(terms, path, trouble)
+        verdict = yield from _look(path, terms, must_own=False)
+        if not verdict.allowed:
+            return _no(terms, path, verdict.message)
     return YES
 
 
@@ -100,18 +104,19 @@ def _in_the_way(outcome: Held | TimedOut | Deadlock | Refused, terms: Terms) -> 
     return None if own else told.partition("; ")[0]  # what to do next is told in the words of an editor
 
 
-def _look(path: str, terms: Terms, *, must_own: bool) -> Steps[str | None]:
+def _look(path: Resource, terms: Terms, *, must_own: bool) -> Steps[Verdict]:
     strict = REQUIRE_OWN if must_own else REQUIRE  # what a no means is decided by `_no`
     (verdict,) = yield from judged([path], Asker(terms.holder), strict)
-    return None if verdict.allowed else verdict.message
+    return verdict
 
 
-def _no(terms: Terms, path: str, why: str) -> Decision:
+def _no(terms: Terms, path: Resource, why: str) -> Decision:
     """A no under a policy that forbids; else a warning."""
     if terms.policy == WARN:
         return Decision(message=shown(f"Careful: {why}. Others may be changing it right now."))
     todo = "Do not change it: go on with something else, and come back later"
-    return Decision(allowed=False, message=shown(f"{why}. {todo} (see who has it: leasehold inspect {path})."))
+    see = f"leasehold inspect {typed(place_of(path))}"
+    return Decision(allowed=False, message=shown(f"{why}. {todo} (see who has it: {see})."))
 
 
 __all__ = ["OFF", "POLICIES", "REQUIRE", "REQUIRE_OWN", "WARN", "YES", "Decision", "Terms"]

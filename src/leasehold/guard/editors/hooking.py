@@ -1,13 +1,14 @@
 """Answer one call of a hook: read, decide, ask, answer. The agent's session is kept in a private file."""
 
 # Pathlib costs a one-shot process more than all of this, and so does contextlib
-# ruff: noqa: SIM105, PTH103, PTH108, PTH110, PTH118, PTH119, PTH120, PTH123
+# ruff: noqa: SIM105, PTH103, PTH108, PTH110, PTH118, PTH120, PTH123
 
 from __future__ import annotations
 
 import os
 
-from leasehold import names, places
+from leasehold import places
+from leasehold.guard.checking import inside, name_of
 from leasehold.guard.editors import deciding
 from leasehold.guard.editors.deciding import YES, Decision, Terms
 from leasehold.guard.editors.occasions import AFTER, BEFORE, END
@@ -16,21 +17,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from leasehold.guard.checking import Resource
     from leasehold.guard.editors.deciding import Deciding
     from leasehold.guard.editors.occasions import Occasion
 
-_SHORT = 12
+_SHORT, _START = 12, 8
 
 
 def holder_of(occasion: Occasion, given: str | None = None) -> str:
-    """A readable name for this agent: `claude-0f3c…`, and for its subagents `claude-0f3c….7b…`."""
+    """A readable name for this agent: `claude-0f3c91d2-5be07a16`, and for its subagents that, a dot and theirs."""
     name = given or f"{occasion.editor}-{_short(occasion.session) or 'somebody'}"
     return f"{name}.{_short(occasion.agent)}" if occasion.agent else name
 
 
 def _short(id_: str) -> str:
-    plain = "".join(one for one in id_ if one.isalnum() or one in "-_")
-    return plain[:_SHORT]
+    """A short id as it is, else its start and a digest of all of it: ids of one time often start alike (UUIDv7)."""
+    plain = "".join(one for one in id_[:_SHORT] if one.isalnum() or one in "-_")
+    return plain if plain == id_ else f"{plain[:_START]}-{places.digest(id_)[:8]}"
 
 
 def session_id(occasion: Occasion) -> str:
@@ -67,19 +70,10 @@ def _named(terms: Terms) -> Deciding:
     yield  # a generator that asks nothing
 
 
-def resources(paths: tuple[str, ...], cwd: str, root: str) -> tuple[str, ...]:
-    """The `path:` names of these files; what is outside of the root is nobody's concern."""
-    top = os.path.realpath(root)
-    found = []
-    for path in paths:
-        whole = os.path.join(os.path.realpath(os.path.dirname(os.path.join(cwd, path))), os.path.basename(path))
-        if whole.startswith(top.rstrip("/") + "/") and not _is_of_git(whole, top):
-            found.append(names.parse(f"path:{whole[len(top.rstrip('/')) + 1 :]}"))
-    return tuple(dict.fromkeys(found))
-
-
-def _is_of_git(path: str, top: str) -> bool:
-    return path.startswith(os.path.join(top, ".git") + "/")
+def resources(paths: tuple[str, ...], cwd: str, root: str) -> tuple[Resource, ...]:
+    """The `path:` names of these files; what is outside of the root, or git's own, is nobody's concern."""
+    found = (inside(path, root, cwd) for path in paths)
+    return tuple(dict.fromkeys(name_of(path) for path in found if path and not path.startswith(".git/")))
 
 
 # --------------------------------------------------------------------------------- the session of an agent

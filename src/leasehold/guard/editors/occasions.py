@@ -67,6 +67,10 @@ def _texts(document: str) -> dict[str, str]:
     query = "SELECT fullkey, atom FROM json_tree(?1) WHERE type = 'text' AND json_type(?1) = 'object'"
     try:
         rows = list(apsw.Connection(":memory:").execute(query, (document,)))
+    except UnicodeDecodeError:  # half of a pair of surrogates is JSON, but no text that SQLite could hand out
+        import json  # noqa: PLC0415 (see above)
+
+        return flatten(json.loads(document))
     except apsw.SQLError:
         raise InvalidInput(
             "stdin", "the hook's input is not JSON: an editor calls this command, not a person"

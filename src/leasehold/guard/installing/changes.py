@@ -43,6 +43,19 @@ class Change:
         return "\n".join(difflib.unified_diff(old, new, name, name, lineterm="", n=2))
 
 
+@dataclass(frozen=True)
+class Move:
+    """A file, or a link, that gets another name: it stays what it is, with its mode."""
+
+    source: Path
+    path: Path
+    is_one = True
+
+    def diff(self) -> str:
+        """For people, as git says it."""
+        return f"rename from {self.source}\nrename to {self.path}"
+
+
 class Ledger:
     """What was changed, for the way back."""
 
@@ -66,8 +79,11 @@ class Ledger:
             return None if original is None else base64.b64decode(original)
         return None if now is None else remove(now)
 
-    def make(self, change: Change) -> None:
+    def make(self, change: Change | Move) -> None:
         """Do it; remembered first, so that a crash in between leaves nothing that cannot be taken back."""
+        if isinstance(change, Move):
+            change.source.replace(change.path)
+            return
         if not change.is_one:
             return
         self._remember(change)

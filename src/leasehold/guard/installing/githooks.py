@@ -9,11 +9,12 @@ import os
 import re
 import shlex
 import subprocess
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidInput
-from leasehold.guard.installing.changes import Change
+from leasehold.guard.installing.changes import Change, Move
 
 if TYPE_CHECKING:
     from leasehold.guard.installing.changes import Ledger
@@ -28,16 +29,18 @@ BEGIN, END = "# leasehold: begin", "# leasehold: end"
 NOT_CHECKED = 'echo "leasehold is not installed: not checked" >&2'
 
 
-def changes(project: Path, ledger: Ledger, command: tuple[str, ...], *, server: bool, remove: bool) -> list[Change]:
+def changes(
+    project: Path, ledger: Ledger, command: tuple[str, ...], *, server: bool, remove: bool
+) -> list[Change | Move]:
     """Every file that has to change; `command` is how our program is called on this machine."""
-    found: list[Change] = []
+    found: list[Change | Move] = []
     directory = _directory(project)
     husky = _husky(directory)
     for name in SERVER if server else CLIENT:
         if husky is not None:
             found.append(_block(husky / name, name, ledger, remove=remove))
         else:
-            found += _chained(directory / name, script(name, command), ledger, remove=remove)
+            found += _chained(directory / name, script(name, command), remove=remove)
     return found
 
 
@@ -90,19 +93,32 @@ def _is_ours(content: bytes | None) -> bool:
     return content is not None and MARK.encode() in content
 
 
-def _chained(path: Path, text: str, ledger: Ledger, *, remove: bool) -> list[Change]:
+def _chained(path: Path, text: str, *, remove: bool) -> list[Change | Move]:
+    """What is there is moved aside as it is: a link stays a link, and what git did not run is not run now either."""
     before = path.with_name(path.name + BEFORE)
     there = path.read_bytes() if path.exists() else None
-    kept = before.read_bytes() if before.exists() else None
-    if remove:
-        legacy = path.with_name(f"{path.name}.legacy")  # where the pre-commit framework moves what it finds
-        found = [_away(legacy)] if legacy.exists() and _is_ours(legacy.read_bytes()) else []
-        if not _is_ours(there):
-            return found
-        return [*found, Change(path, there, kept, 0o755), Change(before, kept, None)]
-    ours = text.encode()
-    found = [] if there is None or _is_ours(there) else [Change(before, kept, there, 0o755)]
-    return [*found, ledger.install(path, lambda _: ours, lambda _: None, 0o755)]
+    if not remove:
+        if _is_there(path) and not _is_ours(there):
+            return [*_spared(before), Move(path, before), Change(path, None, text.encode(), 0o755)]
+        return [Change(path, there, text.encode(), 0o755)]
+    legacy = path.with_name(f"{path.name}.legacy")  # where the pre-commit framework moves what it finds
+    found: list[Change | Move] = [_away(legacy)] if legacy.exists() and _is_ours(legacy.read_bytes()) else []
+    if not _is_ours(there):
+        return found
+    return [*found, Move(before, path) if _is_there(before) else _away(path)]
+
+
+def _is_there(path: Path) -> bool:
+    """Also a link that leads nowhere."""
+    return path.is_symlink() or path.exists()
+
+
+def _spared(path: Path) -> list[Change | Move]:
+    """Whatever an earlier installation has kept is not overwritten."""
+    if not _is_there(path):
+        return []
+    names = (path.with_name(f"{path.name}.{number}") for number in count(1))
+    return [Move(path, next(name for name in names if not _is_there(name)))]
 
 
 def _away(path: Path) -> Change:

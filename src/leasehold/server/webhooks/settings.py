@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from leasehold import checks, places
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.noun import Noun
 from leasehold.server.webhooks.addresses import is_plainly_private
 
@@ -61,13 +61,27 @@ def configured(tables: Sequence[Mapping[str, Any]], env: Mapping[str, str] | Non
 
 
 def state_file(store: str) -> str:
-    """Where it is remembered what was sent: beside a database file, else in the user's state directory."""
+    """Where it is remembered what was sent: beside a database file, else in the user's state directory.
+
+    The options of a URL, and a password, are not in its name: whoever changes them goes on with the same locks.
+    """
     scheme, _, rest = store.partition("://")
     if scheme == "sqlite":
-        return f"{rest}-webhooks.json"
-    directory = places.state_home(os.environ)
-    Path(directory).mkdir(parents=True, exist_ok=True)
-    return str(Path(directory) / f"webhooks-{places.digest(store)[:16]}.json")
+        return _kept(Path(f"{places.split_options(rest)[0]}-webhooks.json"), Path(f"{rest}-webhooks.json"))
+    directory = Path(places.state_home(os.environ))
+    directory.mkdir(parents=True, exist_ok=True)
+    by_place, by_url = places.digest(places.one_spelling(store)), places.digest(store)
+    return _kept(directory / f"webhooks-{by_place[:16]}.json", directory / f"webhooks-{by_url[:16]}.json")
+
+
+def _kept(file: Path, before: Path) -> str:
+    """This file; what it was called before is taken over."""
+    if before != file and before.exists() and not file.exists():
+        try:
+            before.replace(file)
+        except OSError as error:
+            raise LeaseholdError(f"{before} cannot become {file}: {error.strerror}") from error
+    return str(file)
 
 
 def _hook(table: Mapping[str, Any], number: int, env: Mapping[str, str]) -> Hook:

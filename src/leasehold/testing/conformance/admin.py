@@ -58,6 +58,15 @@ class Admin:
         connect(holder="ops").force_release("a", by="ops", reason="hangs")
         expect(Granted, asking.answer())
 
+    def test_admin_force_release_spares_other_names_of_one_place(self, connect: Connect) -> None:
+        """All of `repo:` exclude each other, and yet only the lease that is named ends."""
+        alice, ops = connect(holder="alice"), connect(holder="ops")
+        one, two = take(alice, "repo:one", mode="shared"), take(alice, "repo:two", mode="shared")
+        assert not expect(Released, ops.force_release("repo:three", by="ops", reason="wrong")).released
+        assert expect(Released, ops.force_release("repo:one", by="ops", reason="it hangs")).released
+        assert leases_of(ops) == (two.lease,)
+        expect(Lost, alice.renew(one.lease.id, one.token))
+
     def test_admin_force_release_of_nothing(self, connect: Connect) -> None:
         """There is nothing to end, which is no error; a successor is not touched by an old id."""
         alice, ops = connect(holder="alice"), connect(holder="ops")

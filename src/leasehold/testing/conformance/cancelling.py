@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.model import Cancelled, Granted, Lost
+from leasehold.model import Cancelled, Granted, Lost, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     Connect,
@@ -75,6 +75,18 @@ class Cancelling:
         assert expect(Cancelled, bob.cancel("q1")).was == "unknown"
         assert expect(Cancelled, alice.cancel("q1", space="elsewhere")).was == "unknown"
         assert leases_of(bob) == (lease,)
+
+    def test_cancelling_for_a_session_takes_its_secret(self, connect: Connect) -> None:
+        """Its id, which everybody can see, is not enough."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        session = expect(SessionStarted, alice.start_session(ttl=LONG))
+        lease = take(alice, "r", session=session.secret, request_id="q1").lease
+        forged = f"{session.session.session}.{'0' * 32}"
+        refused(bob.cancel("q1", session=forged), "not_allowed", "session")
+        refused(bob.cancel("q2", session=forged), "not_allowed", "session")
+        assert leases_of(bob) == (lease,)
+        assert expect(Cancelled, alice.cancel("q1", session=session.secret)).was == "granted"
+        take(alice, "r", session=session.secret, request_id="q2")
 
     def test_cancelling_one_of_several_waits(self, connect: Connect) -> None:
         """The others of the same holder stay where they are."""

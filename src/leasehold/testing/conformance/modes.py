@@ -97,6 +97,13 @@ class Modes:
         give_back(locks, granted)
         take(locks, "pool", slots=slots)
 
+    def test_modes_slots_of_another_number_are_only_one_choice(self, connect: Connect) -> None:
+        """Of several choices one that is free is taken; none is if all are held with another number."""
+        locks = connect()
+        take(locks, "pool-1", slots=2)
+        assert take(locks, ["pool-1", "pool-2"], any_of=True, slots=3).lease.resources == ("pool-2",)
+        refused(locks.acquire(["pool-1", "pool-2"], ttl=LONG, any_of=True, slots=4), "slots_mismatch", "slots")
+
     def test_modes_slots_and_other_modes_exclude_each_other(self, connect: Connect) -> None:
         """A semaphore's holder keeps readers and writers out, and they keep it out."""
         locks = connect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.checks import Settings
-from leasehold.model import Granted, Held
+from leasehold.model import Granted, Held, Queue
 from leasehold.testing.conformance.asking import (
     LONG,
     Connect,
@@ -118,3 +118,35 @@ class Overlap:
         assert [(each.holder, each.state) for each in held.blockers] == [("bob", "waiting")]
         give_back(alice, first)
         expect(Granted, asking.answer())
+
+    def test_overlap_shows_everybody_who_waits(self, connect: Connect) -> None:
+        """For the thing itself, and for what is above or below it; not for its siblings."""
+        alice, bob, carl, dora = (connect(holder=name) for name in ("alice", "bob", "carl", "dora"))
+        held = take(alice, "path:src/a.py")
+        other = take(alice, "path:src/b.py")
+        asking = [wait_for(bob, "path:src"), wait_for(carl, "path:."), wait_for(dora, "path:src/b.py")]
+        assert [queue_of(alice, name) for name in ("path:src/a.py", "path:src", "path:.")] == [
+            ["bob", "carl"],
+            ["bob", "carl", "dora"],
+            ["bob", "carl", "dora"],
+        ]
+        refusal = expect(Held, alice.acquire("path:src/a.py", ttl=LONG))
+        assert refusal.queue == Queue(length=3, position=3)
+        give_back(alice, held)
+        give_back(alice, other)
+        for waiting in asking:
+            granted = expect(Granted, waiting.answer())
+            give_back(alice, granted)
+
+    def test_overlap_of_a_repository_shows_everybody_who_waits(self, connect: Connect) -> None:
+        """Whatever they wait for in it."""
+        alice = connect(holder="alice")
+        held = take(alice, "repo:dep")
+        names = [f"issue:{number}" for number in range(4)]
+        asking = [wait_for(connect(holder=name), name) for name in names]
+        assert queue_of(alice, "repo:dep") == queue_of(alice, "repo:other") == names
+        assert queue_of(alice, "issue:2") == ["issue:2"]
+        assert expect(Held, alice.acquire("repo:dep", ttl=LONG)).queue == Queue(length=5, position=5)
+        give_back(alice, held)
+        for waiting in asking:
+            expect(Granted, waiting.answer())

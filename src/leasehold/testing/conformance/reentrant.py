@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.model import Granted, Held
+from leasehold.model import Granted, Held, Renewed
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,
@@ -43,6 +43,13 @@ class Reentrant:
         again.renew(first.lease.id, first.token)
         give_back(again, second)
         assert leases_of(again) == ()
+
+    def test_reentrant_many_times_leaves_every_token_valid(self, connect: Connect) -> None:
+        """As deep as anybody nests, whoever took it on the way can still renew it."""
+        alice = connect(holder="alice")
+        taken = [take(alice, "r", reentrant=True) for _ in range(20)]
+        for each in taken:
+            expect(Renewed, alice.renew(each.lease.id, each.token))
 
     def test_reentrant_never_takes_time_away(self, connect: Connect) -> None:
         """Who asks again for a shorter time, or for none in particular, keeps what it has."""

@@ -223,3 +223,16 @@ class Sessions:
         take(alice, "r", session=secret)
         assert expect(SessionEnded, ops.end_session(secret.partition(".")[0], admin="ops")).ended
         assert leases_of(ops) == ()
+
+    def test_sessions_ended_by_an_admin_end_like_forced_leases(self, connect: Connect) -> None:
+        """The old holder learns by whom and why; what asked for a quarantine gets one."""
+        alice, ops = connect(holder="alice"), connect(holder="ops")
+        secret = expect(SessionStarted, alice.start_session(ttl=LONG)).secret
+        plain, careful = take(alice, "a", session=secret), take(alice, "b", session=secret, on_expiry="quarantine")
+        ops.end_session(secret.partition(".")[0], admin="ops", reason="it hangs")
+        for granted in (plain, careful):
+            lost = expect(Lost, alice.renew(granted.lease.id, granted.token))
+            assert lost.reason.startswith("forced by ")
+            assert lost.reason.endswith(": it hangs")
+        take(ops, "a")
+        expect(Held, ops.acquire("b", ttl=LONG))

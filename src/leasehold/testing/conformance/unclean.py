@@ -96,6 +96,24 @@ class Unclean:
         assert inspection(ops, "r").closed == ()
         take(alice, "r")
 
+    def test_unclean_quarantine_of_another_name_stays(self, connect: Connect) -> None:
+        """All of `repo:` exclude each other, and yet only what is named is opened."""
+        alice, ops = connect(holder="alice"), connect(holder="ops")
+        take(alice, "repo:one", on_expiry="quarantine")
+        ops.force_release("repo:one", by="ops", reason="hangs")
+        assert not expect(Cleared, ops.clear("repo:two", by="ops", reason="looked at it")).cleared
+        expect(Held, ops.acquire("repo:one", ttl=LONG))
+        assert expect(Cleared, ops.clear("repo:one", by="ops", reason="looked at it")).cleared
+
+    def test_unclean_quarantine_of_several_is_cleared_with_all_of_them_told(self, connect: Connect) -> None:
+        """What one lease closed is opened together, and whoever does that is told so."""
+        alice, ops = connect(holder="alice"), connect(holder="ops")
+        take(alice, ["r", "s"], on_expiry="quarantine")
+        ops.force_release("r", by="ops", reason="hangs")
+        expect(Held, ops.acquire("s", ttl=LONG))
+        assert set(expect(Cleared, ops.clear("s", by="ops", reason="looked at both")).resources) == {"r", "s"}
+        take(alice, ["r", "s"])
+
     def test_unclean_quarantine_cleared_serves_who_waits(self, connect: Connect) -> None:
         """Whoever was in the queue goes on from there."""
         alice, bob, ops = connect(holder="alice"), connect(holder="bob"), connect(holder="ops")

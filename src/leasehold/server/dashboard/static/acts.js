@@ -1,8 +1,9 @@
 // What admins can do, each with a reason and a confirmation. The server decides whether they may.
 
-import { post } from "./api.js";
+import { get, post, Refusal } from "./api.js";
 import { confirm, tellOnce, toast } from "./dialog.js";
 
+const OTHERS_MOST = 5; // so many are named, the rest is counted
 const about = (lease) => `${lease.holder} holds ${lease.resources.join(" + ")}${lease.name ? ` (${lease.name})` : ""}.`;
 
 export function forceRelease(lease) {
@@ -18,14 +19,33 @@ export function forceRelease(lease) {
   });
 }
 
+// To take over names the resources: it ends every lease that is in the way there, and not only this one.
+async function inTheWay(lease) {
+  const seen = await Promise.all(lease.resources.map((resource) => get("/v1/inspect", { resource, space: lease.space })));
+  return new Map(seen.flatMap((each) => each.leases).map((each) => [each.id, each]));
+}
+
 export async function steal(lease) {
+  const meant = await inTheWay(lease).catch((error) => toast(error.message, "bad"));
+  if (!meant) return;
+  if (!meant.has(lease.id)) return toast(`${lease.holder}'s lease is over: there is nothing to take over`, "bad");
+  const others = [...meant.values()].filter((each) => each.id !== lease.id);
   const told = await confirm({
     title: "Take over this lease?",
-    says: [about(lease), "Its lease ends and yours begins, in one step. Whoever waits goes on waiting."],
+    says: [about(lease), ...others.slice(0, OTHERS_MOST).map((each) => `Ends as well: ${about(each)}`),
+      others.length > OTHERS_MOST && `Ends as well: ${others.length - OTHERS_MOST} more leases that are in the way.`,
+      "Its lease ends and yours begins, in one step. Whoever waits goes on waiting."],
     fields: [{ name: "holder", label: "New holder", hint: "Who holds it from now on; you, if left empty.", required: false },
       { name: "ttl", label: "For how many seconds", value: "1800", type: "number" }],
     action: "Take over",
-    run: ({ reason, holder, ttl }) => post("/v1/steal", { resources: lease.resources, reason, ttl_seconds: Number(ttl), space: lease.space, ...(holder ? { holder } : {}) }),
+    run: async ({ reason, holder, ttl }) => {
+      // The server takes over whatever it finds by then, so look right before: nobody may lose a lease that was not named here.
+      const found = await inTheWay(lease);
+      if (!found.has(lease.id)) throw new Refusal(410, { detail: `${lease.holder}'s lease is over by now. Nothing was done: look anew who holds it.` });
+      const newcomer = [...found.values()].find((each) => !meant.has(each.id));
+      if (newcomer) throw new Refusal(409, { detail: `Meanwhile ${about(newcomer)} Nothing was done: look anew.` });
+      return post("/v1/steal", { resources: lease.resources, reason, ttl_seconds: Number(ttl), space: lease.space, ...(holder ? { holder } : {}) });
+    },
   });
   if (told?.token) {
     tellOnce({ title: "It is yours", says: `Lease ${told.lease.id}, fence ${told.lease.fence}. Its token is told here and nowhere else:`, secret: told.token });

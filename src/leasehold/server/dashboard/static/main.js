@@ -161,6 +161,8 @@ window.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) closePanel();
   const typing = event.target.closest("input, select, textarea, dialog");
   if (event.key === "/" && !typing && byId("search")) { event.preventDefault(); byId("search").focus(); }
+  const nowhere = event.target === document.body || event.target === byId("main"); // nothing that needs a key has the focus
+  if (nowhere && !event.defaultPrevented && !document.querySelector("dialog[open]")) current?.view.key?.(event);
 });
 document.addEventListener("visibilitychange", seenOrNot);
 byId("sign-out").addEventListener("click", signOut);

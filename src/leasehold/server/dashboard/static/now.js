@@ -25,7 +25,7 @@ export class Now {
     this.order = "resource";
     this.queues = new Map();
     this.drawn = -1;
-    this.search = el("input", { type: "search", id: "search", placeholder: "Resource, holder or work", autocomplete: "off", spellcheck: "false", oninput: () => this.update(true) });
+    this.search = el("input", { type: "search", id: "search", placeholder: "Resource, holder or work", autocomplete: "off", spellcheck: "false", oninput: () => this.update(true), onkeydown: (event) => this.rows.take(event, { up: false }) });
     this.space = el("select", { id: "space", onchange: () => this.update(true) }, el("option", { value: "" }, "All spaces"));
     this.told = el("p", { class: "hint grow", id: "told", role: "status" });
     this.tiles = Object.fromEntries(["Held", "Waiting", "Events / s", "Deadlocks"].map((name) => [name, el("b", {}, "0")]));
@@ -43,6 +43,7 @@ export class Now {
 
   show() { this.update(true); }
   hide() {}
+  key(event) { this.rows.take(event); }
 
   #sort(name) {
     this.order = name;

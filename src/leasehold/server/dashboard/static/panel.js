@@ -35,7 +35,9 @@ function facts(pairs) {
 
 function contextOf(context) {
   if (context === null || context === undefined) return null;
-  return [el("h3", {}, "Context"), el("pre", { class: "context", tabindex: "0" }, JSON.stringify(context, null, 2))];
+  // A real newline is one that the indenting made: those inside of values are spelled \n by then.
+  const lines = JSON.stringify(context, null, 2).split("\n").map((line, number) => [number > 0 && document.createTextNode("\n"), line]);
+  return [el("h3", {}, "Context"), el("pre", { class: "context", tabindex: "0" }, ...lines.flat())];
 }
 
 const REMARKS = {
@@ -76,6 +78,7 @@ export async function openLease(app, lease) {
   const draw = () => {
     const known = app.state.leases.get(lease.id);
     say(remaining, known ? `${left(known.expires - now())} of ${span(known.ttl)}` : "it is over");
+    if (buttons) buttons.hidden = !known; // of a lease that is over there is nothing left to end
   };
   const look = async () => {
     try {

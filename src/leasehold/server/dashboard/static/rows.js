@@ -96,8 +96,19 @@ export class Rows {
     else this.view.removeAttribute("aria-activedescendant");
   }
 
+  // The arrows lead into the list from wherever they are not needed, and Enter opens what is chosen in it.
+  take(event, { up = true } = {}) {
+    if (!this.items.length || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.isComposing) return;
+    if (event.key === "ArrowDown" || (up && event.key === "ArrowUp")) this.view.focus({ preventScroll: true });
+    else if (event.key !== "Enter" || this.active === null) return;
+    this.#move(event);
+  }
+
   #key(event) {
-    if (event.target !== this.view || !this.items.length) return;
+    if (event.target === this.view && this.items.length) this.#move(event);
+  }
+
+  #move(event) {
     const page = Math.max(1, Math.floor(this.view.clientHeight / this.height) - 1);
     const at = this.items.findIndex((item) => this.key(item) === this.active);
     const moves = { ArrowDown: at + 1, ArrowUp: at < 0 ? 0 : at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: this.items.length - 1 };
