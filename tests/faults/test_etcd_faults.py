@@ -24,11 +24,19 @@ IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
 TURNS = 3
 
 
+def _wait_for(member: Member) -> None:
+    try:
+        until(member.is_healthy, "it is back")
+    except AssertionError as error:
+        error.add_note(member.trouble())
+        raise
+
+
 def _kill(member: Member, load: Load) -> None:
     member.kill()
     load.goes_on(TURNS)
     member.start()
-    until(member.is_healthy, "it is back")
+    _wait_for(member)
 
 
 def _cut_off(member: Member, load: Load) -> None:
@@ -38,7 +46,7 @@ def _cut_off(member: Member, load: Load) -> None:
         load.goes_on(TURNS)
     finally:
         member.go_on()
-    until(member.is_healthy, "it is back")
+    _wait_for(member)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_closed_streams_change_nothing_about_the_answer(shell: Shell, closed: st
     assert shell.holders("issue:42") == ["ada"]
     assert command(shell, script, "list", "--json").code == 0
     assert command(shell, script, "release", "issue:42").code == 0
-    assert command(shell, script, "release", "issue:42").code == 3
+    assert command(shell, script, "release", "issue:43").code == 3
     assert shell.run("doctor").code == 0, "nothing was written into a file that got the number of a stream"
 
 

@@ -42,25 +42,28 @@ class Member:
         self._words = words
         self.process: subprocess.Popen[bytes] | None = None
         self._leash: Leash | None = None
+        self._log = folder / f"{name}.log"
 
     def start(self) -> None:
         """Begin, or go on where it was."""
         client, peer = f"{self._scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peer}"
-        self.process = subprocess.Popen(  # noqa: S603 (our own wheel's program)
-            [
-                str(_program()),
-                *("--name", self.name),
-                *("--data-dir", str(self._folder / self.name)),
-                *("--listen-client-urls", client, "--advertise-client-urls", client),
-                *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", f"http://127.0.0.1:{self._told}"),
-                *("--initial-cluster", self._cluster),
-                *("--log-level", "error"),
-                *self._words,
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # whoever presses Ctrl-C means the command that uses it
-        )
+        command = [
+            str(_program()),
+            *("--name", self.name),
+            *("--data-dir", str(self._folder / self.name)),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", f"http://127.0.0.1:{self._told}"),
+            *("--initial-cluster", self._cluster),
+            *("--log-level", "error"),
+            *self._words,
+        ]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603 (our own wheel's program)
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,  # whoever presses Ctrl-C means the command that uses it
+            )
         self._leash = Leash(self.process.pid, self._folder)
 
     def kill(self) -> None:
@@ -90,6 +93,12 @@ class Member:
         with urllib.request.urlopen(asked, timeout=5, context=_unverified()) as reply:  # noqa: S310 (as above)
             told: dict[str, Any] = json.load(reply)
         return told
+
+    def trouble(self) -> str:
+        """What is wrong with it, in its own words; for whoever finds that something is."""
+        code = None if self.process is None else self.process.poll()
+        state = "was killed" if self.process is None else "runs" if code is None else f"ended with {code}"
+        return f"{self.name} {state}; it says:\n{self._log.read_text(errors='replace')[-4000:]}"
 
     def leads(self) -> bool:
         """Whether it is the leader, as far as it knows."""
