@@ -117,6 +117,8 @@ class Wait(Pending):
                 if not isinstance(self.outcome, Refused):  # which says nothing of the place that it may have elsewhere
                     self._waits.unpark(self.asked)
                 self.hear(self)
+            elif self.stays:  # granted after its client was told to come back: others may have it until then
+                self.abandon()
         except Exception:
             log.exception("an answer could not be given")
 
@@ -174,7 +176,7 @@ class Waits:
         self._parked.clear()
 
     async def _watch(self, door: Door) -> None:
-        """Send away whose key is revoked, for as long as somebody waits: a wait is a question that goes on."""
+        """Send away whose key is revoked, for as long as somebody waits (docs/adr/0038)."""
         seen = door.looks
         while self.open or self._parked:
             await asyncio.sleep(FRESH)
