@@ -400,11 +400,13 @@ class Engine:
 
         waiting = attendance.everybody()
         leaving = [*leaving, *(given_up(id_, pending) for id_, pending in waiting if not pending.stays)]
-        kept = KEPT if any(pending.stays for _, pending in waiting) else None
+        has_kept = any(pending.stays for _, pending in waiting)
+        # First, and by a stranger: whoever is served by what the others give up is only promised it, as we tell nobody.
+        commands = [c.Beat(self.key, KEPT), *leaving] if has_kept else [*leaving, c.Beat(self.key, None)]
+        last = keys.engine(os.urandom(16).hex()) if has_kept else self.key
         try:
             if leaving or attendance.has_presence:
-                leaving.append(c.Beat(self.key, kept))
-                through(batch.run(self.store, leaving, self.key, _nothing_more)).close()
+                through(batch.run(self.store, commands, last, _nothing_more)).close()
         finally:
             attendance.dismiss()
             for _, pending in waiting:

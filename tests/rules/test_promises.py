@@ -172,3 +172,9 @@ def test_a_request_that_was_cancelled_stays_cancelled() -> None:
     answer = promise.acquire("waiter", THERE, "second", request_id="r")
     assert isinstance(answer, Refused)
     assert answer.code == "cancelled"
+
+
+def test_an_admin_who_ends_its_session_closes_nothing() -> None:
+    promise = Promise(session=f"s.{SECRET}", on_expiry="quarantine")
+    promise.world.do(c.EndSession(promise.actor, "s", c.Proof(admin="ops"), "it hangs"), ELSEWHERE)
+    assert promise.holds == []  # nobody ever worked under it

@@ -136,3 +136,12 @@ def test_max_skew_lets_a_stranger_in_sooner(team: Team) -> None:
     until(lambda: team.run("bob", "acquire", "r", "--max-skew", "0").code == 0)
     assert team.run("bob", "acquire", "r", "--max-skew", "x").code == 2
     assert team.run("bob", "release", "r").code == 0, "the option is not part of where the locks are"
+
+
+def test_what_was_forced_and_forgotten_here_is_told_by_name(team: Team) -> None:
+    team.run("ada", "acquire", "r")
+    assert team.run("ops", "force-release", "r", "--reason", "it hangs").code == 0
+    told = [team.run("ada", "release", "r") for _ in range(2)]  # the first one forgets the token
+    assert [done.code for done in told] == [0, 0]
+    assert all("it hangs" in done.out for done in told)
+    assert team.run("ada", "renew", "r").code == 7

@@ -95,6 +95,25 @@ def test_whose_key_is_revoked_waits_no_longer(scene: Scene) -> None:
     lines[2].close()
 
 
+def test_nor_does_it_keep_the_place_of_a_ticket(tmp_path: Path) -> None:
+    keys = {name: create_key(tmp_path, "agent", name=name) for name in ("gone", "parked", "stays")}
+    with serving(tmp_path, "--rate", "0", "--keep-open", "300ms", "--keep-place", "10m") as server:
+        server.post("acquire", {"resources": "x"}, key=keys["stays"])
+        for name in ("gone", "parked"):
+            asked = {"resources": "x", "wait_seconds": 600, "request_id": "q"}
+            assert server.post("acquire", asked, key=keys[name]).status == 202
+
+        def waiting() -> list[str]:
+            seen = server.get("inspect?resource=x", key=keys["stays"]).json
+            return [each["holder"] for each in seen["waiting"]]
+
+        until(lambda: waiting() == ["gone", "parked"])
+        with leasehold.connect(f"sqlite:///{server.database}") as locks:
+            for name in ("gone", "parked"):
+                locks.revoke_key(id_of(keys[name]), by="ops", reason="left")
+        until(lambda: waiting() == [])
+
+
 def test_a_session_need_not_say_where_it_lives(scene: Scene) -> None:
     credential = session_of(scene, "agent")
     with leasehold.connect(scene.server.url, api_key=credential, space="team") as locks:
@@ -124,6 +143,9 @@ def test_what_an_admin_does_is_told_under_the_name_of_its_key(scene: Scene) -> N
         event = scene.server.get("history?kind=forced&resource=theirs&limit=1&space=team", key=admin).json["events"][0]
         assert event["detail"]["by"] == told
     lease = take(scene, "theirs", "agent").json["lease"]["id"]
+    for by in ("", " me", "x" * 257):
+        bad = {"target": "theirs", "reason": "it hangs", "space": "team", "by": by}
+        assert scene.server.post("force-release", bad, key=admin).code == "invalid"
     assert scene.server.post("release", {"lease": lease}, key=admin).json["released"]
     event = scene.server.get("history?kind=released&resource=theirs&limit=1&space=team", key=admin).json["events"][0]
     assert event["detail"]["by"] == "the-ops-key"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import signal
+import socket
+import sqlite3
 import struct
 from socket import SO_LINGER, SOL_SOCKET
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,6 @@ from leasehold.server import answers
 from tests.surfaces.serving import PATIENCE, Reply, Running, command_with, read_reply, serving, until
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -310,6 +312,49 @@ def test_who_can_come_back_keeps_its_place_when_the_server_goes(tmp_path: Path) 
         assert server.waiting("kept") == ["cid"]
         second.close()
         until(lambda: server.waiting("kept") == [])
+
+
+def test_what_others_leave_at_the_end_is_nobodys_for_long(tmp_path: Path) -> None:
+    """Who is let through by another's leaving was sent away as well: it must not hold what it does not know of."""
+    command = command_with("leasehold.engine.KEPT = 600_000_000")
+    with serving(tmp_path, command=command) as server:
+        server.post("acquire", {"resources": "left", "holder": "reader", "mode": "shared"})
+        with server.begin("acquire", wait_for("left", "writer")) as first:
+            until(lambda: server.waiting("left") == ["writer"])
+            ghost = wait_for("left", "ghost", request_id="of-ghost", mode="shared")
+            with server.begin("acquire", ghost) as second:
+                until(lambda: server.waiting("left") == ["writer", "ghost"])
+                assert server.stop() == 0
+                assert {read_reply(first).code, read_reply(second).code} == {"closed"}
+    with serving(tmp_path) as server:
+        until(lambda: server.holders("left") == ["reader"])
+        assert server.waiting("left") == []
+
+
+def test_what_is_granted_after_its_client_was_sent_away_is_given_back(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        server.post("acquire", {"resources": "brief", "holder": "ann", "ttl_seconds": 1})
+        ghost = wait_for("brief", "ghost", request_id="of-ghost")
+        with server.begin("acquire", ghost) as line, socket.create_connection((server.host, server.port)) as busy:
+            busy.sendall(
+                b"POST /v1/update HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+            )  # it waits for that
+            until(lambda: server.waiting("brief") == ["ghost"])
+            server.process.send_signal(signal.SIGTERM)
+            assert read_reply(line).code == "closed"
+            with leasehold.connect(f"sqlite:///{server.database}") as locks:
+                until(lambda: locks.history(resource="brief", holder="ghost", kinds=("released",)))
+                assert locks.list(resource="brief") == ()
+
+
+def test_a_place_survives_trouble_on_the_way_back(hurried: Running) -> None:
+    hold(hurried, "troubled")
+    ticket = settled(hurried, wait_for("troubled", "bob", request_id="of-bob")).json["ticket"]
+    with contextlib.closing(sqlite3.connect(hurried.database, isolation_level=None)) as stranger:
+        stranger.execute("BEGIN IMMEDIATE")
+        assert hurried.post("acquire", wait_for("troubled", "bob", request_id=ticket)).status == 503
+        stranger.execute("ROLLBACK")
+    assert hurried.waiting("troubled") == ["bob"]
 
 
 def test_a_copy_that_asks_for_something_else_leaves_the_place_alone(hurried: Running) -> None:

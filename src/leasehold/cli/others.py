@@ -46,7 +46,8 @@ def _ended(context: Context, name: str) -> Released | Lost | None:
         return None
     event = found[0]
     told, over = event.detail, event.lease or ""
-    reason = f"forced by {told['by']}: {told['why']}" if event.kind == "forced" else event.kind
+    by_whom = f"forced by {told['by']}: {told['why']}" if "by" in told else str(told.get("reason") or event.kind)
+    reason = by_whom if event.kind == "forced" else event.kind
     return Released(over, released=False, reason=reason) if context.verb == "release" else Lost(over, reason)
 
 

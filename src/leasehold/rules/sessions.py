@@ -109,9 +109,12 @@ def end(draft: Draft, command: EndSession) -> Outcome:
 
 
 def _end_lease(draft: Draft, hold: Hold, ask: Ask, command: EndSession) -> None:
-    """Given back with the session; or, if an admin ends that, taken away like any other lease that an admin ends."""
+    """Given back with the session; or, if an admin ends that, taken away like any other lease that an admin ends.
+
+    Unless it was only promised: then nobody ever worked under it.
+    """
     by, why = command.proof.admin, command.reason or "its session was ended"
-    if by is None:
+    if by is None or hold.ticket is not None:
         give_back(draft, hold, ask, "cancelled", "its session ended")
         return
     draft.tell("forced", ask, hold, by=by, why=why, stolen=False, **told_at_end(hold, ask))

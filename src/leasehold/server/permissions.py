@@ -37,8 +37,8 @@ _DOES = {
     "end_session": "end a session",
 } | {verb: f"{verb.partition('_')[0].replace('beat', 'renew')} a run" for verb in RUNNING}
 """Verbs whose names are no words of a sentence."""
-NAME_MOST: Final = 250
-"""How long two names may be together, in characters."""
+NAME_BYTES: Final = 256
+"""How long a name may be, and two of them together."""
 PROVEN: Final = ("renew", "release", "update")
 EVERYWHERE = ("list", "graph", "history", "sessions", "events")
 """Where an admin who names no space means all of them."""
@@ -78,9 +78,13 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
 
 def _told_as(who: Principal, by: str | None) -> str:
     """Who does it, for the history: always the name of the key, and who says to use it."""
-    if by is None or (who is not OPEN and (by == who.name or len(by) + len(who.name) > NAME_MOST)):
+    if by is None:
         return who.name
-    return by if who is OPEN else f"{who.name} ({by})"
+    told = checks.text(by, "by", NAME_BYTES)
+    if who is OPEN or told == who.name:
+        return told
+    both = f"{who.name} ({told})"
+    return both if len(both.encode()) <= NAME_BYTES else who.name
 
 
 def bounded(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from leasehold.model import Blocker, Granted, Queue, Refused
 from leasehold.pending import Pending
 from leasehold.server import problems
 from leasehold.server.auth import FRESH
+from leasehold.server.principals import OPEN
 from leasehold.server.problems import Problem, ok
 
 if TYPE_CHECKING:
@@ -104,8 +105,14 @@ class Wait(Pending):
     def dismiss(self) -> None:
         """Whoever asks may not ask any more."""
         if self.end():
+            self._waits.unpark(self.asked)
             self.abandon()
-            self.hear(Problem("unauthenticated", "the key that this was asked with was revoked"))
+            why = (
+                "this server asks for a key now"
+                if self.who == OPEN.id
+                else "the key that this was asked with was revoked"
+            )
+            self.hear(Problem("unauthenticated", why))
 
     def _tell(self) -> None:
         self._waits.served.deliver(self._answered)
@@ -114,7 +121,7 @@ class Wait(Pending):
         """The engine has committed. Nothing that happens here may break it."""
         try:
             if self.end():
-                if not isinstance(self.outcome, Refused):  # which says nothing of the place that it may have elsewhere
+                if self.error is None and not isinstance(self.outcome, Refused):  # both say nothing of a place it has
                     self._waits.unpark(self.asked)
                 self.hear(self)
             elif self.stays:  # granted after its client was told to come back: others may have it until then
@@ -189,6 +196,8 @@ class Waits:
                 seen = door.looks
                 for wait in [wait for wait in self.open if not door.knows(wait.who)]:
                     wait.dismiss()
+                for wait in [wait for wait, _ in self._parked.values() if not door.knows(wait.who)]:
+                    self.unpark(wait.asked)
 
     def order(self, asked: dict[str, Any]) -> Order | Problem:
         """What such a request comes to; one that waits too long for one connection will get a ticket."""
