@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -15,11 +16,12 @@ from leasehold.model import Granted, Refused, Renewed
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.promotion import EPOCH
 from leasehold.testing.conformance.asking import take, until
-from leasehold.testing.postgres import QUICK, Postgres
+from leasehold.testing.postgres import QUICK, Postgres, bin_path
 from tests.stores.postgres import schema, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
 
@@ -136,3 +138,35 @@ def test_with_synchronous_replication_there_is_no_pause(pair: tuple[Postgres, Po
 def _is_synchronous(connection: psycopg.Connection[tuple[object, ...]]) -> bool:
     rows = connection.execute("SELECT sync_state FROM pg_stat_replication").fetchall()
     return ("sync",) in rows
+
+
+def _run(program: str, *words: str) -> None:
+    subprocess.run([bin_path() / program, *words], check=True)
+
+
+def test_a_dump_that_is_restored_on_the_same_server_is_noticed(tmp_path: Path) -> None:
+    with Postgres(*QUICK) as server:
+        url = f"{server.url.rpartition('/')[0]}/dumped"
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            admin.execute("CREATE DATABASE dumped")
+            with leasehold.connect(url) as locks:
+                take(locks, "kept", ttl=3600)
+                _run("pg_dump", "--format=custom", f"--file={tmp_path / 'dump'}", f"--dbname={url}")
+                lost = take(locks, "lost", ttl=3600).lease
+            admin.execute("DROP DATABASE dumped")
+            admin.execute("CREATE DATABASE dumped")
+        _run("pg_restore", f"--dbname={url}", str(tmp_path / "dump"))
+        with leasehold.connect(f"{url}?pause=0") as locks:
+            assert take(locks, "lost").lease.fence > lost.fence
+        with leasehold.connect(url) as locks:
+            assert take(locks, "other").lease.fence < 2 * EPOCH, "that was noticed once"
+
+
+def test_what_an_earlier_version_noted_is_the_same_database() -> None:
+    with Postgres(*QUICK) as server:
+        with leasehold.connect(server.url) as locks:
+            before = take(locks, "kept", ttl=3600).lease
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            admin.execute("UPDATE leasehold.meta SET system = split_part(system, '/', 1)")
+        with leasehold.connect(server.url) as locks:
+            assert take(locks, "other").lease.fence == before.fence + 1

@@ -286,3 +286,16 @@ def test_a_token_file_that_cannot_be_written_is_told_before_anything_is_taken(sh
         assert "cannot be written" in done.err
     after = shell.json("list")["data"]["leases"]
     assert [lease["expires_at"] for lease in after] == [lease["expires_at"] for lease in before]
+
+
+def test_a_token_file_may_be_a_link_to_what_is_not_there_yet(shell: Shell) -> None:
+    (shell.home / "link").symlink_to(shell.home / "made")
+    assert shell.run("acquire", "linked", "--token-file", str(shell.home / "link")).code == 0
+    assert (shell.home / "made").read_text().strip()
+
+
+def test_the_doctor_is_told_who_asks_and_in_which_space(shell: Shell) -> None:
+    found = shell.json("doctor", "--holder", "zed", "--space", "team")["data"]["findings"]
+    told = {each["topic"]: each["text"] for each in found}
+    assert "zed" in told["holder"]
+    assert "space from the argument" in told["settings"]

@@ -15,6 +15,7 @@ from leasehold import config, doctoring
 from leasehold.cli import state
 from leasehold.doctoring.contents import unswept
 from leasehold.model import SECOND, Ask, Hold
+from tests.surfaces.serving import until
 from tests.surfaces.someone import settle
 
 if TYPE_CHECKING:
@@ -97,6 +98,15 @@ def test_a_url_that_every_other_command_refuses_is_wrong_here_too(database: Path
         assert finding.ok is False
         assert end[1:4] in finding.text
     assert one("reachable", doctoring.examine(config.find("sqlite:/"))).ok is False
+
+
+def test_a_quarantine_is_told_before_anybody_has_come_by(database: Path) -> None:
+    with leasehold.connect(f"sqlite://{database}", holder="ada") as locks:
+        locks.acquire("half done", ttl=0.01, on_expiry="quarantine")
+        until(lambda: locks.list() == ())
+    told = [finding.text for finding in on("leases", examined(database))]
+    assert told[0] == "0 live"
+    assert "half done is quarantined since ada lost it" in told[1]
 
 
 def test_settings_are_told_with_their_origin(home: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

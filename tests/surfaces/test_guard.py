@@ -221,7 +221,7 @@ def test_guard_suggests_what_a_shell_takes(shell: Shell, repository: Path) -> No
 
 def test_guard_says_who_holds_what(shell: Shell, repository: Path) -> None:
     shell.run("acquire", "path:src", "--name", "refactoring")
-    done = shell.run("guard", "src/a.py", "top.py", "--policy", "require", holder="bob")
+    done = shell.run("guard", "src/a.py", "a\tname", "--policy", "require", holder="bob")
     assert done.code == 4
     assert done.out == ""
     assert done.err.startswith("Not allowed: 1 of 2 paths, by policy require")

@@ -4,7 +4,7 @@ import { Asking, LeaseholdError } from "./asking.js";
 
 const REFUSALS = new Set([
   "held", "timeout", "deadlock", "lost", "not_found", "not_allowed", "slots_mismatch",
-  "cancelled", "spent", "conflict", "too_many",
+  "cancelled", "spent", "conflict", "too_many", "paused",
 ]);
 
 /** Leases on shared things, at a Leasehold server. */
@@ -43,7 +43,7 @@ export class Locks {
     const reply = await this.asking.ask("POST", "/v1/release", { body: asked, signal });
     const outcome = told(reply);
     // A release whose first answer was lost was ours, although the second finds nothing to release.
-    return reply.again && outcome.ok && outcome.reason === "released" ? { ...outcome, released: true } : outcome;
+    return reply.lost && outcome.ok && outcome.reason === "released" ? { ...outcome, released: true } : outcome;
   }
 
   /** Replace the context of a lease, or merge into it. */
@@ -91,11 +91,14 @@ export class Locks {
    * `work` is given is aborted, and it throws once `work` has ended, however that ended.
    */
   async withLock(asked, work, { signal } = {}) {
+    const sent = performance.now();
     const granted = await this.acquire(asked, { signal });
     if (!granted.ok) throw new LeaseholdError(granted.code, granted.detail, { status: granted.status });
     const { lease, token } = granted;
     const lost = new AbortController();
-    const renewing = this.#keep({ lease: lease.id, token }, lease.ttl_seconds * 1000, lost);
+    // Who waited does not know when it was granted, only that it was not before it had asked.
+    const since = asked.wait_seconds ? performance.now() : sent;
+    const renewing = this.#keep({ lease: lease.id, token }, lease.ttl_seconds * 1000, since, lost);
     try {
       const result = await work(lease, signal ? AbortSignal.any([signal, lost.signal]) : lost.signal);
       lost.signal.throwIfAborted();
@@ -109,15 +112,16 @@ export class Locks {
   }
 
   /** Renew at a third of the TTL; the deadline is counted from before each request was sent. */
-  #keep(proof, ttl, lost) {
+  #keep(proof, ttl, since, lost) {
     const stopped = new AbortController();
     const gone = (reason) => lost.abort(new LeaseholdError("lost", `the lease is gone (${reason})`));
     const run = async () => {
-      let deadline = performance.now() + ttl;
+      let deadline = since + ttl;
       while (!stopped.signal.aborted) {
-        await sleep(ttl / 3, stopped.signal);
+        await sleep(Math.min(ttl / 3, deadline - performance.now()), stopped.signal);
         if (stopped.signal.aborted) return;
         const sent = performance.now();
+        if (sent >= deadline) return gone("it could not be renewed");
         const limit = AbortSignal.any([stopped.signal, AbortSignal.timeout(Math.max(1, Math.ceil(deadline - sent)))]);
         const renewed = await this.renew(proof, { signal: limit }).catch((error) => ({ ok: undefined, error }));
         if (renewed.ok === false) return gone(renewed.reason ?? renewed.detail);

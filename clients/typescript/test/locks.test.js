@@ -172,3 +172,57 @@ test("a server that says nothing is soon given up, by name", async () => {
   await assert.rejects(nobody.list(), { code: "unreachable", message: /127\.0\.0\.1:9.*timeout/ });
   assert.equal(asked, 2);
 });
+
+test("an answer that never ends is given up like silence", async () => {
+  const fetching = async () => {
+    const stuck = new ReadableStream({ start: (it) => it.enqueue(new TextEncoder().encode('{"lea')) });
+    return new Response(stuck, { headers: { "content-type": "application/json" } });
+  };
+  const locks = new Locks(server.url, { fetch: fetching });
+  const stopped = new AbortController();
+  const listing = locks.list({}, { signal: stopped.signal });
+  setImmediate(() => stopped.abort(new Error("enough")));
+  await assert.rejects(listing, /enough/);
+});
+
+test("work is told of a loss before the lease may be another's", async () => {
+  let isCut = false;
+  const cutting = (...asked) => (isCut ? Promise.reject(new TypeError("cut")) : fetch(...asked));
+  const locks = new Locks(server.url, { holder: "cut", fetch: cutting });
+  let isLate = false;
+  const working = locks.withLock({ resources: "cut off", ttl_seconds: 2 }, async (_lease, signal) => {
+    isCut = true;
+    const timer = setTimeout(() => { isLate = true; }, 2_300); // of two timers, the earlier one comes first
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    clearTimeout(timer);
+  });
+  await assert.rejects(working, (error) => error.code === "lost");
+  assert.equal(isLate, false);
+});
+
+test("a release that was only put off is told once", async () => {
+  let isBusy = false;
+  const putOff = async (...asked) => {
+    if (!isBusy) return fetch(...asked);
+    isBusy = false;
+    return Response.json({ code: "rate_limited", detail: "slow down" }, { status: 429 });
+  };
+  const locks = new Locks(server.url, { holder: "busy", fetch: putOff });
+  const { lease, token } = await locks.acquire({ resources: "put off" });
+  assert.equal((await locks.release({ lease: lease.id, token })).released, true);
+  isBusy = true;
+  assert.equal((await locks.release({ lease: lease.id, token })).released, false);
+});
+
+test("what is paused or too much is a value, at once", async () => {
+  for (const [code, status] of [["paused", 409], ["too_many", 429]]) {
+    const locks = new Locks(server.url, { fetch: async () => Response.json({ code, detail: "not now" }, { status }) });
+    assert.equal((await locks.acquire({ resources: "x" })).code, code);
+  }
+});
+
+test("a route that does not answer in JSON gives its text, and what is no server is told so", async () => {
+  assert.match(await new Locks(server.url).request("GET /metrics"), /leasehold_grants_total/);
+  const page = new Locks(server.url, { fetch: async () => new Response("<h1>Bad Gateway</h1>", { status: 502 }) });
+  await assert.rejects(page.list(), (error) => error.code === "unreachable" && /not JSON/.test(error.message));
+});

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
+from leasehold.config import ARGUMENT
 from leasehold.doctoring import examine
 from leasehold.model import Refused
 from leasehold.names import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
+    from leasehold.config import Choice, Values
     from leasehold.doctoring import Finding
 
 _SIGNS = {True: ("ok", "green"), False: ("WRONG", "red"), None: ("note", "yellow")}
@@ -20,13 +23,21 @@ def doctor(context: Context) -> int:
         from leasehold.opening import open_store  # noqa: PLC0415
 
         open_store(context.choice.url, accept_restore=True, why=context.choice.why).close()
-    findings = examine(context.choice)
+    findings = examine(_asked_about(context))
     wrong = [finding.topic for finding in findings if finding.ok is False]
     data = {"well": not wrong, "findings": [finding._asdict() for finding in findings]}
     context.out.say("\n".join(_told(context, finding) for finding in findings))
     if not wrong:
         return context.end(findings, "All is well.", data)
     return context.end(Refused("unwell", "", f"something must be mended: {', '.join(wrong)}"), "", data)
+
+
+def _asked_about(context: Context) -> Choice:
+    """What was chosen, with the space and the holder that this command was told."""
+    given = {name: context.values[name] for name in ("space", "holder") if context.values.get(name) is not None}
+    choice = context.choice
+    origins = {**choice.origins, **dict.fromkeys(given, ARGUMENT)}
+    return choice._replace(settings=cast("Values", {**choice.settings, **given}), origins=origins) if given else choice
 
 
 def _told(context: Context, finding: Finding) -> str:

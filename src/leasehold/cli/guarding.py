@@ -48,8 +48,8 @@ def _root(context: Context, here: str) -> str:
 
 
 def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple[Verdict, ...]) -> int:
-    told = [verdict for verdict in found if verdict.message]
     is_allowed = checking.is_allowed(found)
+    told = [verdict for verdict in found if verdict.message and verdict.allowed == is_allowed]
     if context.out.json:
         context.out.give(_envelope(chosen, named, found, told, is_allowed=is_allowed))
     elif told:

@@ -148,8 +148,8 @@ def _check_token_file(path: str | None) -> None:
     """Before anything is taken: what could not be written at all would have been taken for nothing."""
     if path is None or path == "-":
         return
-    folder = os.path.dirname(path) or "."  # noqa: PTH120
-    if not os.access(path if os.path.lexists(path) else folder, os.W_OK) or os.path.isdir(path):  # noqa: PTH112
+    place = os.path.realpath(path)  # a link may lead to what is not there yet
+    if not os.access(place if os.path.exists(place) else os.path.dirname(place), os.W_OK) or os.path.isdir(place):  # noqa: PTH110, PTH112, PTH120
         raise InvalidInput("token_file", f"{shown(path)} cannot be written")
 
 

@@ -30,7 +30,7 @@ def about_leases(store: Store, now: int) -> Iterator[Finding]:
             left = rounded(hold.expires_at - now)
             yield Finding("leases", None, text, f"it ends by itself in {left}; or: leasehold force-release")
     for hold in homes:
-        if hold.closed and hold.expires_at == FOREVER:
+        if _is_quarantined(hold, now):
             text = f"{_names(hold)} is quarantined since {shown(hold.holder)} lost it"
             yield Finding("leases", None, text, "see what was left half done, then: leasehold clear")
     yield from _about_queues([waiter for record in records for waiter in record.waiters if waiter.ask is not None], now)
@@ -38,8 +38,15 @@ def about_leases(store: Store, now: int) -> Iterator[Finding]:
 
 def unswept(homes: list[Hold], now: int) -> str:
     """How many leases have expired and are still there."""
-    stale = sum(not hold.closed and hold.expires_at <= now for hold in homes)
+    stale = sum(not hold.closed and hold.expires_at <= now and not _is_quarantined(hold, now) for hold in homes)
     return f"; {stale} expired ones, which are in nobody's way and go with a later change" if stale else ""
+
+
+def _is_quarantined(hold: Hold, now: int) -> bool:
+    """Also if it has run out and nobody has come by since to write that down."""
+    if hold.closed:
+        return hold.expires_at == FOREVER
+    return hold.expires_at <= now and hold.after >= FOREVER
 
 
 def _names(hold: Hold) -> str:

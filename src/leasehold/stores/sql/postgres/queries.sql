@@ -96,7 +96,10 @@ WITH gone AS (DELETE FROM {schema}.history WHERE seq IN (
 SELECT coalesce(sum(told), 0) FROM gone;
 
 -- name: identity
-SELECT system_identifier::text, substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) FROM pg_control_system();
+-- With the number of our schema: what is restored from a dump, on the very same server too, gets another one.
+SELECT system_identifier || '/' || (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '{schema}'),
+    substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
+FROM pg_control_system();
 
 -- name: known_identity
 SELECT system, timeline FROM {schema}.meta;
