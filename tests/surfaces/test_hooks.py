@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leasehold
+from leasehold.guard.checking import LONGEST, Below
 from leasehold.guard.editors import occasions
 from leasehold.guard.editors.occasions import AFTER, BEFORE, END, OTHER, START
-from leasehold.guard.editors.shell import written
+from leasehold.guard.editors.shell import MOST, written
 from tests.surfaces.serving import create_key, serving
 
 if TYPE_CHECKING:
@@ -367,6 +368,22 @@ def test_over_http_a_file_that_no_lease_can_name_goes_with_its_folder(project: P
         assert server.ask("POST", "/v1/hooks/claude?root=%00", nowhere).json == {}
 
 
+def test_over_http_a_command_that_writes_too_much_to_tell_is_checked_against_all(
+    project: Project, tmp_path: Path
+) -> None:
+    asked = f"/v1/hooks/claude?policy=require&root={project.root}"
+    many = project.claude("bbbb", "PreToolUse", "Bash", command="cd a;rm x;" * 3_000)
+    with serving(tmp_path) as server:
+        assert server.ask("POST", asked, many).json == {}
+        assert server.ask("POST", asked, project.edit("aaaa", "src/a.py")).json == {}
+        told = reason(server.ask("POST", asked, many).json)
+        assert told.startswith(
+            f"It writes more than {MOST} files, so all were looked at: path:. is held by claude-aaaa"
+        )
+        few = project.claude("bbbb", "PreToolUse", "Bash", command="cd src; touch b.py")
+        assert server.ask("POST", asked, few).json == {}
+
+
 def test_over_http_a_viewer_is_not_let_through(project: Project, tmp_path: Path) -> None:
     key = create_key(tmp_path, "viewer")
     with serving(tmp_path) as server:
@@ -429,6 +446,32 @@ WRITES = {
     "cd; rm x; cd ~/y && rm z": (),
     'cd "$ROOT" && rm x': ("x",),
     "git -C src rm x": ("src/x",),
+    "cd a/../b && cd ../c/./d; cd ..; rm x ../y": ("c/x", "c/../y"),
+    "cd a; cd ..; cd ..; cd ..; rm x": ("../../x",),
+    "cd /a; cd ../..; rm x; cd; cd ../b; rm y": ("/x",),
+    "cd a &&\n rm x\nmake |\n cd b; rm y": ("a/x", "a/y"),
+    "cd a || { echo no; exit 1; }; rm x": ("a/x",),
+    "if ! cd a; then exit 1; fi; rm x": ("a/x",),
+    "(cd a; exit); rm x": ("x",),
+    "mkdir a && cd a && rm x": ("a/x",),
+    # A shell of its own, or of its own folder, is left again.
+    "cd a && make & rm x": ("x",),
+    "if t; then cd a; fi & rm x": ("x",),
+    "{ cd a; make; } | tee log; rm x": ("log", "x"),
+    "cd a; (cd b && make); cd -; rm x": ("x",),
+    "cd a; v=$(cd b && pwd); cd -; rm x": ("x",),
+    "pushd a; pushd b; popd; popd; rm x": ("x",),
+    "pushd a; pushd b; pushd; rm x; popd; rm y": ("a/x", "a/b/y"),
+    # Where it cannot be told, it is looked at in each place.
+    "f() { cd a; }; rm x": ("a/x", "x"),
+    "function f { cd a; rm y; }; rm x": ("a/y", "a/x", "x"),
+    "f()\n{\ncd a\n}\nrm x": ("a/x", "x"),
+    "if t; then cd a; else cd b; fi; rm x": ("b/x", "a/x", "x"),
+    "while t; do cd a; done; rm x": ("a/x", "x"),
+    "(case $1 in (a) cd a;; cd|rm) cd b;; esac; rm x); rm y": ("x", "b/x", "a/x", "y"),
+    "t && cd a; rm x": ("a/x", "x"),
+    "t || cd a; rm x": ("x", "a/x"),
+    "cd a || cd b; rm x": ("a/x", "b/x"),
     # What a shell cannot read either is looked at line by line.
     "rm x\necho 'it\nrm y": ("x", "y"),
     'cd src\necho "$(\nrm x': ("src/x",),
@@ -446,6 +489,25 @@ def test_what_a_command_plainly_writes(command: str) -> None:
 )
 def test_a_command_of_nothing_but_beginnings_is_looked_at(part: str) -> None:
     assert written("rm x\n" + part * 2_000)[0] == "x"
+
+
+@pytest.mark.parametrize("step", ["cd a", "t&&cd a", "pushd a;pushd b", "cd a/../a", "{ cd a", "if cd a;then t"])
+def test_where_a_command_goes_is_followed_only_so_far(step: str) -> None:
+    assert sum(map(len, written(f"{step};rm x;" * 12_000))) < (MOST + 1) * (LONGEST + 3)
+    far = written(f"{step};" * 12_000 + "rm x")
+    assert 0 < len(far) <= 8
+    assert max(map(len, far)) <= LONGEST + len("/x")
+
+
+def test_folders_that_are_links_are_followed_once_and_again(tmp_path: Path) -> None:
+    (tmp_path / "root" / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "root" / "link").symlink_to("real")
+    (tmp_path / "root" / "real" / "out").symlink_to(tmp_path)
+    below = Below(str(tmp_path / "root"), str(tmp_path / "root"))
+    paths = ["link/deep/x", "link/x", "link/deep/../y", "link/none/z/y", "link", "link/out/x", "link/out/root/x", "."]
+    found = ["real/deep/x", "real/x", "real/y", "real/none/z/y", "link", None, "x", "."]
+    assert [below.find(path) for path in paths] == found
+    assert [below.find(path) for path in reversed(paths)] == found[::-1]
 
 
 MOMENTS = [

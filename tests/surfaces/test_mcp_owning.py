@@ -116,6 +116,7 @@ def test_by_its_name_a_lost_lease_is_lost_with_the_reason(tmp_path: Path, transp
                 assert lost["advice"].startswith("Stop that work now")
                 gone = await call(client, "release_lock", **ada, **proof)
                 assert (gone["data"]["released"], gone["data"]["reason"]) == (False, "forced by ops: it hangs")
+                assert gone["advice"] == "It was not yours any more: nothing changed."
             held = (await call(client, "check_lock", resource="issue:42"))["data"]["leases"]
             assert [lease["holder"] for lease in held] == ["bob"]
 

@@ -59,10 +59,19 @@ class Line:
         raise AssertionError("it went without an answer")
 
 
+HURRIED = """
+from leasehold.cli import main
+from leasehold.mcp import stdio
+
+stdio.LEAVING = 0.5
+main()
+"""
+
+
 @contextmanager
-def connected(folder: Path, **env: str) -> Iterator[Line]:
+def connected(folder: Path, how: tuple[str, ...] = ("-m", "leasehold.cli"), **env: str) -> Iterator[Line]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "leasehold.cli", "mcp"],
+        [sys.executable, *how, "mcp"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=settings(folder) | env,
@@ -113,6 +122,16 @@ def test_whoever_cannot_release_says_so_and_goes_all_the_same(tmp_path: Path) ->
         server.process.kill()
         server.process.wait(PATIENCE)
         client.process.send_signal(signal.SIGTERM)
+        assert client.process.wait(PATIENCE) == 1
+
+
+def test_whoever_loses_its_client_and_gets_no_answer_goes_all_the_same(tmp_path: Path) -> None:
+    hurried = ("-c", HURRIED)
+    with serving(tmp_path) as server, connected(tmp_path, hurried, LEASEHOLD_URL=server.url) as client:
+        assert client.call("acquire_lock", resource="own")["ok"]
+        server.process.send_signal(signal.SIGSTOP)  # it takes every question, and answers none
+        assert client.process.stdin is not None
+        client.process.stdin.close()
         assert client.process.wait(PATIENCE) == 1
 
 

@@ -213,13 +213,14 @@ def _held(resource: str, others: tuple[Lease, ...]) -> str:
 
 def resources_of(paths: Iterable[str], root: str, here: str) -> dict[str, Resource]:
     """The names of these files, relative to the root of their project; from a path as it was given to its name."""
-    return {path: _resource_of(path, root, here) for path in paths}
+    below = Below(root, here)
+    return {path: _resource_of(path, below) for path in paths}
 
 
-def _resource_of(path: str, root: str, here: str) -> Resource:
-    found = inside(path, root, here)
+def _resource_of(path: str, below: Below) -> Resource:
+    found = below.find(path)
     if found is None:
-        raise InvalidInput("paths", f"{names.shown(path)} is outside of {root}: only what is in there has a name")
+        raise InvalidInput("paths", f"{names.shown(path)} is outside of {below.root}: only what is in there has a name")
     return name_of(found)
 
 
@@ -243,14 +244,54 @@ def _folder_of(path: str) -> str:
     return ROOT
 
 
-def inside(path: str, root: str, here: str) -> str | None:
-    """Where this file is below the root; None if it is not."""
-    # Of the file itself, which may be a link, only the folder is followed: the link is what would be changed.
-    whole = os.path.join(here, path)  # noqa: PTH118 (names of git's and of editors, as they are)
-    folder, name = os.path.split(whole)
-    real = _real(whole) if name in ("", ".", "..") else os.path.join(_real(folder), name)  # noqa: PTH118
-    found = os.path.relpath(real, _real(root))
-    return None if found == ".." or found.startswith("../") else found
+class Below:
+    """Where files are below a root. What was found of a folder counts for all that is in there."""
+
+    def __init__(self, root: str, here: str) -> None:
+        self.root = root
+        self._here = here
+        self._real_root = _real(root)
+        self._folders: dict[str, str] = {}
+
+    def find(self, path: str) -> str | None:
+        """Where this file is below the root; None if it is not."""
+        # Of the file itself, which may be a link, only the folder is followed: the link is what would be changed.
+        whole = os.path.join(self._here, path)  # noqa: PTH118 (names of git's and of editors, as they are)
+        folder, name = os.path.split(whole)
+        real = _real(whole) if name in _STEPS else os.path.join(self._real(folder), name)  # noqa: PTH118
+        found = os.path.relpath(real, self._real_root)
+        return None if found == ".." or found.startswith("../") else found
+
+    def _real(self, folder: str) -> str:
+        """Only what is below the next folder that is known is looked at."""
+        ahead: list[str] = []
+        above = folder
+        while len(folder) <= LONGEST and above not in self._folders:
+            upper, name = os.path.split(above)
+            if name in _STEPS:
+                break
+            ahead.append(name)
+            above = upper
+        real = self._folders.get(above) or _real(above)
+        self._folders[folder] = real = _real_in(real, ahead[::-1])
+        return real
+
+
+_STEPS = ("", ".", "..")
+
+
+def _real_in(real: str, names_: list[str]) -> str:
+    """Without links, where these names lead from a folder that has none itself."""
+    for at, name in enumerate(names_):
+        real = os.path.join(real, name)  # noqa: PTH118
+        try:
+            os.readlink(real)  # noqa: PTH115
+        except FileNotFoundError:  # nor is there anything below
+            return os.path.join(real, *names_[at + 1 :])  # noqa: PTH118
+        except (OSError, ValueError):
+            continue  # no link
+        real = _real(real)
+    return real
 
 
 def _real(path: str) -> str:

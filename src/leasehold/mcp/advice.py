@@ -9,6 +9,7 @@ _REFUSED = {
     "not_found": "There is no such lease: nothing to do. list_locks shows what is held.",
     "not_allowed": "This is not yours to do: leave it alone, and go on with something else.",
     "unreachable": "The locks cannot be reached: do not go on without the lock; tell a person, and try again later.",
+    "unauthenticated": "Your key is not good any more: do not go on without the lock; ask a person for a new key.",
     "invalid": "Mend the argument that is named, and call again.",
 }
 
@@ -76,7 +77,7 @@ def _on_change(outcome: object) -> str:
 
 
 def _on_end(outcome: m.Released) -> str:
-    if outcome.reason.startswith("forced by "):
+    if outcome.released and outcome.reason.startswith("forced by "):  # else it was the caller's own, and another's now
         return "It is free now. Its holder may be at work all the same; acquire_lock before you touch it."
     if outcome.reason == "not held":
         return "Nobody held it: nothing changed."

@@ -10,7 +10,7 @@ from leasehold.keys import is_lease_id
 from leasehold.mcp import advice
 from leasehold.mcp.owning import Handed, Who, in_its_own_way
 from leasehold.mcp.parties import ask, credential
-from leasehold.mcp.pursuits import Pursuits
+from leasehold.mcp.pursuits import Claims, Pursuits
 from leasehold.model import Granted, Inspection, Refused
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Desk:
             return _acquired(who)
         outcome = await ask(party, "acquire", {**_asked(who, terms), "intent": True})
         own = in_its_own_way(outcome, who)
-        answer = self._granted(party, who, outcome)
+        answer = self._granted(party, who, outcome, Claims(1))
         return {**answer, "advice": advice.on_own(own)} if own else answer
 
     async def wait(
@@ -66,14 +66,14 @@ class Desk:
             if seen is not None and told is not None:
                 await told(waited, advice.place(seen, who.place(seen.waiting)))
 
-        got, outcome = await self.pursuits.wait(party, {**asked, "intent": False}, ticket, seconds, report)
+        got, outcome, claims = await self.pursuits.wait(party, {**asked, "intent": False}, ticket, seconds, report)
         if outcome is not None:
-            return self._granted(party, who, outcome)
+            return self._granted(party, who, outcome, claims)
         return await self._ticket(party, who, asked, got)
 
-    def _granted(self, party: Party, who: Who, outcome: Any) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
+    def _granted(self, party: Party, who: Who, outcome: Any, claims: Claims) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
         if isinstance(outcome, Granted):
-            party.granted(outcome.lease.id, outcome.token)
+            party.granted(outcome.lease.id, outcome.token, claims)
             self._handed.remember(party.id, who, outcome.lease, outcome.token)
         return _acquired(outcome)
 

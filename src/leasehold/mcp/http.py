@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from leasehold.mcp.parties import Party
+    from leasehold.mcp.pursuits import Claims
 
     Ask = Callable[[str, dict[str, Any]], Any]
 
@@ -43,8 +44,8 @@ class Caller:
         self._session = session
         self.ask = ask
         self.gone = asyncio.Event()
-        self.unsent: list[tuple[str, str]] = []
-        """Leases whose grant is not on the wire yet, with their tokens."""
+        self.unsent: list[tuple[str, str, Claims]] = []
+        """Leases whose grant is not on the wire yet, with their tokens and who else may hear of them."""
 
     def agent(self, given: str | None) -> str:
         """A session acts in its own name only."""
@@ -58,9 +59,21 @@ class Caller:
         """The session that it showed, if it did."""
         return self._session
 
-    def granted(self, lease: str, token: str) -> None:
+    def granted(self, lease: str, token: str, claims: Claims) -> None:
         """Remembered until the answer is sent."""
-        self.unsent.append((lease, token))
+        self.unsent.append((lease, token, claims))
+
+    def sent(self) -> None:
+        """The answer is on the wire."""
+        for *_, claims in self.unsent:
+            claims.is_heard = True
+        self.unsent.clear()
+
+    async def close(self) -> None:
+        """Give back what could not be sent, unless somebody else with the same ticket has it or still may."""
+        for lease, token, claims in self.unsent:
+            if claims.leave():
+                await asyncio.shield(self.ask("release", given_back(lease, token)))
 
 
 class Endpoint:
@@ -91,8 +104,7 @@ class Endpoint:
             await self._manager.handle_request({**scope, _KEY: caller}, line.receive, line.send)
         finally:
             line.close()
-            for lease, token in caller.unsent:
-                await asyncio.shield(caller.ask("release", given_back(lease, token)))
+            await caller.close()
 
 
 def _party_of(context: ServerRequestContext[Any, Request]) -> Party:
@@ -131,7 +143,7 @@ class _Line:
     async def send(self, message: Message) -> None:
         """What is written while the client is there counts as sent."""
         if message["type"] == "http.response.body" and message.get("body") and not self._caller.gone.is_set():
-            self._caller.unsent.clear()
+            self._caller.sent()
         await self._send(message)
 
     def close(self) -> None:

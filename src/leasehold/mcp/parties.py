@@ -11,6 +11,8 @@ from leasehold.model import Refused
 if TYPE_CHECKING:
     import asyncio
 
+    from leasehold.mcp.pursuits import Claims
+
 
 class Party(Protocol):
     """Whoever calls tools, over whatever transport."""
@@ -32,8 +34,8 @@ class Party(Protocol):
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (an outcome: see `locks.Locks`)
         """The answer of the locks to one verb."""
 
-    def granted(self, lease: str, token: str) -> None:
-        """This was granted, and the answer is on its way."""
+    def granted(self, lease: str, token: str, claims: Claims) -> None:
+        """This was granted, and the answer is on its way; perhaps to others as well, who had the same ticket."""
 
 
 async def ask(party: Party, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (an outcome)

@@ -28,10 +28,24 @@ WHOLE = 24 * 3600
 """A wait is bounded by its calls, not by its deadline."""
 
 
+class Claims:
+    """Those who may still hear of one grant: it is given back once all of them are gone and nobody has heard it."""
+
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
+        self.is_heard = False
+
+    def leave(self) -> bool:
+        """One is gone who has not heard it. Whether nobody will."""
+        self.count -= 1
+        return self.count == 0 and not self.is_heard
+
+
 class Pursuit:
-    """One acquire that waits, and whoever attends to it."""
+    """One acquire that waits, and whoever attends to it: several, if their calls have the same ticket."""
 
     def __init__(self, party: Party, asked: dict[str, Any]) -> None:
+        self.claims = Claims()
         self._party = party
         self.task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(ask(party, "acquire", asked))
         self.keeping: asyncio.TimerHandle | None = None
@@ -53,7 +67,7 @@ class Pursuit:
                 await report(loop.time() - begun)
         finally:
             gone.cancel()
-        return self.task.done()
+        return self.task.done() and not party.gone.is_set()
 
     async def give_up(self) -> None:
         """Out of the queue; what was granted meanwhile is given back."""
@@ -87,42 +101,54 @@ class Pursuits:
 
     async def wait(
         self, party: Party, asked: dict[str, Any], ticket: str | None, seconds: float, report: Report
-    ) -> tuple[str, Any]:
-        """The ticket, and the answer if there is one by then."""
+    ) -> tuple[str, Any, Claims]:
+        """The ticket, and the answer if there is one by then, with those who may hear of it."""
         ticket = ticket or f"t{os.urandom(16).hex()}"
         key = (party.id, asked["holder"], ticket)
-        pursuit = self._open.pop(key, None) or Pursuit(party, {**asked, "wait": WHOLE, "request_id": ticket})
+        pursuit = self._open.get(key)
+        if pursuit is None:
+            pursuit = self._open[key] = Pursuit(party, {**asked, "wait": WHOLE, "request_id": ticket})
         if pursuit.keeping is not None:
             pursuit.keeping.cancel()
+        pursuit.claims.count += 1
         try:
             is_answered = await pursuit.attend(party, seconds, report)
         except BaseException:
-            await asyncio.shield(self._end(pursuit))
+            if pursuit.claims.leave():
+                await asyncio.shield(self._end(key, pursuit))
             raise
         if is_answered:
-            return ticket, pursuit.task.result()
-        if party.gone.is_set():
-            await self._end(pursuit)
-            return ticket, None
-        pursuit.keeping = asyncio.get_running_loop().call_later(self._keep, self._give_up, key)
-        self._open[key] = pursuit
-        return ticket, None
+            self._forget(key, pursuit)
+            return ticket, pursuit.task.result(), pursuit.claims
+        if pursuit.claims.leave():
+            if party.gone.is_set():
+                await self._end(key, pursuit)
+            else:
+                loop = asyncio.get_running_loop()
+                pursuit.keeping = loop.call_later(self._keep, self._give_up, key, pursuit)
+        return ticket, None, pursuit.claims
 
-    def _end(self, pursuit: Pursuit) -> asyncio.Task[None]:
+    def _forget(self, key: Key, pursuit: Pursuit) -> None:
+        """The ticket may have been used again meanwhile, for another."""
+        if self._open.get(key) is pursuit:
+            del self._open[key]
+
+    def _end(self, key: Key, pursuit: Pursuit) -> asyncio.Task[None]:
         """Give it up in a task of its own, which goes on although whoever asked for it is cancelled."""
+        self._forget(key, pursuit)
         task = asyncio.get_running_loop().create_task(pursuit.give_up())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
 
-    def _give_up(self, key: Key) -> None:
-        pursuit = self._open.pop(key, None)
-        if pursuit is not None:
-            _ = self._end(pursuit)
+    def _give_up(self, key: Key, pursuit: Pursuit) -> None:
+        if self._open.get(key) is pursuit:
+            _ = self._end(key, pursuit)
 
     async def close(self) -> None:
-        """Give up every wait that is left."""
-        for key in tuple(self._open):
-            self._give_up(key)
+        """Give up every wait that is left; whoever is still attending to one ends it by going."""
+        for key, pursuit in tuple(self._open.items()):
+            if pursuit.claims.count == 0:
+                self._give_up(key, pursuit)
         while self._ending:
             await asyncio.wait(tuple(self._ending))

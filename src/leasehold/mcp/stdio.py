@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
     from leasehold.async_locks import AsyncLocks
     from leasehold.config import Choice
+    from leasehold.mcp.pursuits import Claims
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LEAVING = 10.0
-"""Whoever is told to stop, and cannot reach the locks, tries to release for this many seconds."""
+"""Whoever is to go, and cannot reach the locks, tries to release for this many seconds."""
 _LEFT = "not everything could be released, and it expires within a minute"
 log = logging.getLogger("leasehold.mcp")
 
@@ -57,7 +58,7 @@ class Client:
         """The locks' answer."""
         return await getattr(self._locks, verb)(**arguments)
 
-    def granted(self, lease: str, token: str) -> None:
+    def granted(self, lease: str, token: str, claims: Claims) -> None:
         """It ends with the session: nothing to remember."""
 
 
@@ -88,7 +89,7 @@ async def _serve(choice: Choice, holder: str | None, space: str, session: str | 
             await _leave(running, end())
         await running
     finally:
-        await end()
+        await _end(end())
         sys.stdout.flush()
 
 
@@ -101,6 +102,18 @@ async def _is_stopped(running: asyncio.Future[None]) -> bool:
     await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     return not running.done()
+
+
+async def _end(end: Coroutine[Any, Any, None]) -> None:
+    """Release everything, or be gone without: nobody listens to signals any more, and the locks may never answer."""
+    try:
+        async with asyncio.timeout(LEAVING):
+            await end
+    except TimeoutError:
+        log.warning("%s: it took too long", _LEFT)
+        sys.stdout.flush()
+        logging.shutdown()
+        os._exit(1)
 
 
 async def _leave(running: asyncio.Future[None], end: Coroutine[Any, Any, None]) -> NoReturn:

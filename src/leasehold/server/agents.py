@@ -1,17 +1,22 @@
 """/mcp: the tools for agents, behind the same door as every other path.
 
 They are imported with the first request to that path, since that takes a second and many servers never need it.
+Whose key is revoked waits no longer, as everywhere on this server (`waiting.Waits`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from leasehold.model import Refused
+from leasehold.errors import LeaseholdError
+from leasehold.model import Granted, Refused
 from leasehold.server import permissions
+from leasehold.server.auth import FRESH
+from leasehold.server.principals import OPEN
 from leasehold.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from leasehold.server.principals import Principal
 
 PATH = "/mcp"
+log = logging.getLogger("leasehold.server")
 
 
 class Agents:
@@ -32,6 +38,10 @@ class Agents:
         self._opening: asyncio.Task[Endpoint] | None = None
         self._living: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
+        self._waiting: dict[asyncio.Timeout, str] = {}
+        """What ends each acquire that waits, and the id of whoever asks (`Principal.id`),"""
+        self._watching: asyncio.Task[None] | None = None
+        """and what looks after their keys meanwhile."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let it in, and answer."""
@@ -53,7 +63,50 @@ class Agents:
             bound = permissions.bound(who, verb, dict(asked))
         except Problem as problem:
             return Refused(problem.code, str(problem.more.get("field") or ""), problem.detail)
+        if verb == "acquire":
+            return await self._acquire(who, bound)
         return await getattr(self._app.served.locks, verb)(**bound)
+
+    async def _acquire(self, who: Principal, bound: dict[str, Any]) -> Any:  # noqa: ANN401 (see `_ask`)
+        """A wait may outlive the request that began it, and the key that this was let in with."""
+        locks, ending = self._app.served.locks, asyncio.timeout(None)
+        try:
+            async with ending:
+                self._watch(ending, who)
+                try:
+                    outcome = await locks.acquire(**bound)
+                finally:
+                    self._waiting.pop(ending, None)
+        except TimeoutError:
+            if not ending.expired():
+                raise
+            return _revoked(who)
+        if self._app.door.knows(who.id):
+            return outcome
+        if isinstance(outcome, Granted) and outcome.fresh:  # what it had before is left alone: work may go on under it
+            why = "its key was revoked"
+            release = locks.release(outcome.lease.id, outcome.token, status="cancelled", error=why)
+            await asyncio.shield(release)
+        return _revoked(who)
+
+    def _watch(self, ending: asyncio.Timeout, who: Principal) -> None:
+        self._waiting[ending] = who.id
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._dismiss())
+
+    async def _dismiss(self) -> None:
+        """Send away whose key is revoked, for as long as somebody waits (docs/adr/0038)."""
+        door = self._app.door
+        while self._waiting:
+            await asyncio.sleep(FRESH)
+            try:
+                await door.refresh()
+            except LeaseholdError as error:
+                log.warning("nobody could tell whose keys were revoked: %s", error)
+                continue
+            for ending in [each for each, id_ in self._waiting.items() if not door.knows(id_)]:
+                del self._waiting[ending]
+                ending.reschedule(0)
 
     async def _opened(self) -> Endpoint:
         if self._closing.is_set():
@@ -83,11 +136,18 @@ class Agents:
     def close(self) -> None:
         """The server goes away: whoever waits here leaves the queue."""
         self._closing.set()
+        if self._watching is not None:
+            self._watching.cancel()
 
     async def ended(self) -> None:
         """Until everybody has left."""
         if self._living is not None:
             await self._living
+
+
+def _revoked(who: Principal) -> Refused:
+    asks = "this server asks for a key now"
+    return Refused("unauthenticated", "", asks if who is OPEN else "the key that this was asked with was revoked")
 
 
 def _make() -> Endpoint:

@@ -96,7 +96,8 @@ async def _told(
     session = hooking.session_id(occasion)
     terms = _terms(app, occasion, request, secrets.of(who.id, session))
     root = request.query_params.get("root") or occasion.cwd
-    steps = hooking.steps(occasion, terms, root)
+    # It looks at a command of any length, and at folders.
+    steps = await asyncio.to_thread(hooking.steps, occasion, terms, root)
     if steps is None:
         return None
     decision = await aask(lambda verb, asked: _ask(app, who, verb, asked), steps)

@@ -62,12 +62,12 @@ def before_edit(paths: tuple[Resource, ...], terms: Terms) -> Deciding:
     return Decision(message=shown(f"Careful: {note}.")) if note else YES
 
 
-def before_command(paths: tuple[Resource, ...], terms: Terms) -> Deciding:
+def before_command(paths: tuple[Resource, ...], terms: Terms, note: str = "") -> Deciding:
     """May a shell command write these? It is checked against others' leases; none is taken."""
     for path in paths:
         verdict = yield from _look(path, terms, must_own=False)
         if not verdict.allowed:
-            return _no(terms, path, verdict.message)
+            return _no(terms, path, note + verdict.message)
     return YES
 
 

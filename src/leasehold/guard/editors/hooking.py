@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from leasehold import places
-from leasehold.guard.checking import inside, name_of
+from leasehold.guard.checking import ROOT, Below, name_of
 from leasehold.guard.editors import deciding
 from leasehold.guard.editors.deciding import YES, Decision, Terms
 from leasehold.guard.editors.occasions import AFTER, BEFORE, END
@@ -56,9 +56,12 @@ def _before(occasion: Occasion, terms: Terms, root: str) -> Deciding | None:
     if occasion.lock_tool:
         return _named(terms)
     if occasion.command:
-        from leasehold.guard.editors.shell import written  # noqa: PLC0415 (only before a command)
+        from leasehold.guard.editors.shell import MOST, written  # noqa: PLC0415 (only before a command)
 
-        paths = resources(written(occasion.command), occasion.cwd, root)
+        found = written(occasion.command)
+        if len(found) > MOST:
+            return deciding.before_command((ROOT,), terms, f"It writes more than {MOST} files, so all were looked at: ")
+        paths = resources(found, occasion.cwd, root)
         return deciding.before_command(paths, terms) if paths else None
     paths = resources(occasion.paths, occasion.cwd, root)
     return deciding.before_edit(paths, terms) if paths else None
@@ -72,7 +75,8 @@ def _named(terms: Terms) -> Deciding:
 
 def resources(paths: tuple[str, ...], cwd: str, root: str) -> tuple[Resource, ...]:
     """The `path:` names of these files; what is outside of the root, or git's own, is nobody's concern."""
-    found = (inside(path, root, cwd) for path in paths)
+    below = Below(root, cwd)
+    found = map(below.find, paths)
     return tuple(dict.fromkeys(name_of(path) for path in found if path and not path.startswith(".git/")))
 
 

@@ -1,7 +1,8 @@
 """Which files a shell command plainly writes: a guess. What it misses is caught by nobody; what it finds is checked.
 
 It knows redirections, `tee`, `sed -i`, `mv`, `cp`, `rm`, `touch`, `truncate`, `git checkout --`, `git restore`, and
-follows a plain `cd`. It does not run anything, expand variables or follow what a script does.
+follows a plain `cd`, into several places where it cannot tell (see ``shell_places``). It does not run anything, expand
+variables or follow what a script does.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -13,6 +14,7 @@ import os
 import re
 from itertools import pairwise
 
+from leasehold.guard.editors.shell_places import HOME, MOVING, START, Chain, Frame, either, moved
 from leasehold.guard.editors.shell_words import Word, read
 from leasehold.noun import Noun
 
@@ -20,14 +22,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from leasehold.guard.editors.shell_places import Spots
     from leasehold.guard.editors.shell_words import Piece
 
 _WRITING = frozenset((">", ">>", "&>", "&>>", ">|", ">&", "<>"))
 _READING = frozenset(("<", "<<", "<<-", "<<<", "<&"))
 _DESCRIPTOR = re.compile(r"\d*-?")
-_PIPES = frozenset(("|", "|&"))
-_KEYWORDS = frozenset(("if", "then", "elif", "else", "fi", "while", "until", "do", "done", "!", "{", "}", "time"))
+_ENDS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
+"""What these words open, and which one closes it."""
+_BRANCHES = frozenset(("then", "elif", "else", "do"))
+_KEYWORDS = frozenset((*_ENDS, *_ENDS.values(), *_BRANCHES, "function", "!", "time"))
 """Words behind which a command begins."""
+_CASES = frozenset((";;", ";&", ";;&"))
 _PREFIXES = frozenset(("sudo", "env", "command", "builtin", "exec", "nohup", "xargs"))
 """Commands that run another one."""
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
@@ -38,22 +44,23 @@ _ALL = ("rm", "touch", "truncate", "tee", "mv", "shred", "unlink")
 """Commands that change every file they name."""
 _LAST = ("cp", "install", "ln", "rsync")
 """Commands that write the last file they name."""
-_HOME = "~"
-_MOST = 256 * 1024
+_LONGEST = 256 * 1024
 """So many characters are looked at: twice of what Linux hands to a shell in one piece."""
+MOST = 1_000
+"""So many paths are told apart; one more says that there are too many to tell."""
 
 
 def written(command: str) -> tuple[str, ...]:
     """The paths that this command plainly writes, as they are spelled there, and below where it has gone by `cd`."""
-    command = command[:_MOST]
+    command = command[:_LONGEST]
     guess = _Guess()
     tokens, is_whole = read(command)
-    guess.follow(tokens, "")
+    guess.follow(tokens, START)
     if not is_whole:  # a shell runs the lines before the one that it cannot read; or we have misread it
-        place = ""
+        spots = START
         for line in command.splitlines():
-            place = guess.follow(read(line)[0], place)
-    return tuple(dict.fromkeys(guess.paths))
+            spots = guess.follow(read(line)[0], spots)
+    return tuple(guess.paths)
 
 
 class _Command(Noun):
@@ -87,78 +94,166 @@ class _Guess:
     """What was found so far, command by command."""
 
     def __init__(self) -> None:
-        self.paths: list[str] = []
-        self._left = ""
+        self.paths: dict[str, None] = {}
 
-    def follow(self, tokens: list[Piece], place: str) -> str:
-        """Look at these commands, of which the first is run in this place; gives where they end."""
-        outside: list[str] = []  # of each open parenthesis
-        beside = ""  # where to go on after what is only run if a `cd` fails
+    @property
+    def is_full(self) -> bool:
+        """More is not looked at."""
+        return len(self.paths) > MOST
+
+    def follow(self, tokens: list[Piece], spots: Spots) -> Spots:
+        """Look at these commands, of which the first is run in one of these places; gives where they end."""
+        shell = _Shell(self, spots)
         for command in _commands(tokens):
-            goes = self._run(command, place)
-            if command.before in _PIPES or command.after in _PIPES or command.after == "&":
-                goes = place  # that was a shell of its own
-            if beside:
-                goes, beside = beside, ""
-            elif command.after == "||" and goes != place:
-                goes, beside = place, goes
-            if command.after == "(":
-                outside.append(goes)
-            elif command.after == ")" and outside:
-                goes = outside.pop()
-            place = goes
-        return place
+            if self.is_full:
+                break
+            shell.run(command)
+        return shell.end()
 
-    def _run(self, command: _Command, place: str) -> str:
-        """What this one writes; gives where the next one is run."""
-        for word in (*command.words, *command.targets):
-            for inner in word.inner:
-                self.follow(inner, place)
-        self._note(command.targets, place)
-        words = _without_prefixes(command.words)
+    def run(self, words: list[Word], spots: Spots) -> tuple[Spots, bool]:
+        """What a command of these words writes; gives where the next one is run, and whether this one moved there."""
+        words = _without_prefixes(words)
         if not words:
-            return place
+            return spots, False
         name, rest = words[0].text.rpartition("/")[2], words[1:]
-        if name in ("cd", "pushd", "popd"):
-            self._left, left = place, self._left
-            return left if name == "popd" else _entered(rest, place, left)
+        if name in MOVING:
+            return tuple(dict.fromkeys(moved(spot, name, rest) for spot in spots)), True
+        if name == "exit":
+            return tuple(spot._replace(is_over=True) for spot in spots), False
         if name in _SHELLS:
-            self._scripted(rest, place)
-        self._note(_named(name, rest), place)
-        return place
+            self._scripted(rest, spots)
+        self.note(_named(name, rest), spots)
+        return spots, False
 
-    def _scripted(self, rest: list[Word], place: str) -> None:
+    def _scripted(self, rest: list[Word], spots: Spots) -> None:
         """`sh -c 'rm x'`."""
         for word, script in pairwise(rest):
             if _SCRIPTED.fullmatch(word.text) and script.is_plain:
-                self.follow(read(script.text)[0], place)
+                self.follow(read(script.text)[0], spots)
                 return
 
-    def _note(self, words: Iterable[Word], place: str) -> None:
+    def note(self, words: Iterable[Word], spots: Spots) -> None:
         """Neither a device, an option nor what only a shell can expand is a plain path."""
-        paths = (os.path.join(place, word.text) for word in words if word.is_plain and word.text)
-        self.paths += [path for path in paths if not path.startswith(("/dev/", "-", _HOME))]
+        for word in words:
+            for spot in spots if word.is_plain and word.text else ():
+                path = os.path.join(spot.place, word.text)
+                if not path.startswith(("/dev/", "-", HOME)) and not self.is_full:
+                    self.paths[path] = None
 
 
-def _entered(rest: list[Word], place: str, left: str) -> str:
-    """Where a `cd` leads; one that cannot be told is taken for none, so that what comes next is looked at."""
-    target = next((word for word in rest if word.text == "-" or not word.text.startswith("-")), None)
-    if target is None or (target.is_bare and target.text.startswith("~")):
-        return _HOME
-    if target.text == "-":
-        return left
-    return os.path.join(place, target.text) if target.is_plain else place
+class _Shell:
+    """One shell: where it may be, and which groups are open."""
+
+    def __init__(self, guess: _Guess, spots: Spots) -> None:
+        self._guess = guess
+        self._chain = Chain(spots)
+        self._frames: list[Frame] = []
+        self._parentheses = 0
+        self._made: Spots | None = None  # where the group that was just closed has led
+        self._is_function = False  # what is opened next is the body of one
+
+    def run(self, command: _Command) -> None:
+        """What this one writes, and where it leads."""
+        after = command.after
+        is_empty = not command.words and not command.targets and self._made is None
+        if is_empty and after == "\n" and self._chain.is_open:
+            return  # the line goes on
+        rest = self._keywords(command.words)
+        here = self._chain.here
+        for word in (*command.words, *command.targets):
+            for inner in word.inner:
+                self._guess.follow(inner, here)
+        self._guess.note(command.targets, here)
+        goes, is_move = self._guess.run(rest, here) if rest else (self._made or here, False)
+        self._made = None
+        self._is_function = (self._is_function and not rest) or (after == "(" and bool(rest))
+        if self._frame and self._frame.is_pattern:
+            self._frame.is_pattern = after != ")"
+        elif after == "(":
+            self._open("(")
+        else:
+            self._go_on(goes, is_move=is_move, after=after)
+
+    def _go_on(self, goes: Spots, *, is_move: bool, after: str) -> None:
+        self._chain.add(goes, is_move=is_move, after=after)
+        if self._chain.is_open:
+            return
+        spots = self._chain.end(after)
+        if after == ")" and self._parentheses:
+            while self._close(spots) != "(":
+                spots = self._made or spots  # of what was left open in there
+            return
+        if after in _CASES and self._frame and self._frame.kind == "esac":
+            self._frame.is_pattern = True
+            spots = self._frame.begin(after, spots)
+        self._chain = Chain(spots)
+
+    def end(self) -> Spots:
+        """Where it may be behind all of this."""
+        spots = self._chain.end("")
+        for frame in self._frames:  # never closed
+            spots = either(spots, frame.outside.here)
+        return spots
+
+    # ------------------------------------------------------------------------------------------- groups
+
+    @property
+    def _frame(self) -> Frame | None:
+        return self._frames[-1] if self._frames else None
+
+    def _keywords(self, words: list[Word]) -> list[Word]:
+        """Open and close what these words do; gives those of the command behind them."""
+        at = 0
+        while at < len(words):
+            text = words[at].text
+            if self._frame and self._frame.is_pattern and text != "esac":
+                return []
+            if not words[at].is_bare or text not in _KEYWORDS:
+                return words[at:]
+            if text == "function":
+                self._is_function = True
+                at += 1  # its name
+            elif text in _ENDS:
+                self._open(_ENDS[text])
+            else:
+                self._branch_or_close(text)
+            if text in ("for", "select"):
+                return []
+            at += 1
+        return []
+
+    def _branch_or_close(self, text: str) -> None:
+        if self._frame is None:
+            return
+        if text == self._frame.kind:
+            self._close(self._chain.here)
+        elif text in _BRANCHES and self._frame.kind in ("fi", "done"):
+            self._chain = Chain(self._frame.begin(text, self._chain.here))
+
+    def _open(self, kind: str) -> None:
+        is_group = kind == "("
+        self._frames.append(Frame(kind, self._chain, may_not_run=self._is_function and not is_group))
+        self._is_function = self._is_function and is_group
+        self._parentheses += is_group
+        self._chain = Chain(self._chain.here)
+        self._made = None
+
+    def _close(self, spots: Spots) -> str:
+        frame = self._frames.pop()
+        self._parentheses -= frame.kind == "("
+        self._made = frame.end(spots)
+        self._chain = frame.outside
+        return frame.kind
 
 
 def _without_prefixes(words: list[Word]) -> list[Word]:
-    """The command proper: without keywords, assignments and commands that run it."""
+    """The command proper: without assignments and commands that run it."""
     skipped = 0
     is_prefixed = False
     for word in words:
-        is_keyword = word.is_bare and word.text in _KEYWORDS
         is_prefix = word.text in _PREFIXES
         is_option = is_prefixed and word.text.startswith("-")
-        if not (is_keyword or is_prefix or is_option or _ASSIGNMENT.match(word.text)):
+        if not (is_prefix or is_option or _ASSIGNMENT.match(word.text)):
             break
         if word.text in ("-v", "-V"):
             return []  # `command -v rm` only asks
