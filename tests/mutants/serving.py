@@ -133,7 +133,7 @@ SERVING = (
         "rules/conflicts.py",
         "    if waiter.deadline <= draft.now:\n        return False\n",
         "",
-        MACHINE,
+        ("tests/rules/test_small_world.py",),
     ),
     Mutant(
         "grant to a caller who went away",
