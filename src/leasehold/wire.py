@@ -93,6 +93,12 @@ def lease_values(it: m.Lease) -> tuple[Any, ...]:
     )
 
 
+def why_forced(event: m.Event) -> object:
+    """Who ended a lease and why, from the event that tells of it. Over git the commits keep only the whole reason."""
+    told = event.detail
+    return f"forced by {told['by']}: {told['why']}" if "by" in told else told.get("reason")
+
+
 def blocker(it: m.Blocker) -> Json:
     """What stands in the way."""
     return {

@@ -45,9 +45,11 @@ def _ended(context: Context, name: str) -> Released | Lost | None:
     if isinstance(found, Refused) or not found:
         return None
     event = found[0]
-    told, over = event.detail, event.lease or ""
-    by_whom = f"forced by {told['by']}: {told['why']}" if "by" in told else str(told.get("reason") or event.kind)
-    reason = by_whom if event.kind == "forced" else event.kind
+    from leasehold import wire  # noqa: PLC0415
+
+    over, reason = event.lease or "", event.kind
+    if event.kind == "forced":
+        reason = str(wire.why_forced(event) or event.kind)
     return Released(over, released=False, reason=reason) if context.verb == "release" else Lost(over, reason)
 
 

@@ -173,9 +173,7 @@ def _ended(event: Event) -> tuple[str, object]:
     if event.kind == EXPIRED:
         return EXPIRED, "no heartbeat came before the TTL was over"
     if event.kind == "forced":
-        told = event.detail
-        # Over git the reason of the end is all that the commits still tell.
-        return "cancelled", f"forced by {told['by']}: {told['why']}" if "by" in told else told.get("reason")
+        return "cancelled", wire.why_forced(event)
     return str(event.detail["status"]), event.detail.get("error")
 
 

@@ -29,9 +29,10 @@ LARGE_LOG = 256 * 1024**2
 
 def about_sqlite(url: str, accept_restore: bool) -> Iterator[Finding]:
     """Everything about the database in the file that this means."""
-    path = Path(opening.sqlite_path(url.partition(":")[2]))
+    rest = url.partition(":")[2]
+    path = Path(opening.sqlite_path(rest))
     try:
-        opening.sqlite_file(url.partition(":")[2])
+        opening.sqlite_file(rest)
         if path.exists():
             yield from _about_files(path)
             yield _space(path.parent)

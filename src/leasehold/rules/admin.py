@@ -6,7 +6,7 @@ from leasehold import keys
 from leasehold.model import FOREVER, Cleared, Event, Granted, Refused, Released
 from leasehold.rules.acquiring import freshen, paused, refuse_session
 from leasehold.rules.conflicts import OWN_MODES, holds_in_the_way
-from leasehold.rules.ending import end_uncleanly, finish, lapse, terms, told_at_end
+from leasehold.rules.ending import finish, lapse, take_away, terms
 from leasehold.rules.granting import grant, lease_of, settle
 from leasehold.rules.telling import held
 
@@ -28,7 +28,7 @@ def force(draft: Draft, command: Force) -> Outcome:
         if not hold.closed and (hold.id == command.lease if command.lease else _is_on(draft, hold, command.resource))
     ]
     for hold in holds:
-        _force_one(draft, _home(draft, hold), command.by, command.reason, spare_successor=False)
+        take_away(draft, _home(draft, hold), command.by, command.reason)
     settle(draft)
     target = command.lease or command.resource
     if not holds:
@@ -44,15 +44,6 @@ def _is_on(draft: Draft, hold: Hold, resource: str) -> bool:
 
 def _home(draft: Draft, hold: Hold) -> Hold:
     return draft.record(keys.home(hold.id)).holds[hold.id]
-
-
-def _force_one(draft: Draft, home: Hold, by: str, reason: str, *, spare_successor: bool) -> None:
-    """`spare_successor`: whoever steals knows what is going on, so neither grace nor quarantine stops it."""
-    ask = terms(draft, home)
-    draft.tell("forced", ask, home, by=by, why=reason, stolen=spare_successor, **told_at_end(home, ask))
-    if spare_successor:
-        home = home._replace(after=0)
-    end_uncleanly(draft, home, ask, f"forced by {by}: {reason}", draft.now)
 
 
 def steal(draft: Draft, command: Steal) -> Outcome:
@@ -74,7 +65,7 @@ def steal(draft: Draft, command: Steal) -> Outcome:
     if any(hold.closed for hold in in_the_way.values()):
         return held(draft, ask, (0, draft.fence))
     for hold in in_the_way.values():
-        _force_one(draft, _home(draft, hold), command.by, command.reason, spare_successor=True)
+        take_away(draft, _home(draft, hold), command.by, command.reason, spare_successor=True)
     hold = grant(draft, command.acquire.actor, ask, ask.options[0], told={"stolen_by": command.by})
     settle(draft)
     return Granted(lease_of(hold, ask, draft.now), "", fresh=True)

@@ -80,6 +80,18 @@ def end_uncleanly(draft: Draft, home: Hold, ask: Ask, reason: str, at: int) -> N
     _remember(draft, keys.home(home.id), end)
 
 
+def take_away(draft: Draft, home: Hold, by: str, reason: str, *, spare_successor: bool = False) -> None:
+    """An admin ends somebody's lease.
+
+    `spare_successor`: whoever steals knows what is going on, so neither grace nor quarantine stops it.
+    """
+    ask = terms(draft, home)
+    draft.tell("forced", ask, home, by=by, why=reason, stolen=spare_successor, **told_at_end(home, ask))
+    if spare_successor:
+        home = home._replace(after=0)
+    end_uncleanly(draft, home, ask, f"forced by {by}: {reason}", draft.now)
+
+
 def _close(draft: Draft, home: Hold, ask: Ask, opens_at: int) -> None:
     for claim in ask.options[0].claims:
         grip = draft.record(claim.node).holds[home.id]

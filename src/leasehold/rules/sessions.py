@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import Event, Lost, Ref, Refused, Session, SessionEnded, SessionRenewed, SessionStarted
-from leasehold.rules.ending import end_uncleanly, terms, told_at_end
+from leasehold.rules.ending import end_uncleanly, take_away, terms, told_at_end
 from leasehold.rules.granting import (
     SESSION,
     WISH,
@@ -113,12 +113,11 @@ def _end_lease(draft: Draft, hold: Hold, ask: Ask, command: EndSession) -> None:
 
     Unless it was only promised: then nobody ever worked under it.
     """
-    by, why = command.proof.admin, command.reason or "its session was ended"
+    by = command.proof.admin
     if by is None or hold.ticket is not None:
         give_back(draft, hold, ask, "cancelled", "its session ended")
-        return
-    draft.tell("forced", ask, hold, by=by, why=why, stolen=False, **told_at_end(hold, ask))
-    end_uncleanly(draft, hold, ask, f"forced by {by}: {why}", draft.now)
+    else:
+        take_away(draft, hold, by, command.reason or "its session was ended")
 
 
 def _leave_queues(draft: Draft, actor: str, reason: str) -> None:

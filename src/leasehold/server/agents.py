@@ -7,17 +7,14 @@ Whose key is revoked waits no longer, as everywhere on this server (`waiting.Wai
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from leasehold.errors import LeaseholdError
 from leasehold.model import Granted, Refused
 from leasehold.server import permissions
-from leasehold.server.auth import FRESH
-from leasehold.server.principals import OPEN
 from leasehold.server.problems import Problem
+from leasehold.server.revoking import Watch, why_not
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from leasehold.server.principals import Principal
 
 PATH = "/mcp"
-log = logging.getLogger("leasehold.server")
 
 
 class Agents:
@@ -40,8 +36,8 @@ class Agents:
         self._closing = asyncio.Event()
         self._waiting: dict[asyncio.Timeout, str] = {}
         """What ends each acquire that waits, and the id of whoever asks (`Principal.id`),"""
-        self._watching: asyncio.Task[None] | None = None
-        """and what looks after their keys meanwhile."""
+        self._watch = Watch(app.door, lambda: self._waiting, self._dismiss)
+        """and who looks after their keys meanwhile."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let it in, and answer."""
@@ -72,7 +68,8 @@ class Agents:
         locks, ending = self._app.served.locks, asyncio.timeout(None)
         try:
             async with ending:
-                self._watch(ending, who)
+                self._waiting[ending] = who.id
+                self._watch.begin()
                 try:
                     outcome = await locks.acquire(**bound)
                 finally:
@@ -89,24 +86,11 @@ class Agents:
             await asyncio.shield(release)
         return _revoked(who)
 
-    def _watch(self, ending: asyncio.Timeout, who: Principal) -> None:
-        self._waiting[ending] = who.id
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.get_running_loop().create_task(self._dismiss())
-
-    async def _dismiss(self) -> None:
-        """Send away whose key is revoked, for as long as somebody waits (docs/adr/0038)."""
-        door = self._app.door
-        while self._waiting:
-            await asyncio.sleep(FRESH)
-            try:
-                await door.refresh()
-            except LeaseholdError as error:
-                log.warning("nobody could tell whose keys were revoked: %s", error)
-                continue
-            for ending in [each for each, id_ in self._waiting.items() if not door.knows(id_)]:
-                del self._waiting[ending]
-                ending.reschedule(0)
+    def _dismiss(self) -> None:
+        """Send away whose key is revoked."""
+        for ending in [each for each, id_ in self._waiting.items() if not self._app.door.knows(id_)]:
+            del self._waiting[ending]
+            ending.reschedule(0)
 
     async def _opened(self) -> Endpoint:
         if self._closing.is_set():
@@ -136,8 +120,7 @@ class Agents:
     def close(self) -> None:
         """The server goes away: whoever waits here leaves the queue."""
         self._closing.set()
-        if self._watching is not None:
-            self._watching.cancel()
+        self._watch.close()
 
     async def ended(self) -> None:
         """Until everybody has left."""
@@ -146,8 +129,7 @@ class Agents:
 
 
 def _revoked(who: Principal) -> Refused:
-    asks = "this server asks for a key now"
-    return Refused("unauthenticated", "", asks if who is OPEN else "the key that this was asked with was revoked")
+    return Refused("unauthenticated", "", why_not(who.id))
 
 
 def _make() -> Endpoint:

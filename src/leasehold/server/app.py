@@ -55,7 +55,7 @@ class App:
         self.door = Door(served, loopback=loopback)
         self.rates = Rates(rate)
         self.waits = waits
-        waits.door = self.door
+        waits.watch(self.door)
         self.metrics = Metrics(served)
         self.streams = events.Streams(served, self.door)
         self.agents = agents.Agents(self)

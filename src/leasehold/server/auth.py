@@ -199,14 +199,14 @@ def _bearer(header: str | None) -> str:
 
 def check_place(host: str | None, origin: str | None) -> None:
     """Without keys, no web page of another site may use a browser on this machine to get in."""
-    if host is None or not _is_here(_without_port(host)):
+    if host is None or not is_loopback(_without_port(host)):
         raise Problem("misdirected", "without keys, only requests to localhost are served (the Host header)")
-    if origin is not None and not _is_here(_without_port(origin.partition("://")[2])):
+    if origin is not None and not is_loopback(_without_port(origin.partition("://")[2])):
         raise Problem("not_allowed", "without keys, pages of other sites may not ask (the Origin header)")
 
 
-def _is_here(host: str) -> bool:
-    """Whether this names this machine: by an address, which nobody can lead elsewhere as names can be."""
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can reach it: by its address, which nobody can lead elsewhere as names can be."""
     if host == "localhost":
         return True
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import shlex
 import signal
@@ -20,6 +19,7 @@ from leasehold.noun import Noun
 from leasehold.opening import open_served
 from leasehold.server import logs
 from leasehold.server.app import App, asgi
+from leasehold.server.auth import is_loopback
 from leasehold.server.limits import RATE
 from leasehold.server.process import settle_in
 from leasehold.server.protocol import protocol_for
@@ -157,16 +157,6 @@ def _config(terms: Terms, app: App) -> uvicorn.Config:
     except OSError as error:  # an SSLError is one, too
         raise InvalidInput("tls_cert", f"{terms.tls_cert} and {terms.tls_key} cannot be used: {error}") from None
     return config
-
-
-def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach it."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _listen(host: str, port: int) -> socket.socket:

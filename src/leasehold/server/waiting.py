@@ -17,9 +17,8 @@ from leasehold.errors import LeaseholdError
 from leasehold.model import Blocker, Granted, Queue, Refused
 from leasehold.pending import Pending
 from leasehold.server import problems
-from leasehold.server.auth import FRESH
-from leasehold.server.principals import OPEN
 from leasehold.server.problems import Problem, ok
+from leasehold.server.revoking import Watch, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -107,12 +106,7 @@ class Wait(Pending):
         if self.end():
             self._waits.unpark(self.asked)
             self.abandon()
-            why = (
-                "this server asks for a key now"
-                if self.who == OPEN.id
-                else "the key that this was asked with was revoked"
-            )
-            self.hear(Problem("unauthenticated", why))
+            self.hear(Problem("unauthenticated", why_not(self.who)))
 
     def _tell(self) -> None:
         self._waits.served.deliver(self._answered)
@@ -162,10 +156,8 @@ class Waits:
         self._timer: asyncio.TimerHandle | None = None
         """When that of the first is up, or of one that came before it."""
         self._sending: set[asyncio.Task[None]] = set()
-        self.door: Door | None = None
-        """Who knows whether those who wait may still ask,"""
-        self._watching: asyncio.Task[None] | None = None
-        """and what asks there while somebody waits."""
+        self._watch: Watch | None = None
+        """Who asks while somebody waits whether those may still ask."""
         self._is_closing = False
 
     def close(self) -> None:
@@ -173,8 +165,8 @@ class Waits:
         self._is_closing = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
+        if self._watch is not None:
+            self._watch.close()
         for wait in tuple(self.open):
             wait.close()
         for wait, timer in self._parked.values():
@@ -182,22 +174,20 @@ class Waits:
             wait.stays = True
         self._parked.clear()
 
-    async def _watch(self, door: Door) -> None:
-        """Send away whose key is revoked, for as long as somebody waits (docs/adr/0038)."""
+    def watch(self, door: Door) -> None:
+        """Send away whose key is revoked, from now on; they are gone through only if the keys were read anew."""
         seen = door.looks
-        while self.open or self._parked:
-            await asyncio.sleep(FRESH)
-            try:
-                await door.refresh()
-            except LeaseholdError as error:
-                log.warning("nobody could tell whose keys were revoked: %s", error)
-                continue
+
+        def look() -> None:
+            nonlocal seen
             if door.looks != seen:
                 seen = door.looks
                 for wait in [wait for wait in self.open if not door.knows(wait.who)]:
                     wait.dismiss()
                 for wait in [wait for wait, _ in self._parked.values() if not door.knows(wait.who)]:
                     self.unpark(wait.asked)
+
+        self._watch = Watch(door, lambda: self.open or self._parked, look)
 
     def order(self, asked: dict[str, Any]) -> Order | Problem:
         """What such a request comes to; one that waits too long for one connection will get a ticket."""
@@ -219,8 +209,8 @@ class Waits:
         self.open[wait] = None
         if self._timer is None:
             self._timer = loop.call_at(wait.until, self._time_up)
-        if self.door is not None and (self._watching is None or self._watching.done()):
-            self._watching = loop.create_task(self._watch(self.door))
+        if self._watch is not None:
+            self._watch.begin()
         self.served.enter(wait)
 
     def _time_up(self) -> None:
