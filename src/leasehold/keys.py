@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-_HEX: Final = "0123456789abcdef"
 _HASH_LENGTH: Final = 32
 _DIGITS: Final = 16
 """Of the largest fence."""
@@ -113,7 +112,15 @@ def _is_id(value: object, letter: str) -> bool:
             return False
         value = str.__str__(value)  # without whatever a subclass has overridden
     head, _, hashed = value.partition("-")
-    return head[:1] == letter and len(hashed) == _HASH_LENGTH and not hashed.strip(_HEX) and _is_number(head[1:])
+    return head[:1] == letter and _is_hash(hashed) and _is_number(head[1:])
+
+
+def _is_hash(text: str) -> bool:
+    """Whether this is how a hash is spelled; `fromhex` takes other spellings, too."""
+    try:
+        return len(text) == _HASH_LENGTH and bytes.fromhex(text).hex() == text
+    except ValueError:
+        return False
 
 
 def _is_number(digits: str) -> bool:

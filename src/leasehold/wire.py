@@ -18,29 +18,27 @@ if TYPE_CHECKING:
     Json: TypeAlias = dict[str, Any]
 
 SCHEMA_VERSION = 1
-TIMES_KEPT: Final = 1_024
+SECONDS_KEPT: Final = 256
 _REFUSALS: Final = frozenset({m.Held, m.TimedOut, m.Deadlock, m.Lost, m.Refused})
 _told_seconds: Final[dict[int, str]] = {}
-_told_times: Final[dict[int, str]] = {}
-"""Most times of a busy server are of a few seconds, and those of one commit are the same: telling one anew costs as
-much as the rest of a lease."""
+"""Most times of a busy server are of a few seconds: telling one anew costs as much as the rest of a lease."""
 
 
 def rfc3339(us: int) -> str | None:
     """A time of the store's clock, exactly; None for one that never comes."""
-    told = _told_times.get(us)
-    if told is not None:
-        return told
     if us >= m.FOREVER:
         return None
-    seconds, rest = divmod(us, m.SECOND)
-    second = _told_seconds.get(seconds)
+    second = _told_seconds.get(us // m.SECOND)
     if second is None:
-        second = _told_seconds[seconds] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    told = _told_times[us] = f"{second}.{rest:06d}Z"
-    if len(_told_times) > TIMES_KEPT:
-        _told_times.clear()
+        second = _tell_second(us // m.SECOND)
+    # As this takes a tenth of what `:06d` does, once compiled.
+    return second + str(us % m.SECOND + m.SECOND)[1:] + "Z"
+
+
+def _tell_second(second: int) -> str:
+    if len(_told_seconds) >= SECONDS_KEPT:
         _told_seconds.clear()
+    told = _told_seconds[second] = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
     return told
 
 

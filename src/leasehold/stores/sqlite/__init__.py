@@ -135,7 +135,17 @@ class SqliteStore:
 class SqliteTransaction:
     """One turn at the gate."""
 
-    __slots__ = ("_cache", "_committed", "_database", "_foreseen", "_is_over", "_retention", "fence", "now")
+    __slots__ = (
+        "_appended",
+        "_cache",
+        "_committed",
+        "_database",
+        "_foreseen",
+        "_is_over",
+        "_retention",
+        "fence",
+        "now",
+    )
 
     def __init__(self, database: Database, cache: Cache, retention: tuple[int, int]) -> None:
         self._database = database
@@ -145,6 +155,8 @@ class SqliteTransaction:
         self._committed: Sequence[Put | Drop] | None = None
         """What was made durable; it is not in the cache before `close`."""
         self._foreseen: Mapping[str, Record] | None = None
+        self._appended: Journal | None = None
+        """The journal that it went into as it is, which has yet to learn what that comes to."""
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
 
@@ -214,12 +226,14 @@ class SqliteTransaction:
     def _journal(self, journal: Journal, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """One row for all of it; or into the tables, with whatever is in the journal already."""
         database = self._database
-        journal.add(changes, events, self._cache.records)
+        journal.add(changes, events)
         newest = journal.seq
         if database.is_journalling and not journal.is_full and not self._has_much_to_forget(journal, len(events)):
             journal.append(database.cursor, (fence, newest, self.now), changes)
             database.commit(fence, len(events), self.now, rows=1)
+            self._appended = journal
             return
+        journal.follow(changes, self._cache.records)
         journal.fold(database.cursor, is_lasting=database.is_lasting)
         if is_time_to_trim(journal.first, newest):
             self._trim(newest, newest - journal.first + 1)
@@ -257,6 +271,8 @@ class SqliteTransaction:
 
     def _remember(self, changes: Sequence[Put | Drop]) -> None:
         """What we know of the records is as good as it was before; after whoever waited was told."""
+        if self._appended is not None:
+            self._appended.follow(changes, self._cache.records)
         if self._foreseen is None:
             self._cache.follow(changes)
         else:

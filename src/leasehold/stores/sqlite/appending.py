@@ -14,11 +14,12 @@ from leasehold.stores.sqlite.journal import DROPPED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Final
 
     from leasehold.model import Drop, Event, Put
     from leasehold.stores.sqlite.chapters import Part
 
-_TAG_OF = {**TAGS, str: DROPPED}
+_TAG_OF: Final = {**TAGS, str: DROPPED}
 
 
 def row_of(changes: Sequence[Put | Drop], parts: Sequence[Part]) -> bytes:

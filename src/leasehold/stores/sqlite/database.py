@@ -32,9 +32,10 @@ SCHEMA_VERSION = 3
 BRIEF_CHECKPOINT = 150
 """Pages in the write-ahead log before it is copied back. Whoever opens the database first must read the whole log, so
 one-shot processes keep it short; who commits again and again lets it grow, which is faster (see ``lasting``)."""
-STATEMENTS = 1_000
+STATEMENTS = 256
 """Places for prepared statements. apsw puts a statement into the next one after each row, over what was there: with
-fewer of them a large batch would have everything prepared again that is said once a turn."""
+few of them each large batch would have everything prepared again that is said once a turn. But it also looks at one
+place after the other for each statement: with a thousand, that took longer than to begin a transaction."""
 LASTING = 64
 """After so many commits a process counts as one that stays."""
 ALONE = 16

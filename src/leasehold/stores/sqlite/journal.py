@@ -109,13 +109,16 @@ class Journal:
         self._netting.new.difference_update(left)
         self.keys.update([key for key, _ in left])
 
-    def add(self, changes: Sequence[Put | Drop], events: Sequence[Event], before: Mapping[str, Record]) -> None:
-        """We are about to commit this; as far as they are known, the records were so `before`."""
-        self._netting.net(changes, before)
-        self.keys.update([change[0] for change in changes])
+    def add(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
+        """We are about to commit this: events and changes, of which `follow` is told before anybody looks or folds."""
         self._fresh = events
         self.seq += len(events)
         self.length += len(changes) + len(events)
+
+    def follow(self, changes: Sequence[Put | Drop], before: Mapping[str, Record]) -> None:
+        """What it comes to with these changes; as far as they are known, the records were so `before`."""
+        self._netting.net(changes, before)
+        self.keys.update([change[0] for change in changes])
 
     # --------------------------------------------------------------------------------------- looking
 
