@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from leasehold.errors import LeaseLost, StoreError, Unreachable
+from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
 from leasehold.held import STOPPED, Ask, leave, take
 from leasehold.holding import refuse_fork
 from leasehold.renewal import LOOK_AGAIN, steady
@@ -116,7 +116,7 @@ class Block:
             release=self._is_last(),
             stopped=(*STOPPED, asyncio.CancelledError),
         )
-        await perform(script, self._locks)
+        interrupted = await self._give_back(script) or interrupted
         if interrupted is not None:
             raise interrupted
         if is_ours and self._held.lost is not None:
@@ -136,6 +136,30 @@ class Block:
         except asyncio.CancelledError as interrupted:
             return interrupted
         return None
+
+    async def _give_back(self, script: Script[None]) -> asyncio.CancelledError | None:
+        """Release it, also if this task is cancelled meanwhile; hands back that cancellation.
+
+        In a task of its own: a release that is cancelled with its block would leave the lease until it expires. Who
+        cancels once more does not want to wait for the store either.
+        """
+        releasing = asyncio.get_running_loop().create_task(perform(script, self._locks))
+        interrupted: asyncio.CancelledError | None = None
+        while not releasing.done():
+            try:
+                await asyncio.wait([releasing])
+            except asyncio.CancelledError as cancelled:
+                if interrupted is not None:
+                    releasing.cancel()
+                    raise
+                interrupted = cancelled
+        try:
+            releasing.result()
+        except LeaseholdError as error:
+            if interrupted is None:
+                raise
+            interrupted.add_note(str(error))
+        return interrupted
 
     def _is_last(self) -> bool:
         """Whether no other block holds the same lease (re-entrancy)."""

@@ -43,6 +43,8 @@ FORGET_EVERY: Final = 3_600.0
 """How often old history is looked for."""
 _UNUSUAL: Final = (Exception, Queued, Done)
 """What is not simply told to whoever asked."""
+_GIVING_BACK: Final = (c.Release, c.EndSession, c.Cancel)
+"""What is done although whoever asked is gone: left undone, it would keep others out until a lease expires."""
 KEPT: Final = 5 * SECOND
 """So long the places of those who come back to another engine are kept when this one goes."""
 TROUBLE_PAUSE: Final = 0.2
@@ -129,7 +131,7 @@ class Engine:
         return True
 
     def abandon(self, pending: Pending) -> None:
-        """Whoever asked is gone: out of the queue, and what it was granted is given back."""
+        """Whoever asked is gone: out of the queue; what it was granted, or was about to give back, is given back."""
         pending.abandoned = True
         if pending.waiter is not None or isinstance(pending.outcome, Granted):
             self._give_up(pending)
@@ -246,7 +248,7 @@ class Engine:
         most = min(BATCH, self.store.capabilities.batch)
         while inbox and len(taken) < most:
             pending = inbox.popleft()
-            if pending.abandoned:
+            if pending.abandoned and not _must_be_done(pending):
                 pending.fail(Closed("whoever asked is gone"))
             else:
                 taken.append(pending)
@@ -389,7 +391,7 @@ class Engine:
         for pending in left:
             pending.fail(_closed())
         self._end_collection(_closed())
-        leaving = [each.command for each in left if isinstance(each, Errand)]
+        leaving = [each.command for each in left if isinstance(each, Errand) or _must_be_done(each)]
         if self._attendance is not None:
             self._leave_queues(self._attendance, leaving)
         elif leaving:
@@ -430,6 +432,11 @@ def _inbox() -> deque[Pending]:
         import collections as home  # noqa: PLC0415
     empty: deque[Pending] = home.deque()
     return empty
+
+
+def _must_be_done(pending: Pending) -> bool:
+    """Whether it gives back what nobody is left to give back later."""
+    return pending.abandoned and isinstance(pending.command, _GIVING_BACK)
 
 
 def _nobody() -> None:

@@ -22,6 +22,22 @@ class TestAbandoning:
         assert rig.is_empty()
         assert rig.memory.events == []
 
+    def test_a_release_in_the_inbox_is_done_all_the_same(self) -> None:
+        rig = Rig()
+        engine = rig.engine()
+        held = take(engine, "r")
+        engine.abandon(engine.submit(release(held)))
+        engine.turn()
+        assert rig.is_empty()
+
+    def test_a_release_that_only_the_close_comes_across_is_done_too(self) -> None:
+        rig = Rig()
+        engine = rig.engine()
+        held = take(engine, "r")
+        engine.abandon(engine.submit(release(held)))
+        engine.close()
+        assert rig.is_empty()
+
     def test_in_the_queue(self) -> None:
         rig = Rig()
         engine = rig.engine()

@@ -228,6 +228,80 @@ def test_a_cancellation_by_somebody_else_is_not_swallowed_by_a_loss(run: Run, op
     run(story)
 
 
+def slow_release(monkeypatch: pytest.MonkeyPatch, locks: AsyncLocks) -> tuple[asyncio.Event, asyncio.Event]:
+    """Releases begin with the first of these, and go on with the second."""
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+    release = locks.release
+
+    async def slow(*args: Any, **kwargs: Any) -> object:
+        begun.set()
+        await goes_on.wait()
+        return await release(*args, **kwargs)
+
+    monkeypatch.setattr(locks, "release", slow)
+    return begun, goes_on
+
+
+def test_a_cancellation_while_it_is_released(run: Run, ops: Locks, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(locks: AsyncLocks) -> None:
+        begun, goes_on = slow_release(monkeypatch, locks)
+
+        async def block() -> None:
+            async with locks.lock("x", ttl=60):
+                pass
+
+        task = asyncio.create_task(block())
+        await begun.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        assert not task.done(), "the release comes first"
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(story)
+    assert ops.list() == ()
+
+
+def test_a_cancellation_while_a_loss_is_brought_to_light(run: Run, ops: Locks, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(locks: AsyncLocks) -> None:
+        begun, goes_on = slow_release(monkeypatch, locks)
+
+        async def block() -> None:
+            async with locks.lock("x", ttl="1h"):
+                ops.force_release("x", by="ops", reason="hotfix")
+
+        task = asyncio.create_task(block())
+        await begun.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        assert "forced by ops: hotfix" in caught.value.__notes__[0]
+
+    run(story)
+
+
+def test_who_cancels_twice_does_not_wait_for_the_release(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(locks: AsyncLocks) -> None:
+        begun, _ = slow_release(monkeypatch, locks)
+
+        async def block() -> None:
+            async with locks.lock("x", ttl=60):
+                pass
+
+        task = asyncio.create_task(block())
+        await begun.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(story)
+
+
 def test_timeouts_around_and_inside(run: Run, ops: Locks) -> None:
     async def story(locks: AsyncLocks) -> None:
         async def inside() -> None:
