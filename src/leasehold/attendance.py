@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.batch import Result, View
+    from leasehold.errors import LeaseholdError
     from leasehold.model import Ask, Event, Lease, Outcome, Record
     from leasehold.pending import Pending
     from leasehold.stores import Store
@@ -39,6 +40,8 @@ LIFE: Final = BEATS * SECOND // 2
 LOOK_AGAIN: Final = 0.001
 MOST_OF_THE_TIME: Final = 4
 """A look at all queues is followed by a pause of so many times its length."""
+OVERDUE: Final = 1.0
+"""So long after its time a wait goes on while the store says no: it may answer again in a moment."""
 AT_ONCE: Final = 100
 """How many waits are looked at in one turn after a silence."""
 
@@ -163,6 +166,19 @@ class Attendance:
                 found = (self._waits.get(id_) for id_ in command.waiters)
                 self._to_reconsider += [each for each in found if each is not None]
 
+    def tell_overdue(self, error: LeaseholdError, now: float) -> None:
+        """The store says no for longer than these wanted to wait: they are told so, as nobody knows when it ends.
+
+        Their places are given up once it answers again. Until then they are kept here: it may come out that one of them
+        was served before, and then that is given back.
+        """
+        for wait in self._waits.all():
+            if wait.deadline + OVERDUE <= now:
+                for pending in [each for each in wait.pendings if not each.is_done]:
+                    pending.abandoned = True
+                    pending.fail(error)
+                    self.give_back(pending, wait.id)
+
     # ------------------------------------------------------------------------------- after a batch
 
     def begin(self, pending: Pending, command: c.Acquire, id_: str, now: float) -> None:
@@ -231,6 +247,8 @@ class Attendance:
         left = int((wait.deadline - self._clock()) * SECOND)
         for pending in wait.pendings:
             pending.waiter = None
+            if pending.is_done:  # see `tell_overdue`
+                continue
             if left <= 0 or not isinstance(pending.command, c.Acquire):
                 pending.resolve(_timed_out(wait))
                 # A retry may have taken the place to another process, which must not be granted anything for this one.
@@ -243,7 +261,8 @@ class Attendance:
         wait = self._waits.remove(id_)
         for pending in wait.pendings if wait is not None else ():
             pending.waiter = None
-            pending.resolve(outcome)
+            if not pending.is_done:  # see `tell_overdue`
+                pending.resolve(outcome)
             if pending.abandoned and isinstance(outcome, _Granted):
                 self.give_back(pending, outcome.lease.id)
 

@@ -82,6 +82,8 @@ class ThreadDriver:
         """One is enough for all that arrives before the thread looks."""
         self._closing = False
         self._breakage: Exception | None = None
+        self._unclosed: Exception | None = None
+        """Why the queues could not be left at the end."""
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         engine.wake = self._signal.set
@@ -126,7 +128,10 @@ class ThreadDriver:
             except Exception as error:  # noqa: BLE001 (the engine has told all callers, and each that comes is told)
                 self._breakage = error
                 return
-        self._engine.close()
+        try:
+            self._engine.close()
+        except Exception as error:  # noqa: BLE001 (told to whoever closes)
+            self._unclosed = error
 
     def close(self) -> None:
         """Answer everybody, stop, and wait until it has stopped."""
@@ -140,3 +145,5 @@ class ThreadDriver:
             return
         self._signal.set()
         self._thread.join()
+        if self._unclosed is not None:
+            raise self._unclosed

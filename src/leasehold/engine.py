@@ -348,6 +348,7 @@ class Engine:
         self._errands += [each for each in asked if isinstance(each, Errand)]
         if self._attendance is not None:
             self._attendance.look_again(extra, now)
+            self._attendance.tell_overdue(error, now)
         for pending in asked:
             if not isinstance(pending, Errand):
                 pending.fail(error)
@@ -411,7 +412,7 @@ class Engine:
                 through(batch.run(self.store, commands, last, _nothing_more)).close()
         finally:
             attendance.dismiss()
-            for _, pending in waiting:
+            for pending in [each for _, each in waiting if not each.is_done]:
                 pending.fail(_closed())
 
     def _take_all(self) -> list[Pending]:

@@ -6,6 +6,7 @@ from collections import deque
 
 import pytest
 
+from leasehold.attendance import OVERDUE
 from leasehold.engine import TROUBLE_PAUSE
 from leasehold.errors import Closed, Conflict, OutcomeUnknown, StoreError
 from leasehold.model import Granted, TimedOut
@@ -59,6 +60,24 @@ class TestStoreErrors:
         assert isinstance(second.outcome, TimedOut)
         assert not first.is_done
 
+    def test_that_do_not_end_are_told_to_whoever_has_waited_long_enough(self) -> None:
+        rig = Rig()
+        engine = rig.engine()
+        held = take(engine, "r")
+        short = begin_waiting(engine, "r", "short", wait=3)
+        long = begin_waiting(engine, "r", "long", wait=3600)
+        rig.trouble = striking("begin", StoreError("gone for good"), times=10**9)
+        assert rig.until_answered(short, engine, within=10.0) >= 3 + OVERDUE
+        assert isinstance(short.error, StoreError)
+        assert not long.is_done
+        rig.trouble = None
+        engine.submit(release(held))
+        rig.until_answered(long, engine)
+        assert isinstance(long.outcome, Granted), "and not whoever went away"
+        engine.submit(release(long.outcome, "long"))
+        engine.turn()
+        assert rig.is_empty()
+
     def test_do_not_make_it_spin(self) -> None:
         rig = Rig()
         engine = rig.engine()
@@ -87,6 +106,31 @@ class TestCommitsOfUnknownOutcome:
         rig.trouble = striking("before_commit", OutcomeUnknown("the line is dead"))
         take(engine, "r")
         assert len([event for event in rig.memory.events if event.kind == "granted"]) == 1
+
+    def test_that_last_longer_than_a_wait_leave_nothing_of_it_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever waited was served by that very commit, and was told before that nobody answers."""
+        rig = Rig()
+        engine = rig.engine()
+        held = take(engine, "r")
+        waiting = begin_waiting(engine, "r", "bob", wait=3)
+        engine.submit(release(held))
+
+        def silent(*_: object) -> None:
+            raise StoreError("gone for good")
+
+        with monkeypatch.context() as trouble:
+            trouble.setattr(engine.store, "read", silent)
+            rig.trouble = striking("after_commit", OutcomeUnknown("the line is dead"))
+            engine.turn()
+            rig.trouble = silent
+            rig.until_answered(waiting, engine, within=10.0)
+        assert isinstance(waiting.error, StoreError)
+        assert not rig.is_empty(), "it was served"
+        rig.trouble = None
+        for _ in range(3):
+            rig.now += TROUBLE_PAUSE
+            engine.turn()
+        assert rig.is_empty()
 
     def test_conflicts_are_decided_again(self) -> None:
         rig = Rig()
