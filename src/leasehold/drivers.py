@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Answer everybody and stop."""
 
+        def dismiss(self) -> None:
+            """Nobody is left who could ask, nor close: let go of everything, and keep nobody waiting for that."""
+
 
 class CallerDriver:
     """The caller drives: no thread, no event loop. For one caller at a time, as in a command line."""
@@ -69,6 +72,9 @@ class CallerDriver:
         """Leave every queue."""
         self._engine.close()
 
+    def dismiss(self) -> None:
+        """Nothing: there is no thread that keeps the engine, so it goes with whoever had it."""
+
 
 class ThreadDriver:
     """A thread of its own turns the engine; any number of threads ask. Started by the first that does."""
@@ -81,6 +87,7 @@ class ThreadDriver:
         self._signal = Latch()
         """One is enough for all that arrives before the thread looks."""
         self._closing = False
+        self._is_dismissed = False
         self._breakage: Exception | None = None
         self._unclosed: Exception | None = None
         """Why the queues could not be left at the end."""
@@ -132,6 +139,8 @@ class ThreadDriver:
             self._engine.close()
         except Exception as error:  # noqa: BLE001 (told to whoever closes)
             self._unclosed = error
+        if self._is_dismissed:
+            self._engine.store.close()
 
     def close(self) -> None:
         """Answer everybody, stop, and wait until it has stopped."""
@@ -147,3 +156,10 @@ class ThreadDriver:
         self._thread.join()
         if self._unclosed is not None:
             raise self._unclosed
+
+    def dismiss(self) -> None:
+        """The thread leaves the queues and closes the store. Safe from a finalizer, in whatever thread that runs."""
+        if self._thread is not None and not self._closing:
+            self._is_dismissed = True
+            self._closing = True
+            self._signal.set()

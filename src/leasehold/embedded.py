@@ -81,6 +81,10 @@ class EngineAnswers:
         finally:
             self.engine.store.close()
 
+    def __del__(self) -> None:
+        """Whoever forgot to close does not leave a thread and an open database behind."""
+        self._driver.dismiss()
+
 
 class AsyncEngineAnswers:
     """For coroutines: the engine has a thread of its own, so that no commit ever blocks the event loop."""
@@ -150,6 +154,10 @@ class AsyncEngineAnswers:
             await get_running_loop().run_in_executor(None, self._driver.close)
         finally:
             self.engine.store.close()
+
+    def __del__(self) -> None:
+        """See `EngineAnswers`."""
+        self._driver.dismiss()
 
 
 def _hand_over(answer: asyncio.Future[Outcome], pending: Pending) -> None:
