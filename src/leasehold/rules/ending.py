@@ -19,6 +19,7 @@ END_MEMORY: Final = 24 * 3600 * SECOND
 """How long the reason of an unclean end is kept for the old holder to learn."""
 ENDS_KEPT: Final = 32
 """At most this many such reasons a resource."""
+FORGOTTEN: Final = "it was released, expired or was forced: too many others have ended since to tell"
 
 
 def terms(draft: Draft, hold: Hold) -> Ask:
@@ -112,8 +113,14 @@ def _remember(draft: Draft, node: str, end: End) -> None:
 
 def why_gone(draft: Draft, lease: str) -> str:
     """The reason why this lease is no longer there."""
-    end = draft.record(keys.home(lease)).notes.get(f"end-{lease}")
-    return end.reason if isinstance(end, End) else "released"
+    notes = draft.record(keys.home(lease)).notes
+    end = notes.get(f"end-{lease}")
+    if isinstance(end, End):
+        return end.reason
+    numbers = [keys.number(note.id.removeprefix("end-")) for note in notes.values() if isinstance(note, End)]
+    # Once there are so many, its reason may have made way for those of leases that came later.
+    is_forgotten = len(numbers) >= ENDS_KEPT and keys.number(lease) < max(numbers)
+    return FORGOTTEN if is_forgotten else "released"
 
 
 def told_at_end(home: Hold, ask: Ask, told: dict[str, object] | None = None) -> dict[str, object]:
