@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from leasehold.engine import Engine
 from leasehold.locks import Locks
 from leasehold.model import SECOND, Granted, Held, Inspection, Lost, Renewed
 from leasehold.stores.git import GitStore
+from leasehold.stores.git import head as heads
 from leasehold.stores.git.address import Address
 from tests.stores.remotes import bare
 from tests.stores.samples import MINUTE, FakeClock
@@ -121,6 +123,16 @@ def test_sights_begin_anew_after_a_reboot(world: World) -> None:
     assert not granted(again)
     world.pass_time(2 * SECOND)
     assert granted(again)
+
+
+def test_the_largest_fence_that_was_seen_is_remembered_over_a_reboot(world: World) -> None:
+    assert granted(world.locks("ada"))
+    world.clocks["ada"].reboot(HOUR)
+    shutil.rmtree(world.remote)
+    bare(world.remote)
+    taken = world.locks("ada").acquire("r", ttl=60)
+    assert isinstance(taken, Granted)
+    assert taken.lease.fence > heads.SKIP
 
 
 def test_a_renewal_is_seen_as_a_change(world: World) -> None:

@@ -1,7 +1,8 @@
 """The one ref that every change moves: the next fence, the number of commits, and the receipts of the last ones. Pure.
 
 Because every commit compares and moves it, all commits of a remote stand in one order; and because it stays when
-everything else is deleted, no fence is ever lost.
+everything else is deleted, no fence is ever lost. Should a remote be wiped or restored from a backup, whoever has
+seen more than it still knows goes on far above that.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ RECEIPTS = 256
 """Of so many commits it can still be told whether they happened."""
 CHANGES = 256
 """A commit that changed more refs than this does not list them."""
+SKIP = 1_000_000
+"""So many fences are left out after a loss: more than can have been given out since anybody here has looked."""
 
 
 class Head(Noun):
@@ -40,6 +43,10 @@ class Head(Noun):
         left = ((engine, receipt.batch, receipt.until),) if receipt is not None else ()
         receipts = (*self.receipts, *left)[-RECEIPTS:]
         return Head(fence, self.commits + 1, receipts, changed if len(changed) <= CHANGES else None)
+
+    def above(self, mark: int) -> Head:
+        """The same, or if the remote has said more before: with fences above all that can have been given out."""
+        return self if self.fence >= mark else self._replace(fence=mark + SKIP)
 
     def receipt_of(self, engine: str) -> Receipt | None:
         """What the last batch of this engine left, as far as is remembered."""

@@ -3,7 +3,7 @@
 Nobody else's clock is trusted: times in a commit are taken relative to the moment it was written, and counted from
 the moment it was first seen here, by a clock that counts from boot. That is never earlier than its writer counts, so
 nobody takes over what its holder still believes to have. First sightings are kept in a file, so that separate
-commands of one user add up. After a reboot all of them begin anew.
+commands of one user add up. After a reboot all of them begin anew; only the largest fence that was seen is kept.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _MANY = 50_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS seen (stamp TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS clock (boot TEXT NOT NULL, shift INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS mark (one INTEGER PRIMARY KEY CHECK (one = 1), fence INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -83,8 +84,8 @@ class Observer:
         return shift if known is None else known
 
     def _shift_of_this_boot(self) -> int | None:
-        if not list(self._database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'clock'")):
-            return None
+        if not list(self._database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mark'")):
+            return None  # a new file, or one of before there was a mark
         for (shift,) in self._database.execute("SELECT shift FROM clock WHERE boot = ?", (self._boot,)):
             return int(shift)
         return None
@@ -116,6 +117,22 @@ class Observer:
             for (at,) in self._database.execute("SELECT at FROM seen WHERE stamp = ?", (stamp,)):
                 self._seen[stamp] = at
         return self._seen.get(stamp)
+
+    def mark(self) -> int:
+        """The largest next fence that was ever seen at the remote; asked anew, as other processes raise it, too."""
+        for (fence,) in self._database.execute("SELECT fence FROM mark"):
+            return int(fence)
+        return 0
+
+    def note_fence(self, fence: int) -> None:
+        """This was seen at the remote: should it ever say less, it has lost something."""
+        if fence <= self.mark():
+            return
+        try:
+            with self._database:
+                self._database.execute("INSERT OR REPLACE INTO mark VALUES (1, ?)", (fence,))
+        except apsw.Error as error:
+            raise StoreError(f"what was seen cannot be written down: {error}") from error
 
     def translated(self, stored: Stored) -> Entry:
         """The entry in this observer's time. Its stamp must have been sighted."""

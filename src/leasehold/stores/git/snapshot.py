@@ -125,7 +125,7 @@ class Snapshot:
         oids = {**dict.fromkeys(wanted, ""), **seen}
         oids = {key: oid for key, oid in oids.items() if key not in self.oids}
         messages = store.objects.read([*filter(None, (head_id, *oids.values()))])
-        head = self.head if self.head_id is not None else _decoded(head_id, messages)
+        head = self.head if self.head_id is not None else self._not_below_the_mark(_decoded(head_id, messages))
         if not is_last and not _fits(head, oids):
             raise Torn
         self.head = head
@@ -138,6 +138,12 @@ class Snapshot:
         for key in oids:
             note_due(store.due_times, key, self.record(key))
         return list(seen)
+
+    def _not_below_the_mark(self, head: heads.Head) -> heads.Head:
+        """Only what the remote itself says is noted: a fence that we would go on with may never get there."""
+        observer = self._store.observer
+        observer.note_fence(head.fence)
+        return head.above(observer.mark())
 
 
 def _decoded(head_id: str, messages: dict[str, str]) -> heads.Head:

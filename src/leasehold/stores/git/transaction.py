@@ -141,6 +141,7 @@ class GitTransaction:
             store.broken_off.append(str(error))
             store.in_doubt = (engine, snapshot.head.commits)
             raise
+        store.observer.note_fence(head.fence)
         snapshot.follow(head_id, head, after)
         store.trust(snapshot)
         store.losses = 0
