@@ -3,72 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import leasehold
-
-
-class Repository:
-    """A clone with Leasehold's hooks, its remote, and people and agents who commit in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.remote = folder / "remote.git"
-        self.root = folder / "app"
-        self.url = f"sqlite:///{folder / 'locks.db'}"
-        scripts = folder / "bin"
-        scripts.mkdir()
-        command = scripts / "leasehold"
-        command.write_text(f'#!/bin/sh\nexec {sys.executable} -m leasehold.cli "$@"\n')
-        command.chmod(0o755)
-        self.env = {
-            "PATH": f"{scripts}:{os.environ['PATH']}",
-            "HOME": str(folder / "home"),
-            "LEASEHOLD_URL": self.url,
-            "GIT_CONFIG_GLOBAL": "/dev/null",
-            "GIT_CONFIG_NOSYSTEM": "1",
-        }
-        for who in ("AUTHOR", "COMMITTER"):
-            self.env |= {f"GIT_{who}_NAME": "ada", f"GIT_{who}_EMAIL": "ada@example.org"}
-        self.run("git", "init", "--quiet", "--bare", "-b", "main", str(self.remote), cwd=folder)
-        self.run("git", "init", "--quiet", "-b", "main", str(self.root), cwd=folder)
-        self.run("git", "remote", "add", "origin", str(self.remote))
-
-    def run(
-        self, *words: str, cwd: Path | None = None, holder: str | None = None, code: int | None = 0
-    ) -> subprocess.CompletedProcess[str]:
-        env = self.env if holder is None else {**self.env, "LEASEHOLD_HOLDER": holder}
-        done = subprocess.run(words, cwd=cwd or self.root, env=env, capture_output=True, text=True, check=False)
-        assert code is None or done.returncode == code, done
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    def change(self, path: str, text: str, cwd: Path | None = None) -> None:
-        target = (cwd or self.root) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-        self.run("git", "add", path, cwd=cwd)
-
-    def commit(
-        self, *words: str, holder: str | None = None, code: int | None = 0, cwd: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        return self.run("git", "commit", "-m", "a change", *words, holder=holder, code=code, cwd=cwd)
-
-    def hold(self, resource: str, holder: str) -> leasehold.Granted:
-        with leasehold.connect(self.url, holder=holder) as locks:
-            got = locks.acquire(resource, ttl=600)
-            assert isinstance(got, leasehold.Granted)
-            return got
-
-    def policy(self, policy: str) -> None:
-        (self.root / "leasehold.toml").write_text(f'lock_policy = "{policy}"\n')
-
-    def message(self) -> str:
-        return self.run("git", "log", "-1", "--format=%B").stdout
+from tests.surfaces.repositories import Repository, hook
 
 
 @pytest.fixture
@@ -150,6 +91,40 @@ def test_a_push_is_checked_too(repository: Repository) -> None:
     repository.run("git", "push", "origin", "main", holder="ada")
 
 
+def test_a_push_to_what_was_never_fetched_is_git_s_to_refuse(repository: Repository) -> None:
+    repository.policy("require")
+    repository.change("a", "one")
+    repository.commit(holder="bob")
+    repository.run("git", "push", "origin", "main", holder="bob")
+    elsewhere = repository.folder / "elsewhere"
+    repository.run("git", "clone", "--quiet", str(repository.remote), str(elsewhere))
+    repository.change("b", "one", cwd=elsewhere)
+    repository.commit(cwd=elsewhere)
+    repository.run("git", "push", "origin", "main", cwd=elsewhere)
+    repository.change("c", "one")
+    repository.commit(holder="bob")
+    assert "fetch first" in repository.run("git", "push", "origin", "main", holder="bob", code=1).stderr
+    held = repository.hold("path:c", "ada")
+    assert "held by ada" in repository.run("git", "push", "--force", "origin", "main", holder="bob", code=1).stderr
+    with leasehold.connect(repository.url, holder="ada") as locks:
+        locks.release(held.lease.id, held.token)
+    repository.run("git", "push", "--force", "origin", "main", holder="bob")
+
+
+def test_a_submodule_that_git_s_own_diff_ignores_is_checked(repository: Repository) -> None:
+    repository.policy("require")
+    inner = repository.folder / "inner"
+    repository.run("git", "init", "--quiet", str(inner))
+    repository.run("git", "commit", "--quiet", "--allow-empty", "-m", "one", cwd=inner)
+    repository.run("git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "part")
+    repository.run("git", "config", "submodule.part.ignore", "all")
+    repository.commit(holder="bob")
+    repository.hold("path:part", "ada")
+    repository.run("git", "commit", "--quiet", "--allow-empty", "-m", "two", cwd=repository.root / "part")
+    repository.run("git", "update-index", "part")
+    assert "held by ada" in repository.commit("--allow-empty", holder="bob", code=1).stderr
+
+
 def test_in_a_worktree_it_is_the_same(repository: Repository) -> None:
     repository.policy("require")
     repository.change("src/a.py", "one")
@@ -161,12 +136,6 @@ def test_in_a_worktree_it_is_the_same(repository: Repository) -> None:
     repository.change("src/a.py", "two", cwd=other)
     done = repository.commit(holder="bob", code=1, cwd=other)
     assert "held by ada" in done.stderr
-
-
-def hook(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 def test_what_ran_before_still_runs_and_first_and_comes_back(tmp_path: Path) -> None:
@@ -259,6 +228,27 @@ def test_the_server_takes_only_what_shows_the_fence(tmp_path: Path) -> None:
     repository.change("src/a.py", "three")
     repository.commit(*fence)
     assert "held by eve" in repository.run("git", "push", "origin", "main", code=1).stderr
+
+
+@pytest.mark.parametrize("shown", ["²", "9" * 5_000, "-1", "1 or so", ""])
+def test_what_is_no_fence_opens_nothing_and_breaks_nothing(tmp_path: Path, shown: str) -> None:
+    repository = Repository(tmp_path)
+    repository.run("leasehold", "install", "git", "--server", cwd=repository.remote)
+    repository.change("a", "one")
+    repository.commit("--message", f"Leasehold-Fence: {shown}")
+    repository.run("git", "push", "origin", "main")
+    repository.hold("path:b", "ada")
+    repository.change("b", "one")
+    repository.commit("--message", f"Leasehold-Fence: x{shown}")
+    assert "held by ada" in repository.run("git", "push", "origin", "main", code=1).stderr
+
+
+def test_a_fence_is_a_trailer_to_everybody_however_one_writes_trailers(repository: Repository) -> None:
+    held = repository.hold("path:a", "ada")
+    repository.run("git", "config", "trailer.separators", "=")
+    repository.change("a", "one")
+    repository.commit(holder="ada")
+    assert repository.message() == f"a change\n\nLeasehold-Fence: {held.lease.fence}\n\n"
 
 
 def test_without_leasehold_a_commit_goes_on_and_a_server_takes_nothing(repository: Repository) -> None:

@@ -6,19 +6,36 @@ import os
 import subprocess
 
 from leasehold.errors import LeaseholdError
+from leasehold.guard.commits import merging
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TRAILER = "Leasehold-Fence"
 NOBODY = "0" * 40
 WITH_MESSAGE = "prepare-commit-msg"
 """The hook that runs before every commit, also with `--no-verify`."""
+LONGEST_FENCE = 16
+"""So many digits a fence has at most: it stays below 2^53."""
+MERGES = 100
+"""So many merges of a push are looked into; of more than that, all counts that they have from either side."""
+_SETTINGS = ("-c", "trailer.separators=:", "-c", "log.showSignature=false")
+"""A fence is written and read in one way, whatever this user wants to see."""
+_EVERY_NAME = ("--name-only", "--no-renames", "--ignore-submodules=none", "-z")
 
 
 def git(*words: str, feed: bytes | None = None) -> bytes:
     """What git prints."""
-    done = subprocess.run(["git", *words], input=feed, capture_output=True, check=False)  # noqa: S603, S607 (git, as the user has it)
+    done = _run(words, feed)
     if done.returncode:
         raise LeaseholdError(f"git {words[0]} failed: {done.stderr.decode('utf-8', 'replace').strip()}")
     return done.stdout
+
+
+def _run(words: tuple[str, ...], feed: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    whole = ["git", *_SETTINGS, *words]
+    return subprocess.run(whole, input=feed, capture_output=True, check=False)  # noqa: S603 (git, as the user has it)
 
 
 def _names(listing: bytes) -> list[str]:
@@ -27,7 +44,38 @@ def _names(listing: bytes) -> list[str]:
 
 def staged() -> list[str]:
     """The paths that the next commit changes, also by removing; the index may be one that only a hook knows."""
-    return _names(git("diff", "--cached", "--name-only", "--no-renames", "--no-relative", "-z"))
+    found = _staged_since()
+    others = _being_merged()
+    base = _base_of("HEAD", others[0]) if len(others) == 1 else None
+    if base is None:
+        return found
+    taken = merging.changed_by_itself(
+        set(found), set(_staged_since(others[0])), _differing(base, "HEAD"), _differing(base, others[0])
+    )
+    return sorted(taken)
+
+
+def _staged_since(*commit: str) -> list[str]:
+    return _names(git("diff", "--cached", "--no-relative", *_EVERY_NAME, *commit))
+
+
+def _being_merged() -> list[str]:
+    """What the next commit merges into HEAD, if it is a merge."""
+    place = git("rev-parse", "--git-path", "MERGE_HEAD").decode("utf-8", "surrogateescape").rstrip("\n")
+    try:
+        with open(place, encoding="ascii") as file:  # noqa: PTH123 (pathlib takes longer to import than this)
+            return file.read().split()
+    except FileNotFoundError:
+        return []
+
+
+def _base_of(one: str, other: str) -> str | None:
+    """What both come from; None if they have nothing in common, or not as far as this clone reaches back."""
+    return _run(("merge-base", one, other)).stdout.decode().strip() or None
+
+
+def _differing(one: str, other: str) -> set[str]:
+    return set(_names(git("diff-tree", "-r", *_EVERY_NAME, one, other)))
 
 
 def is_asked_with_message() -> bool:
@@ -53,7 +101,9 @@ def pushed(lines: str) -> list[str]:
     for line in lines.splitlines():
         words = line.split()
         if len(words) == 4 and words[1].strip("0"):
-            found |= dict.fromkeys(_changed(new_commits(words[1], words[3], "--remotes")))
+            # What the other side has may never have been fetched: git refuses that push itself, unless it is forced.
+            old = words[3] if not _run(("cat-file", "-e", words[3])).returncode else NOBODY
+            found |= dict.fromkeys(_changed(new_commits(words[1], old, "--remotes")))
     return list(found)
 
 
@@ -79,19 +129,38 @@ def new_commits(new: str, old: str, known: str) -> list[str]:
 def _changed(commits: list[str]) -> list[str]:
     if not commits:
         return []
-    feed = "\n".join(commits).encode() + b"\n"
-    told = git(
-        "diff-tree", "--stdin", "--root", "-r", "-m", "--no-renames", "--name-only", "--no-commit-id", "-z", feed=feed
-    )
-    return _names(told)
+    merges = _merges(commits)
+    plain = [commit for commit in commits if commit not in merges]
+    words = ("diff-tree", "--stdin", "--root", "-r", "-m", "--no-commit-id", *_EVERY_NAME)
+    found = dict.fromkeys(_names(git(*words, feed=_lines(plain))) if plain else ())
+    for merge, (base, one, other) in merges.items():
+        sides = _differing(one, merge), _differing(other, merge)
+        found |= dict.fromkeys(
+            sorted(merging.changed_by_itself(*sides, _differing(base, one), _differing(base, other)))
+        )
+    return list(found)
+
+
+def _merges(commits: list[str]) -> dict[str, tuple[str, str, str]]:
+    """Those of them that merge two sides: what these come from, and both. None where there are too many."""
+    told = git("rev-list", "--no-walk", "--merges", "--parents", "--stdin", feed=_lines(commits)).decode()
+    found = [line.split() for line in told.splitlines()]
+    two_sided = [line for line in found if len(line) == 3] if len(found) <= MERGES else []
+    bases = {commit: (_base_of(one, other), one, other) for commit, one, other in two_sided}
+    return {commit: (base, one, other) for commit, (base, one, other) in bases.items() if base is not None}
+
+
+def _lines(words: Iterable[str]) -> bytes:
+    return "".join(f"{word}\n" for word in words).encode()
 
 
 def _fences(commits: list[str]) -> set[int]:
     if not commits:
         return set()
     form = f"--format=%(trailers:key={TRAILER},valueonly)"
-    told = git("log", "--no-walk", "--stdin", form, feed="\n".join(commits).encode() + b"\n").decode("utf-8", "replace")
-    return {int(word) for word in told.split() if word.isdigit()}
+    told = git("log", "--no-walk", "--stdin", form, feed=_lines(commits))
+    words = told.decode("utf-8", "replace").split()
+    return {int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= LONGEST_FENCE}
 
 
 def add_fences(message: str, fences: list[int]) -> None:
