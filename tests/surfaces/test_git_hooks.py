@@ -178,6 +178,32 @@ def test_beside_husky_its_own_files_are_used(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in husky.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("shell", ["sh -e", "bash -e"])
+def test_beside_husky_its_own_hook_is_told_what_is_pushed(tmp_path: Path, shell: str) -> None:
+    repository = Repository(tmp_path)
+    repository.policy("require")
+    husky = repository.root / ".husky"
+    hook(husky / "_" / "pre-push", f'{shell} "$(dirname "$0")/../pre-push" "$@"')
+    (husky / "pre-push").write_text('{ echo "$1"; cat; } >> "$HOME.log"\n')
+    repository.run("git", "config", "core.hooksPath", ".husky/_")
+    repository.change("a.py", "one")
+    repository.commit()
+    log = tmp_path / "home.log"
+    repository.run("git", "push", "--dry-run", "origin", "main", "main:side")
+    told = log.read_text()
+    assert told.count("refs/heads/main") == 3
+    log.unlink()
+    repository.run("leasehold", "install", "git")
+    repository.run("git", "push", "--dry-run", "origin", "main", "main:side", holder="bob")
+    assert log.read_text() == told
+    repository.hold("path:a.py", "ada")
+    assert "held by ada" in repository.run("git", "push", "origin", "main", holder="bob", code=1).stderr
+    repository.run("git", "push", "--no-verify", "origin", "main")
+    log.unlink()
+    repository.run("git", "push", "origin", "main", holder="bob")  # nothing to push, and nothing is told
+    assert log.read_text() == "origin\n"
+
+
 def test_beside_the_pre_commit_framework_both_run(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     repository.policy("require")

@@ -128,12 +128,26 @@ def _away(path: Path) -> Change:
 # ------------------------------------------------------------------------------------------- husky's files
 
 
+def _asked_in_passing(name: str) -> str:
+    """The check, in a file that goes on with others' commands: these are told on standard input what we were told.
+
+    The file is in the repository, so others have it who may not have Leasehold; it is known there by its name.
+    """
+    if name not in FEEDING:
+        ask = f'leasehold git-hook {name} "$@" || exit $?'
+        return f"if command -v leasehold >/dev/null; then {ask}; else {NOT_CHECKED}; fi"
+    return f"""\
+if command -v leasehold >/dev/null; then
+  leasehold_told=$(cat)
+  printf '%s\\n' "$leasehold_told" | leasehold git-hook {name} "$@" || exit $?
+  [ -z "$leasehold_told" ] || exec <<LEASEHOLD
+$leasehold_told
+LEASEHOLD
+else {NOT_CHECKED}; fi"""
+
+
 def _block(path: Path, name: str, ledger: Ledger, *, remove: bool) -> Change:
-    # These files are in the repository, so others have them who may not have Leasehold; it is known there by its name.
-    check = (
-        f'if command -v leasehold >/dev/null; then leasehold git-hook {name} "$@" || exit $?; else {NOT_CHECKED}; fi'
-    )
-    body = f"{BEGIN}\n{check}\n{END}\n".encode()
+    body = f"{BEGIN}\n{_asked_in_passing(name)}\n{END}\n".encode()
 
     def put(text: bytes | None) -> bytes:
         first, newline, rest = (text or b"").partition(b"\n")
