@@ -99,13 +99,17 @@ def run(store: Store, commands: list[Command], engine: str, closing: Closing) ->
     # `hasattr` first, here and below: compiled, a `getattr` that finds nothing takes a microsecond to say so.
     if not hasattr(store, "ready") or not store.ready(keys):
         yield None
+    why = ""
     for _ in range(ATTEMPTS):
         try:
             return (yield from _attempt(store, commands, engine, closing, keys))
-        except Conflict:
-            pass
+        except Conflict as error:
+            why = str(error)
         yield None
-    raise StoreError(f"the store is too busy: somebody else was quicker {ATTEMPTS} times in a row; try again")
+    raise StoreError(
+        f"the store is too busy: somebody else was quicker {ATTEMPTS} times in a row; try again. If nobody else is at "
+        f"work there, this is why it failed: {why}"
+    )
 
 
 def _attempt(

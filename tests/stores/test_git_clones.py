@@ -9,6 +9,7 @@ import pytest
 
 from tests.stores.remotes import bare, git, others
 from tests.surfaces.shell import Shell
+from tests.surfaces.terminals import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,3 +173,16 @@ def test_whatever_else_a_hook_has_in_its_environment(shell: Shell, clone: Path, 
     done = shell.sh(f"cd '{clone}' && leasehold acquire r", env={**HERE, **env, "GIT_NAMESPACE": "other"})
     assert done.code == 0, done
     assert leases(shell, clone) == ["r"]
+
+
+def test_nobody_is_asked_on_the_terminal(shell: Shell, tmp_path: Path) -> None:
+    asking = tmp_path / "ssh"
+    asking.write_text(
+        '#!/bin/sh\n[ "$1" != -G ] || exit 0\n'
+        "read answer < /dev/tty && exit 1\necho 'Host key verification failed.' >&2\nexit 255\n"
+    )
+    asking.chmod(0o755)
+    env = {"LEASEHOLD_URL": "git+ssh://git@host/x.git", "GIT_SSH_COMMAND": str(asking)}
+    with Terminal(shell, "acquire", "issue:42", columns=400, env=env) as terminal:
+        terminal.until("Host key verification failed.")
+        assert terminal.end() == 9

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 import leasehold
+from leasehold import batch
 from leasehold.errors import StoreError, StoreUnsuitable, Unreachable
 from leasehold.model import Granted, Held, Released, SessionStarted
 from leasehold.testing.conformance.asking import until
@@ -158,6 +160,39 @@ def test_the_cache_may_be_removed_at_any_time(remote: Path, connect: Callable[..
     released = connect("ada", "a-third").release(held.lease.id, held.token)
     assert isinstance(released, Released)
     assert released.released
+
+
+def test_the_cache_may_be_removed_while_a_process_uses_it(connect: Callable[..., Locks], tmp_path: Path) -> None:
+    locks = connect("ada")
+    held = take(locks, "r")
+    for number in range(2):
+        shutil.rmtree(tmp_path / "cache")
+        assert len(locks.list()) == number + 1
+        shutil.rmtree(tmp_path / "cache")
+        take(locks, f"r{number}")
+    assert isinstance(connect("bob").acquire("r", ttl=60), Held)
+    released = locks.release(held.lease.id, held.token)
+    assert isinstance(released, Released)
+    assert released.released
+
+
+def test_a_remote_that_is_locked_by_a_git_that_was_killed_says_so(
+    remote: Path, connect: Callable[..., Locks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "ATTEMPTS", 3)
+    locks = connect()
+    take(locks, "r")
+    (remote / f"{FENCE}.lock").touch()
+    with pytest.raises(StoreError, match=r"too busy.*fence\.lock': File exists"):
+        locks.acquire("r2", ttl=60)
+
+
+def test_options_that_are_meant_for_the_pushes_of_branches_are_not_sent(
+    connect: Callable[..., Locks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"COUNT": "1", "KEY_0": "push.pushOption", "VALUE_0": "ci.skip"}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    take(connect(), "r")
 
 
 def test_a_remote_that_cannot_push_atomically_is_refused(remote: Path, connect: Callable[..., Locks]) -> None:

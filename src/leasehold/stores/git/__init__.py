@@ -131,6 +131,8 @@ class GitStore:
             raise StoreError("a transaction is already under way in this thread")
         self._lock.acquire()
         try:
+            if place.ensure(self._cache, self._own):
+                self.objects.forget()  # somebody has removed the cache, as anybody may
             self._turn.take()
         except BaseException:
             self._lock.release()

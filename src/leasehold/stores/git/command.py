@@ -70,14 +70,16 @@ def run(words: Sequence[str], *, give: str = "", env: Mapping[str, str] | None =
     """Run git to its end. Raises `Unreachable` if it takes longer than `timeout` seconds."""
     known = os.environ if env is None else env
     try:
-        # A group of its own: an interrupt of ours must not end a push of which we then could not tell what it did.
+        # A session of its own: an interrupt of ours must not end a push of which we then could not tell what it did.
+        # And whoever would ask somebody on our terminal (ssh, about a host or for a password) is not stopped there
+        # until our patience ends, but finds no terminal, and says what it wanted.
         process = subprocess.Popen(  # noqa: S603 (the words are ours)
             ["git", *words],  # noqa: S607 (as the user's PATH has it)
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment(known),
-            process_group=0,
+            start_new_session=True,
         )
     except FileNotFoundError:
         raise StoreUnsuitable("there is no git on PATH: install it, or keep the locks elsewhere") from None

@@ -41,6 +41,10 @@ class Objects:
         body = text.encode("utf-8", "surrogatepass")
         return self._put(b"commit %d\0" % len(body) + body)
 
+    def forget(self) -> None:
+        """Nothing that was written is there any more."""
+        self._tree = ""
+
     def _put(self, whole: bytes) -> str:
         oid = sha1(whole, usedforsecurity=False).hexdigest()
         path = os.path.join(self._directory, oid[:2], oid[2:])

@@ -22,11 +22,20 @@ _CROWDED = 60
 
 
 def make(directory: str) -> str:
-    """Create it, readable for its owner only, unless it is there; the git directory that is this process's alone.
+    """Create it, unless it is there; the git directory that is this process's alone.
 
     That one shares everything but `FETCH_HEAD`, as the worktrees of a repository do: a git that outlived the process
     which started it must not write into what another one reads.
     """
+    own = os.path.join(directory, "turns", f"{os.getpid()}-{os.urandom(4).hex()}")
+    ensure(directory, own)
+    return own
+
+
+def ensure(directory: str, own: str) -> bool:
+    """Create both, readable for their owner only, if they are not there, or not any more; whether that was so."""
+    if os.path.exists(own):
+        return False
     try:
         if not os.path.exists(os.path.join(directory, "HEAD")):
             for part in ("objects", "refs", "turns"):
@@ -34,7 +43,6 @@ def make(directory: str) -> str:
             os.chmod(directory, 0o700)  # noqa: PTH101
             _write(directory, "config", _CONFIG)
             _write(directory, "HEAD", _HEAD)  # last: now it is whole
-        own = os.path.join(directory, "turns", f"{os.getpid()}-{os.urandom(4).hex()}")
         os.mkdir(own, 0o700)  # noqa: PTH102
         _write(own, "commondir", "../..\n")
         _write(own, "HEAD", _HEAD)
@@ -43,7 +51,7 @@ def make(directory: str) -> str:
             f"{directory} cannot be used: {error.strerror}; set XDG_STATE_HOME to a directory of yours, or write "
             "?cache=DIRECTORY behind the URL"
         ) from error
-    return own
+    return True
 
 
 def _write(directory: str, name: str, text: str) -> None:

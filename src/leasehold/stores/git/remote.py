@@ -37,6 +37,7 @@ _QUIET = (
     "push.followTags=false",
     "push.gpgSign=false",
     "push.negotiate=false",
+    "push.pushOption=",
     "push.recurseSubmodules=no",
     "pack.threads=1",
 )
@@ -163,11 +164,10 @@ def _explained(url: str, done: Done) -> Exception:
         return _unreachable(url, done)
     if not rejected or any("[remote failure]" in line for line in rejected):
         return OutcomeUnknown(f"the push to {_without_password(url)} broke off: {done.complaint}")
+    said = f"{' '.join(dict.fromkeys(rejected))}; {done.complaint}"
     if any(reason in whole for reason in _SOMEBODY_WAS_QUICKER):
-        return Conflict("somebody else was quicker")
-    return StoreUnsuitable(
-        f"{_without_password(url)} refuses to keep locks: {' '.join(dict.fromkeys(rejected))}; {done.complaint}"
-    )
+        return Conflict(said)
+    return StoreUnsuitable(f"{_without_password(url)} refuses to keep locks: {said}")
 
 
 def _without_password(url: str) -> str:
