@@ -16,7 +16,7 @@ from leasehold.checks import Settings
 from leasehold.errors import StoreError
 from leasehold.served import Served
 from leasehold.server import health
-from leasehold.server.metrics import SCHEMES_MOST, SPACES_MOST
+from leasehold.server.metrics import SCHEMES_MOST, SPACES_MOST, Histogram
 from leasehold.server.problems import STATUS, Problem
 from leasehold.stores.memory import Memory, MemoryStore
 from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
@@ -162,6 +162,31 @@ def test_everything_is_counted_by_space_and_scheme(tmp_path: Path) -> None:
             'leasehold_problems_total{code="held"}': 1,
         }.items():
             assert found.get(name, 0) >= least, (name, found.get(name))
+
+
+def test_a_wait_in_several_pieces_is_one_wait(tmp_path: Path) -> None:
+    with serving(tmp_path, "--keep-open", "100ms") as server:
+        server.post("acquire", {"resources": "a", "holder": "ann"})
+        body = {"resources": "a", "holder": "bob", "wait_seconds": 60}
+        for _ in range(3):
+            ticket = server.post("acquire", body)
+            assert ticket.status == 202
+            body["request_id"] = ticket.json["ticket"]
+        assert figures(server)['leasehold_waits_total{space="default",scheme="plain"}'] == 1
+
+
+def test_large_numbers_are_told_to_the_last_digit() -> None:
+    histogram = Histogram("x", "Something.", (1.0,))
+    many = 1_234_567
+    for _ in range(many):
+        histogram.add(0.5)
+    histogram.add(2.0)
+    assert list(histogram.lines())[2:] == [
+        f'x_bucket{{le="1"}} {many}',
+        f'x_bucket{{le="+Inf"}} {many + 1}',
+        f"x_count {many + 1}",
+        f"x_sum {many / 2 + 2}",
+    ]
 
 
 def test_labels_are_bounded(tmp_path: Path) -> None:

@@ -79,17 +79,17 @@ class Histogram:
         series[-1] += value
 
     def lines(self) -> Iterable[str]:
-        """Its text."""
+        """Its text, with every digit: a rate is the difference of two large numbers."""
         yield f"# HELP {self._name} {self._says}"
         yield f"# TYPE {self._name} histogram"
         for labels, series in self._series.items():
             more = labels + "," if labels else ""
             for bound, count in zip(self._bounds, accumulate(series), strict=False):
-                yield f'{self._name}_bucket{{{more}le="{bound:g}"}} {count:g}'
-            yield f'{self._name}_bucket{{{more}le="+Inf"}} {series[-2]:g}'
+                yield f'{self._name}_bucket{{{more}le="{bound:g}"}} {int(count)}'
+            yield f'{self._name}_bucket{{{more}le="+Inf"}} {int(series[-2])}'
             braced = f"{{{labels}}}" if labels else ""
-            yield f"{self._name}_count{braced} {series[-2]:g}"
-            yield f"{self._name}_sum{braced} {series[-1]:.9g}"
+            yield f"{self._name}_count{braced} {int(series[-2])}"
+            yield f"{self._name}_sum{braced} {series[-1]!r}"
 
 
 class Metrics:
@@ -142,6 +142,8 @@ class Metrics:
                 since = detail.get("acquired_at")
                 if isinstance(since, int):
                     self._holds.add((at - since) / SECOND, labels)
+            elif kind == "queued" and detail.get("again"):
+                continue  # it came back with its ticket, to the place where it was counted before
             if kind in CODES:
                 labels += f',code="{CODES[kind]}"'
             counts = self._counts[counted[0]]
