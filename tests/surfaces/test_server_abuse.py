@@ -75,7 +75,30 @@ def test_a_head_has_its_bound_however_it_arrives(server: Running, before: bytes)
             line.sendall(request + GOOD.replace(b"fuzzed", b"%06d" % size))
             told = line.makefile("rb").read()
         assert b"HTTP/1.1 " + status in told, (size, told)
-        assert (b"The head of the request is too large." in told) == (status != b"200 OK")
+        assert (b"the head of a request may have at most 65536 bytes" in told) == (status != b"200 OK")
+
+
+NOT_HTTP = (
+    b"nonsense\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nHost localhost\r\n\r\n",
+    b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+    b"GET /healthz HTTP/1.1\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
+)
+
+
+@pytest.mark.parametrize("sent", NOT_HTTP, ids=["nonsense", "no colon", "negative", "two lengths", "too large"])
+def test_what_is_no_request_gets_a_problem_as_well(server: Running, sent: bytes) -> None:
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.sendall(sent)
+        reply = read_reply(line)
+    assert (reply.status, reply.code, reply.headers["connection"]) == (400, "invalid", "close")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_slash_too_many_leads_nowhere(server: Running, method: str) -> None:
+    """Nowhere else, in particular: behind a proxy that speaks https, that would be to http, with the key."""
+    assert server.ask(method, "/v1/leases/", Host="elsewhere.example").code == "not_found"
 
 
 def test_a_large_body_does_not_count_for_the_head_that_arrives_with_it(server: Running) -> None:

@@ -209,7 +209,7 @@ def _paths(app: App) -> list[Path]:
         by_path[path] = {"GET": _looking(app, look)}
     by_path.update(dashboard.paths(app))
     paths = [Path(path, _by_method(app, handlers), methods=list(handlers)) for path, handlers in by_path.items()]
-    return [*paths, Path(agents.PATH, app.agents)]
+    return [*paths, *(Path(path, app.agents) for path in (agents.PATH, f"{agents.PATH}/"))]
 
 
 def _by_method(app: App, handlers: dict[str, Endpoint]) -> Endpoint:
@@ -225,7 +225,10 @@ def asgi(app: App) -> Starlette:
     async def told(_request: Request, error: Exception) -> Response:
         return app.tell(error)
 
-    return Starlette(routes=_paths(app), exception_handlers={HTTPException: told, Exception: told})
+    application = Starlette(routes=_paths(app), exception_handlers={HTTPException: told, Exception: told})
+    # `/v1/leases/` is no route. Sent elsewhere, a client behind a proxy would be sent from https to http, with its key.
+    application.router.redirect_slashes = False
+    return application
 
 
 __all__ = ["App", "asgi"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 64 * 1024
-TOO_LARGE = "The head of the request is too large."
+TOO_LARGE = f"the head of a request may have at most {HEAD_BYTES} bytes"
 
 
 class Protocol(HttpToolsProtocol):
@@ -77,8 +77,10 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response(TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be parsed is refused; so is a head that was, and is too large."""
-        super().send_400_response(TOO_LARGE if self._is_too_large() else msg)
+        """What cannot be parsed is refused, in the form of every refusal; so is a head that was, and is too large."""
+        is_large = msg == TOO_LARGE or self._is_too_large()
+        self._refuse(Problem("invalid", TOO_LARGE if is_large else "this cannot be read as HTTP/1.1"))
+        self.transport.close()
 
     def _is_too_large(self) -> bool:
         """Whether the head is, as far as it was parsed. Mostly there is no need to add it up."""
@@ -142,12 +144,13 @@ class Protocol(HttpToolsProtocol):
             if left > 0:
                 self._set_timer(left)  # the head took its time: that of the body is not up yet
                 return
-            self._refuse_slow_body()
+            # No other request comes first: this one was not kept for a hot one otherwise.
+            self._refuse(Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s"))
         self.transport.close()
 
-    def _refuse_slow_body(self) -> None:
-        """As the ordinary way does. No other request comes first: this one was not kept for a hot one otherwise."""
-        response = self.ours.tell(Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s"))
+    def _refuse(self, problem: Problem) -> None:
+        """As the ordinary way does, which this request will not go."""
+        response = self.ours.tell(problem)
         response.headers["connection"] = "close"
         self.transport.write(problems.as_bytes(response))
 
