@@ -43,7 +43,7 @@ def node(*words: str, give: str | None = None, **env: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("file", ["locks", "flow"])
+@pytest.mark.parametrize("file", ["locks", "holding", "flow"])
 def test_its_own_tests(file: str) -> None:
     command = json.dumps([sys.executable, "-m", "leasehold.cli"])
     told = node("--test", f"test/{file}.test.js", LEASEHOLD_COMMAND=command, PYTHONPATH=str(SOURCE))

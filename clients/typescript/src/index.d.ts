@@ -61,8 +61,9 @@ export class Locks {
   endSession(session: string, call?: Call): Promise<Outcome<api.SessionEnded>>;
 
   /**
-   * Run `work` while the lease is held, renewed in the background, and give it back. Throws a `LeaseholdError` if it
-   * was not granted, and if it was lost; `work` is then told by its signal.
+   * Run `work` while the lease is held, renewed in the background, and give it back with how the work ended. Throws a
+   * `LeaseholdError` if it was not granted, and if it was lost, which `work` is told by its signal; and also if it
+   * could not be given back after work that went well.
    */
   withLock<T>(
     asked: api.Acquire,

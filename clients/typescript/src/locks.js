@@ -1,6 +1,7 @@
 // The verbs: thin. A refusal is a value with `ok: false`; only a breakage, or input that no server takes, is thrown.
 
 import { Asking, LeaseholdError } from "./asking.js";
+import { hold } from "./holding.js";
 
 const REFUSALS = new Set([
   "held", "timeout", "deadlock", "lost", "not_found", "not_allowed", "slots_mismatch",
@@ -9,6 +10,8 @@ const REFUSALS = new Set([
 
 /** Leases on shared things, at a Leasehold server. */
 export class Locks {
+  #kept = new Map(); // how many blocks hold each lease: with `reentrant` one may be inside of another
+
   /** @param {string} url @param {import("./index.d.ts").Options} [options] */
   constructor(url, options = {}) {
     this.asking = new Asking(url, options);
@@ -90,47 +93,8 @@ export class Locks {
    * Run `work` while the lease is held, renewed in the background. Not granted: it throws. Lost: the signal that
    * `work` is given is aborted, and it throws once `work` has ended, however that ended.
    */
-  async withLock(asked, work, { signal } = {}) {
-    const sent = performance.now();
-    const granted = await this.acquire(asked, { signal });
-    if (!granted.ok) throw new LeaseholdError(granted.code, granted.detail, { status: granted.status });
-    const { lease, token } = granted;
-    const lost = new AbortController();
-    // Who waited does not know when it was granted, only that it was not before it had asked.
-    const since = asked.wait_seconds ? performance.now() : sent;
-    const renewing = this.#keep({ lease: lease.id, token }, lease.ttl_seconds * 1000, since, lost);
-    try {
-      const result = await work(lease, signal ? AbortSignal.any([signal, lost.signal]) : lost.signal);
-      lost.signal.throwIfAborted();
-      return result;
-    } catch (error) {
-      throw lost.signal.aborted ? lost.signal.reason : error;
-    } finally {
-      renewing.stop();
-      if (!lost.signal.aborted) await this.release({ lease: lease.id, token });
-    }
-  }
-
-  /** Renew at a third of the TTL; the deadline is counted from before each request was sent. */
-  #keep(proof, ttl, since, lost) {
-    const stopped = new AbortController();
-    const gone = (reason) => lost.abort(new LeaseholdError("lost", `the lease is gone (${reason})`));
-    const run = async () => {
-      let deadline = since + ttl;
-      while (!stopped.signal.aborted) {
-        await sleep(Math.min(ttl / 3, deadline - performance.now()), stopped.signal);
-        if (stopped.signal.aborted) return;
-        const sent = performance.now();
-        if (sent >= deadline) return gone("it could not be renewed");
-        const limit = AbortSignal.any([stopped.signal, AbortSignal.timeout(Math.max(1, Math.ceil(deadline - sent)))]);
-        const renewed = await this.renew(proof, { signal: limit }).catch((error) => ({ ok: undefined, error }));
-        if (renewed.ok === false) return gone(renewed.reason ?? renewed.detail);
-        if (renewed.ok) deadline = sent + ttl;
-        else if (!stopped.signal.aborted && performance.now() >= deadline) return gone("it could not be renewed");
-      }
-    };
-    void run();
-    return { stop: () => stopped.abort() };
+  withLock(asked, work, { signal } = {}) {
+    return hold(this, this.#kept, asked, work, signal);
   }
 
   async #post(path, body, signal) {
@@ -144,13 +108,6 @@ export class Locks {
     const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
     return { ...given, ...asked };
   }
-}
-
-function sleep(milliseconds, signal) {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener("abort", () => { clearTimeout(timer); resolve(undefined); }, { once: true });
-  });
 }
 
 function told({ status, told: body }) {
