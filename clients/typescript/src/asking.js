@@ -1,4 +1,4 @@
-// One request to a server until it has its answer: safe retries, waiting with a ticket. It knows no verb.
+// One request to a server until it has its answer: safe retries, fail-over, waiting with a ticket. It knows no verb.
 
 const TRIES = 6;
 const FIRST_PAUSE = 50;
@@ -6,8 +6,10 @@ const LONGEST_PAUSE = 2_000;
 const LONGEST_RETRY_AFTER = 30_000;
 const KEPT_OPEN = 50; // seconds that a server keeps a waiting request, usually: then it hands back a ticket
 const SLACK = 15; // seconds that an answer may take beyond that
-const SILENCES = 2; // how often in a row nothing may come in time
-const BUSY = new Set([429, 503]);
+const SILENCES = 2; // how often in a row nothing may come in time; with more servers, once for each of them
+const TOO_MUCH = 429;
+const GOING_AWAY = 503; // another server may do better
+const UNSENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
 
 /** Something broke; a refusal is a value, not one of these. */
 export class LeaseholdError extends Error {
@@ -24,52 +26,62 @@ export class LeaseholdError extends Error {
 /** What a server knows us by and where it is. */
 export class Asking {
   constructor(url, { apiKey, fetch: using } = {}) {
-    const base = new URL(url);
-    if (base.protocol !== "http:" && base.protocol !== "https:") {
-      throw new LeaseholdError("invalid", `url: must begin with http: or https:, not ${base.protocol}`, { field: "url" });
-    }
-    this.base = base.href.replace(/\/$/, "");
+    this.bases = String(url).split(",").map(baseOf);
+    this.first = 0; // the server that answered last: the next call begins there
     this.fetch = using ?? ((...asked) => globalThis.fetch(...asked));
     this.headers = { accept: "application/json", ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}) };
   }
 
-  /** The answer's status and JSON, whether it took more than one request, and whether an answer was lost on the way. */
-  async ask(method, path, { body, query, signal } = {}) {
+  /**
+   * The answer's status and JSON, whether it took more than one request, and whether an answer was lost on the way.
+   * `once`: what happens anew each time, and is asked again only if it did not happen for certain.
+   */
+  async ask(method, path, { body, query, signal, once = false } = {}) {
     const deadline = body?.wait_seconds ? performance.now() + body.wait_seconds * 1000 : 0;
     let asked = body;
-    let tickets = 0;
+    let again = false;
     let silences = 0;
     let lost = false;
-    for (let tries = 0; ; ) {
-      const now = shortened(asked, deadline);
+    for (let tries = 0; ; again = true) {
+      const server = this.first;
+      const base = this.bases[server % this.bases.length];
       let reply;
       try {
-        reply = await this.#exchange(method, path, now, query, signal);
+        reply = await this.#exchange(base, method, path, shortened(asked, deadline), query, signal);
       } catch (cause) {
         if (signal?.aborted) throw signal.reason;
-        lost = true;
+        const wasSent = !UNSENT.has(cause?.cause?.code);
+        if (once && wasSent) throw unknown(method, path, cause);
+        lost ||= wasSent;
         silences = cause?.name === "TimeoutError" ? silences + 1 : 0;
-        if (++tries > TRIES || silences >= SILENCES) throw unreachable(this.base, cause);
+        this.#turnFrom(server);
+        if (++tries > TRIES || silences >= Math.max(SILENCES, this.bases.length)) throw unreachable(base, cause);
         await pause(backoff(tries), signal);
         continue;
       }
       silences = 0;
       if (reply.status === 202) {
         asked = { ...asked, request_id: reply.told.ticket };
-        tickets += 1;
-      } else if (BUSY.has(reply.status) && reply.told.code !== "too_many" && ++tries <= TRIES) {
+        tries = 0; // it got on: what went wrong before does not count any more
+      } else if (mayDoBetter(reply, once) && ++tries <= TRIES) {
         lost ||= reply.told.code === "outcome_unknown";
-        await pause(reply.retryAfter ?? backoff(tries), signal);
+        if (reply.status === GOING_AWAY) this.#turnFrom(server);
+        await pause((reply.retryAfter ?? 0) + backoff(tries), signal); // so that not everybody comes back at once
       } else {
-        return { status: reply.status, told: reply.told, again: tries + tickets > 0, lost };
+        return { status: reply.status, told: reply.told, again, lost };
       }
     }
   }
 
-  async #exchange(method, path, body, query, signal) {
+  /** To the next server, unless another call has turned from this one already. */
+  #turnFrom(server) {
+    if (this.first === server) this.first += 1;
+  }
+
+  async #exchange(base, method, path, body, query, signal) {
     const limit = new AbortController();
     const exchanged = async () => {
-      const reply = await this.fetch(`${this.base}${path}${search(query)}`, {
+      const reply = await this.fetch(`${base}${path}${search(query)}`, {
         method,
         headers: body === undefined ? this.headers : { ...this.headers, "content-type": "application/json" },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -82,6 +94,21 @@ export class Asking {
     };
     return within(exchanged, limit, (Math.min(body?.wait_seconds ?? 0, KEPT_OPEN) + SLACK) * 1000, signal);
   }
+}
+
+/** Where a server is. */
+function baseOf(url) {
+  const base = URL.canParse(url) ? new URL(url) : undefined;
+  if (base?.protocol !== "http:" && base?.protocol !== "https:") {
+    throw new LeaseholdError("invalid", `url: must be http://HOST or https://HOST, not ${url}`, { field: "url" });
+  }
+  return base.href.replace(/\/$/, "");
+}
+
+/** Whether the same request may be answered otherwise soon. Of what there is too much, nothing goes by itself. */
+function mayDoBetter({ status, told }, once) {
+  if (once && told.code === "outcome_unknown") return false;
+  return status === GOING_AWAY || (status === TOO_MUCH && told.code !== "too_many");
 }
 
 /** What this gives, unless it takes too long or is called off: also where the body of an answer never ends. */
@@ -148,7 +175,15 @@ function pause(milliseconds, signal) {
   });
 }
 
+function reasonOf(cause) {
+  return cause?.cause?.message || cause?.message || String(cause);
+}
+
 function unreachable(base, cause) {
-  const why = cause?.cause?.message ?? cause?.message ?? String(cause);
-  return new LeaseholdError("unreachable", `no answer from the server at ${base}: ${why}`, { cause });
+  return new LeaseholdError("unreachable", `no answer from the server at ${base}: ${reasonOf(cause)}`, { cause });
+}
+
+function unknown(method, path, cause) {
+  const why = `the answer to ${method} ${path} was lost (${reasonOf(cause)}): look whether it happened`;
+  return new LeaseholdError("outcome_unknown", why, { cause });
 }

@@ -39,6 +39,7 @@ export class LeaseholdError extends Error {
 
 /** Leases on shared things, at a Leasehold server. */
 export class Locks {
+  /** One server, or several of one store with commas between them: `http://a:7420,http://b:7420`. */
   constructor(url: string, options?: Options);
   readonly holder: string | undefined;
   readonly space: string | undefined;

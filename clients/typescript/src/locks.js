@@ -22,7 +22,7 @@ export class Locks {
   /** Any route of the server, by its method and path: its answer, or an error with a stable `code`. */
   async request(route, { body, query, signal } = {}) {
     const [method, path] = route.split(" ", 2);
-    return yes(await this.asking.ask(method, path, { body, query, signal }));
+    return yes(await this.asking.ask(method, path, { body, query, signal, once: happensTwice(route, body) }));
   }
 
   /** Take a lease, or wait for it. To ask again after a broken connection is safe: each request has an id. */
@@ -108,6 +108,12 @@ export class Locks {
     const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
     return { ...given, ...asked };
   }
+}
+
+/** What, sent twice, would make two of it, or end the lease of whoever came next. */
+function happensTwice(route, body) {
+  if (route === "POST /v1/force-release") return !/^l\d+-[0-9a-f]{32}$/.test(body?.target);
+  return route === "POST /v1/keys" || route === "POST /v1/steal" || (route === "POST /v1/acquire" && !body?.request_id);
 }
 
 function told({ status, told: body }) {

@@ -226,3 +226,65 @@ test("a route that does not answer in JSON gives its text, and what is no server
   const page = new Locks(server.url, { fetch: async () => new Response("<h1>Bad Gateway</h1>", { status: 502 }) });
   await assert.rejects(page.list(), (error) => error.code === "unreachable" && /not JSON/.test(error.message));
 });
+
+/** A client that is answered from a list, and remembers where it asked. */
+function scripted(url, ...answers) {
+  const asked = [];
+  const fetching = async (where) => {
+    asked.push(new URL(where).host);
+    const answer = answers.shift() ?? Response.json({ leases: [] });
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
+  return [new Locks(url, { fetch: fetching }), asked];
+}
+
+const refused = () => new TypeError("fetch failed", { cause: Object.assign(new Error("no"), { code: "ECONNREFUSED" }) });
+const cut = () => new TypeError("fetch failed", { cause: new Error("other side closed") });
+
+test("of several servers, the next one is asked when one is not there or goes away", async () => {
+  const away = Response.json({ code: "closed", detail: "bye" }, { status: 503 });
+  const [client, asked] = scripted("http://a:1,http://b:2", refused(), away);
+  assert.deepEqual(await client.list(), []);
+  assert.deepEqual(asked, ["a:1", "b:2", "a:1"]);
+  await client.list();
+  assert.deepEqual(asked.slice(3), ["a:1"]); // it begins where it was answered
+  assert.throws(() => new Locks("http://a:1,nonsense"), { code: "invalid", field: "url" });
+});
+
+test("what would happen twice is sent again only if it did not happen", async () => {
+  const made = () => Response.json({ key: {}, credential: "lh_x" });
+  for (const [route, body] of [
+    ["POST /v1/keys", { role: "viewer", name: "x" }],
+    ["POST /v1/steal", { resources: "x", reason: "y" }],
+    ["POST /v1/force-release", { target: "x", reason: "y" }],
+    ["POST /v1/acquire", { resources: "x" }],
+  ]) {
+    const [lost, askedOnce] = scripted(server.url, cut(), made());
+    await assert.rejects(lost.request(route, { body }), { code: "outcome_unknown" });
+    assert.equal(askedOnce.length, 1, route);
+    const [unsent, asked] = scripted(server.url, refused(), made());
+    await unsent.request(route, { body });
+    assert.equal(asked.length, 2, route);
+  }
+  const [safe, asked] = scripted(server.url, cut(), made());
+  await safe.request("POST /v1/force-release", { body: { target: `l7-${"0".repeat(32)}`, reason: "y" } });
+  assert.equal(asked.length, 2);
+});
+
+test("a release that was not sent the first time is told as it is", async () => {
+  const gone = () => Response.json({ lease: "l1", released: false, reason: "released", resources: [] });
+  const [unsent] = scripted(server.url, refused(), gone());
+  assert.equal((await unsent.release({ lease: "l1", token: "t" })).released, false);
+  const [lost] = scripted(server.url, cut(), gone());
+  assert.equal((await lost.release({ lease: "l1", token: "t" })).released, true);
+});
+
+test("a wait that gets on is not given up for what went wrong before", async () => {
+  const ticket = () => Response.json({ ticket: "t", queue: {}, holders: [], retry_after_seconds: 0 }, { status: 202 });
+  const [client, asked] = scripted(
+    server.url, ...Array.from({ length: 9 }, () => [cut(), ticket()]).flat(), Response.json({ lease: {}, token: "t" }),
+  );
+  assert.equal((await client.acquire({ resources: "x", wait_seconds: 600 })).ok, true);
+  assert.equal(asked.length, 19);
+});
