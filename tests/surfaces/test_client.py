@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -210,6 +211,24 @@ def test_many_tasks_that_find_a_server_gone_ask_the_next_one(server: Running, mo
             assert locks._answers._first == 1  # type: ignore[attr-defined]
 
     asyncio.run(all_at_once())
+
+
+def test_many_threads_that_find_a_server_gone_ask_the_next_one(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above. With two servers, the one after the next is the one that is gone."""
+    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.001)
+    with ThreadPoolExecutor(2) as pool, socket.create_server(("127.0.0.1", 0)) as going:
+        port = going.getsockname()[1]
+        with leasehold.connect(f"http://127.0.0.1:{port},{server.url}", holder="ann") as locks:
+            asked = [pool.submit(locks.acquire, f"by thread {number}", ttl=60) for number in range(2)]
+            taken = [going.accept()[0] for _ in asked]
+            going.close()
+            for each in taken:
+                each.recv(1)
+                each.close()
+            assert all(isinstance(each.result(), leasehold.Granted) for each in asked)
+            assert locks._answers._first == 1  # type: ignore[attr-defined]
 
 
 def test_whoever_is_still_connecting_when_the_locks_are_closed_is_told(server: Running) -> None:

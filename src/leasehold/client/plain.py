@@ -109,22 +109,29 @@ class HttpAnswers:
         todo: Again = Again(errand.next, 0.0)
         while True:
             time.sleep(todo.pause)
+            asked_of = self._first
             try:
-                head, data = self._exchange(todo.request, errand.time_out)
+                head, data = self._exchange(self._bases[asked_of % len(self._bases)], todo.request, errand.time_out)
                 body = body_of(data)
             except (OSError, Unreachable) as error:
-                self._first += 1
+                self._turn_from(asked_of)
                 todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
                 continue
             self._heard_at = now = time.monotonic()
             outcome = errand.answered(head.status, body, head.retry_after, now)
             if not isinstance(outcome, Again):
                 return outcome
-            self._first += head.status == GOING_AWAY
+            if head.status == GOING_AWAY:
+                self._turn_from(asked_of)
             todo = outcome
 
-    def _exchange(self, request: Request, time_out: float) -> tuple[Head, bytes]:
-        base = self._bases[self._first % len(self._bases)]
+    def _turn_from(self, server: int) -> None:
+        """To the next server, unless another thread has turned from this one already: two turns may lead back to it."""
+        with self._changing:
+            if self._first == server:
+                self._first += 1
+
+    def _exchange(self, base: Base, request: Request, time_out: float) -> tuple[Head, bytes]:
         connection = self._take(base)
         try:
             is_wait = request.body is not None and request.body.get("wait_seconds")
