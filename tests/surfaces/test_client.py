@@ -149,6 +149,8 @@ def test_a_proxy_with_nobody_behind_it_is_passed_by(
     granted = locks.acquire("behind a proxy", ttl=60)
     assert locks.release(granted.lease.id, granted.token).released
     assert len(line.requests) == 1
+    with pytest.raises(Unreachable, match="a proxy answered 502 instead of the server"):
+        connect(line.url).list()
 
 
 def test_nobody_there_is_told_after_some_tries(connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ export class Asking {
       });
       const after = Number(reply.headers.get("retry-after"));
       const retryAfter = after > 0 ? Math.min(after * 1000, LONGEST_RETRY_AFTER) : undefined;
-      return { status: reply.status, told: read(await reply.text(), reply.ok), retryAfter };
+      return { status: reply.status, told: read(await reply.text(), reply), retryAfter };
     };
     return within(exchanged, limit, (Math.min(body?.wait_seconds ?? 0, KEPT_OPEN) + SLACK) * 1000, signal);
   }
@@ -133,12 +133,18 @@ async function within(work, limit, milliseconds, signal) {
 }
 
 /** JSON; or, of a route that answers in other words, the text. */
-function read(text, isOk) {
+function read(text, { ok, status }) {
   try {
     return JSON.parse(text);
   } catch {
-    if (isOk) return text;
-    throw new Error("what answers there is not a Leasehold server: its answer is not JSON");
+    if (ok) return text;
+    if (![502, 503, 504].includes(status)) {
+      throw new Error(`what answers there is not a Leasehold server: its answer is not JSON (status ${status})`);
+    }
+    throw new Error(
+      `a proxy answered ${status} instead of the server: is that running, and may requests stay open there as long as ` +
+      "the server keeps those that wait (serve --keep-open)?",
+    );
   }
 }
 

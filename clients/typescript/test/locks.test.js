@@ -223,8 +223,10 @@ test("what is paused or too much is a value, at once", async () => {
 
 test("a route that does not answer in JSON gives its text, and what is no server is told so", async () => {
   assert.match(await new Locks(server.url).request("GET /metrics"), /leasehold_grants_total/);
-  const page = new Locks(server.url, { fetch: async () => new Response("<h1>Bad Gateway</h1>", { status: 502 }) });
-  await assert.rejects(page.list(), (error) => error.code === "unreachable" && /not JSON/.test(error.message));
+  for (const [status, why] of [[404, /not JSON/], [502, /a proxy answered 502 instead of the server/]]) {
+    const page = new Locks(server.url, { fetch: async () => new Response("<h1>No</h1>", { status }) });
+    await assert.rejects(page.list(), (error) => error.code === "unreachable" && why.test(error.message));
+  }
 });
 
 /** A client that is answered from a list, and remembers where it asked. */

@@ -196,7 +196,7 @@ class AsyncHttpAnswers:
         if self._under_way > 1 and self._is_key and self._gathering.takes(request):
             return await self._gathering.ask(request)
         head, data = await self._exchange(request, time_out)
-        return Reply(head.status, body_of(data), head.retry_after)
+        return Reply(head.status, body_of(head, data), head.retry_after)
 
     def _undo(self, request: Request, granted: dict[str, Any]) -> None:
         """Whoever asked was cancelled, and could not hang up, as others travelled with it."""

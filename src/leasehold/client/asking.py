@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.client.deciding import told
 from leasehold.client.encoding import Request
-from leasehold.client.messages import bases, render
+from leasehold.client.messages import bases, no_server, render
 from leasehold.client.plain import Connection
 from leasehold.errors import Unreachable
 
@@ -29,7 +29,7 @@ def ask(
     try:
         return head.status, json.loads(content)
     except ValueError:
-        raise Unreachable("what answers there is not a Leasehold server: its answer is not JSON") from None
+        raise no_server(head.status, "its answer is not JSON") from None
 
 
 def _connected(servers: tuple[Base, ...]) -> Connection:

@@ -86,7 +86,7 @@ class Gathering:
         with _telling(calls):
             head, data = await self._exchange(Request("POST", _PATH, {"calls": asked}), SLACK)
             if head.status == 200:
-                for call, each in zip(calls, body_of(data)["answers"], strict=True):
+                for call, each in zip(calls, body_of(head, data)["answers"], strict=True):
                     self._tell(call, Reply(each["status"], each["body"], each["body"].get("retry_after_seconds")))
                 return
             self._is_understood = head.status not in _UNKNOWN
@@ -96,7 +96,7 @@ class Gathering:
     async def _alone(self, call: _Call) -> None:
         with _telling([call]):
             head, data = await self._exchange(call.request, SLACK)
-            self._tell(call, Reply(head.status, body_of(data), head.retry_after))
+            self._tell(call, Reply(head.status, body_of(head, data), head.retry_after))
 
     def _tell(self, call: _Call, reply: Reply) -> None:
         if not call.reply.done():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 HEAD_MOST = 64 * 1024
 BODY_MOST = 64 * 1024 * 1024
 END = b"\r\n\r\n"
+_OF_PROXIES = (502, 503, 504)
 _spelled = json.JSONEncoder(separators=(",", ":")).encode
 _read = json.JSONDecoder().raw_decode
 
@@ -110,7 +111,7 @@ def parse_head(head: bytes) -> Head:
     fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     length = fields.get("content-length", "")
     if not length.isdigit() or int(length) > BODY_MOST:
-        raise Unreachable("what answers there is not a Leasehold server: its answer has no proper length")
+        raise no_server(int(words[1]), "its answer has no proper length")
     after = fields.get("retry-after", "")
     return Head(
         int(words[1]),
@@ -120,7 +121,7 @@ def parse_head(head: bytes) -> Head:
     )
 
 
-def body_of(data: bytes) -> dict[str, Any]:
+def body_of(head: Head, data: bytes) -> dict[str, Any]:
     """The JSON object of an answer."""
     try:
         text = data.decode()
@@ -128,7 +129,17 @@ def body_of(data: bytes) -> dict[str, Any]:
         if end != len(text):
             value = json.loads(text)
     except ValueError:
-        raise Unreachable("what answers there is not a Leasehold server: its answer is not JSON") from None
+        raise no_server(head.status, "its answer is not JSON") from None
     if not isinstance(value, dict):
-        raise Unreachable("what answers there is not a Leasehold server: its answer is not an object")
+        raise no_server(head.status, "its answer is not an object")
     return value
+
+
+def no_server(status: int, why: str) -> Unreachable:
+    """Whatever answered is none of ours: mostly a proxy, which has nobody behind it or waits for nobody so long."""
+    if status in _OF_PROXIES:
+        return Unreachable(
+            f"a proxy answered {status} instead of the server: is that running, and may requests stay open there as "
+            "long as the server keeps those that wait (serve --keep-open)?"
+        )
+    return Unreachable(f"what answers there is not a Leasehold server: {why} (status {status})")

@@ -112,7 +112,7 @@ class HttpAnswers:
             asked_of = self._first
             try:
                 head, data = self._exchange(self._bases[asked_of % len(self._bases)], todo.request, errand.time_out)
-                body = body_of(data)
+                body = body_of(head, data)
             except (OSError, Unreachable) as error:
                 self._turn_from(asked_of)
                 todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
