@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -131,3 +132,14 @@ def test_a_run_that_waits_tells_its_place_as_json_lines(shell: Shell) -> None:
     done = ended(process)
     assert done.code == 0
     assert [line.get("event") for line in done.lines] == ["acquired", None]
+
+
+def test_a_wait_for_several_names_tells_who_holds_any_of_them(shell: Shell) -> None:
+    shell.run("acquire", "x", "--name", "fix the parser")
+    process = shell.start("run", "free", "x", "--wait", "10m", "--json", "--", "true", holder="bob")
+    assert process.stdout is not None
+    first = json.loads(process.stdout.readline())
+    assert (first["event"], first["position"]) == ("waiting", 1)
+    assert [(lease["holder"], lease["name"]) for lease in first["holders"]] == [("ada", "fix the parser")]
+    shell.run("release", "x")
+    assert ended(process).code == 0

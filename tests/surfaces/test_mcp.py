@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp_types import INVALID_PARAMS
 
 import leasehold
 from tests.surfaces.serving import PATIENCE, create_key, serving, until
@@ -250,6 +251,7 @@ def test_bad_input_is_told_in_words_that_an_agent_can_act_on(tmp_path: Path) -> 
         ("acquire_lock", "resource_key"): "there is no argument resource_key (did you mean resource?)",
         ("acquire_lock", "ttl"): "there is no argument ttl (did you mean ttl_seconds?)",
         ("acquire_lock", "wait_seconds"): "there is no argument wait_seconds",
+        ("acquire_lock", "holder"): "there is no argument holder; there are resource",
         ("check_lock", "space"): "there is no argument space; there are resource",
     }
 
@@ -302,6 +304,43 @@ def test_an_issue_is_claimed_by_the_name_that_others_use(tmp_path: Path, issue: 
         async with over_stdio(tmp_path, "auto") as client:
             prompt = await client.get_prompt("claim_issue", {"issue": issue})
             assert f"with the resource '{name}'" in prompt.messages[0].content.text  # type: ignore[union-attr]
+
+    run(work)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_prompt_that_cannot_be_given_is_the_clients_mistake(tmp_path: Path, era: str) -> None:
+    async def work() -> None:
+        async with over_stdio(tmp_path, era) as client:
+            for name, arguments, said in (
+                ("claim_issue", {}, "issue"),
+                ("claim_issue", {"issue": "# "}, "issue: is empty"),
+                ("claim_pr", {"issue": "42"}, "claim_pr"),
+            ):
+                with pytest.raises(MCPError, match=said) as refused:
+                    await client.get_prompt(name, arguments)
+                assert refused.value.error.code == INVALID_PARAMS
+
+    run(work)
+
+
+def test_a_wait_for_several_names_tells_who_holds_any_of_them(tmp_path: Path) -> None:
+    lines: list[str | None] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        lines.append(message)
+
+    async def work() -> None:
+        with leasehold.connect(database(tmp_path)) as locks:
+            locks.acquire("held", ttl=600, holder="zoe")
+        async with over_stdio(tmp_path, "auto") as client:
+            asked = {"resource": ["free", "held"], "wait_seconds": 1.5}
+            answer = await client.call_tool("wait_for_lock", asked, progress_callback=heard)
+            assert answer.structured_content is not None
+            told = answer.structured_content["data"]
+            assert [lease["holder"] for lease in told["holders"]] == ["zoe"]
+            assert told["queue"] == {"length": 1, "position": 1}
+            assert "held by zoe" in (lines[0] or "")
 
     run(work)
 

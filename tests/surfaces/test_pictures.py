@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.model import Agent, Edge, Event, Graph
+from leasehold.model import Agent, Edge, Event, Graph, Inspection, Lease, Waiting
 from leasehold.pictures.contention import contention
 from leasehold.pictures.graphing import as_dot, as_mermaid, as_picture, as_text
 from leasehold.pictures.layout import NODES_MOST, placed
 from leasehold.pictures.png import png
 from leasehold.pictures.runs import runs_of
 from leasehold.pictures.shapes import Box, cut
+from leasehold.pictures.standing import together
 from leasehold.pictures.svg import svg
 from leasehold.pictures.timeline import timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SECOND = 1_000_000
 NASTY = '<script>alert(1)</script> & "x" \x1b[2J\u202e]'
@@ -90,6 +95,29 @@ def test_shared_leases_that_overlap_count_once() -> None:
 
 
 # -------------------------------------------------------------------------------------------------- graph
+
+
+def seen(resource: str, holder: str, *waiting: str) -> Inspection:
+    lease = Lease(
+        f"l1-{holder}", "default", (resource,), holder, None, "exclusive", 1, 1, 60, 0, 60, None, None, None, 0
+    )
+    queue = (
+        Waiting(f"w-{it}", (resource,), it, None, "exclusive", at, 0, 0, None, None) for at, it in enumerate(waiting, 1)
+    )
+    return Inspection(resource, 0, (lease,), tuple(queue), ())
+
+
+@pytest.mark.parametrize(("any_of", "position"), [(False, 3), (True, 1)])
+def test_who_wants_several_stands_where_it_takes_longest_and_who_wants_any_where_it_does_not(
+    any_of: bool, position: int
+) -> None:
+    def place(waiting: Sequence[Waiting]) -> int:
+        return next((each.position for each in waiting if each.holder == "me"), 0)
+
+    looks = [seen("x", "ann", "me"), seen("y", "bob", "cid", "dan", "me"), seen("z", "ann", "eve")]
+    both = together(looks, place, any_of=any_of)
+    assert [lease.holder for lease in both.leases] == ["ann", "bob"]
+    assert place(both.waiting) == position
 
 
 def test_waiters_stand_left_of_what_they_wait_for() -> None:

@@ -12,17 +12,20 @@ from leasehold.cli.tables import cut
 from leasehold.errors import StoreError
 from leasehold.model import SECOND, Granted, Inspection
 from leasehold.names import shown
+from leasehold.pictures.standing import together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from leasehold.cli.context import Context
     from leasehold.cli.interrupts import Interrupts
-    from leasehold.model import Acquired
+    from leasehold.model import Acquired, Waiting
 
 FIRST = 0.3
 """Who is served sooner than this sees no line."""
 EVERY = 1.0
+PAUSE = 8
+"""A store that is slow to look at is looked at seldom: the wait itself goes on only in between."""
 UNKNOWN_WIDTH = 80
 """Of a terminal that does not say how wide it is."""
 
@@ -63,16 +66,27 @@ class WaitingLine:
         """Somebody waits: show how it stands, once a second."""
         if time.monotonic() < self._next or not (self._is_live or self._events):
             return
-        self._next = time.monotonic() + EVERY
+        begun = time.monotonic()
         try:
-            seen = self._context.locks.inspect(self._context.values["resources"][0])
+            # Any of the names may be the one that is held.
+            looks = [self._context.locks.inspect(name) for name in self._context.values["resources"]]
         except StoreError:
-            return  # the wait itself finds out whether this matters; the line only shows
-        if isinstance(seen, Inspection):
-            self._show(seen)
+            looks = []  # the wait itself finds out whether this matters; the line only shows
+        now = time.monotonic()
+        self._next = max(begun + EVERY, now + (now - begun) * PAUSE)
+        seen = [each for each in looks if isinstance(each, Inspection)]
+        if seen:
+            self._show(together(seen, self._place, any_of=self._context.values["any_of"]))
+
+    def _mine(self, waiting: Sequence[Waiting]) -> Waiting | None:
+        return next((each for each in waiting if self._context.is_mine(each)), None)
+
+    def _place(self, waiting: Sequence[Waiting]) -> int:
+        mine = self._mine(waiting)
+        return mine.position if mine else 0
 
     def _show(self, seen: Inspection) -> None:
-        mine = next((each for each in seen.waiting if self._context.is_mine(each)), None)
+        mine = self._mine(seen.waiting)
         if self._events:
             state = {
                 "position": mine.position if mine else None,

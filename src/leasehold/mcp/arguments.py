@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 EVERYWHERE = "agent_id"
 """May be given to any tool: an agent that has a name says it out of habit, also where nobody needs it."""
+ALIKE = 0.7
+"""How alike two names must be: `holder` is not a slip for `mode`."""
 _AGAIN = "Nothing was changed: mend that, and call again."
 
 
@@ -27,7 +29,7 @@ def unknown(tool: str, given: Iterable[str], known: Iterable[str]) -> str:
 
 def _meant(given: str, there: list[str]) -> str:
     near = [each for each in there if given.startswith(each) or each.startswith(given)]
-    found = near or get_close_matches(given, there, 1)
+    found = near or get_close_matches(given, there, 1, ALIKE)
     return f" (did you mean {found[0]}?)" if found else ""
 
 

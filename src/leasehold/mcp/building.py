@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
+from mcp_types import INVALID_PARAMS
 from pydantic import ValidationError
 
 import leasehold
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.mcpserver import Context
-    from mcp_types import CallToolResult, InputRequiredResult
+    from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult
 
     from leasehold.mcp.desk import Desk
     from leasehold.mcp.parties import Party
@@ -53,6 +55,15 @@ class Server(MCPServer[Any]):
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(wording.wrong(name, error.__cause__)) from error.__cause__
             raise
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """The prompt; what it does not know or lacks is the client's mistake, and not an accident of ours."""
+        try:
+            return await super().get_prompt(name, arguments, context)
+        except ValueError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from error
 
     async def _arguments_of(self, name: str) -> list[str]:
         """None of a tool that there is not."""
@@ -104,6 +115,8 @@ def _prompt(server: MCPServer[Any]) -> None:
     @server.prompt(title="Claim an issue before working on it")
     def claim_issue(issue: str) -> str:
         """Work on an issue only if nobody else does."""
+        if not issue.lstrip("#").strip():
+            raise MCPError(INVALID_PARAMS, "issue: is empty; give its number or its name, such as 42")
         name = issue if ":" in issue else f"issue:{issue.lstrip('#')}"  # a number alone would be another name
         return (
             f"Work on the issue {issue}. First call acquire_lock with the resource {name!r} and say in `work` what "

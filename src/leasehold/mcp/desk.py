@@ -12,6 +12,7 @@ from leasehold.mcp.owning import Handed, Who, in_its_own_way
 from leasehold.mcp.parties import ask, credential
 from leasehold.mcp.pursuits import Claims, Pursuits
 from leasehold.model import Granted, Inspection, Refused
+from leasehold.pictures.standing import together
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,7 +63,7 @@ class Desk:
         asked = _asked(who, terms)
 
         async def report(waited: float) -> None:
-            seen = await self._seen(party, asked) if told is not None else None
+            seen = await self._seen(party, who, asked) if told is not None else None
             if seen is not None and told is not None:
                 await told(waited, advice.place(seen, who.place(seen.waiting)))
 
@@ -78,7 +79,7 @@ class Desk:
         return _acquired(outcome)
 
     async def _ticket(self, party: Party, who: Who, asked: dict[str, Any], ticket: str) -> Acquired:
-        seen = await self._seen(party, asked)
+        seen = await self._seen(party, who, asked)
         data: dict[str, Any] = {"ticket": ticket}
         if seen is not None:
             data["queue"] = {"length": len(seen.waiting), "position": who.place(seen.waiting)}
@@ -90,10 +91,12 @@ class Desk:
             words = advice.on_ticket()
         return {"ok": False, "advice": words, "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
 
-    async def _seen(self, party: Party, asked: dict[str, Any]) -> Inspection | None:
-        first = asked["resources"] if isinstance(asked["resources"], str) else asked["resources"][0]
-        seen = await ask(party, "inspect", {"resource": first, "space": None})
-        return seen if isinstance(seen, Inspection) else None
+    async def _seen(self, party: Party, who: Who, asked: dict[str, Any]) -> Inspection | None:
+        """How all that is asked for stands: any of the names may be the one that is held."""
+        names = [asked["resources"]] if isinstance(asked["resources"], str) else asked["resources"]
+        looks = [await ask(party, "inspect", {"resource": name, "space": None}) for name in names]
+        seen = [each for each in looks if isinstance(each, Inspection)]
+        return together(seen, who.place, any_of=asked["any_of"]) if seen else None
 
     async def renew(
         self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None

@@ -40,6 +40,9 @@ Token = Annotated[
 ]
 Reason = Annotated[str | None, Field(max_length=1024, description="Why, for others to see.")]
 Info = Annotated[dict[str, Any] | None, Field(description="JSON for others to see, at most 16 KiB.")]
+Slots = Annotated[
+    int, Field(ge=1, le=10_000, description="How many may hold it at the same time; everybody names the same number.")
+]
 How = Annotated[Mode, Field(description="exclusive; shared: many readers; slots: as many holders as `slots` says.")]
 
 
@@ -66,7 +69,7 @@ def _register_acquiring(server: MCPServer[Any], desk: Desk) -> None:
         work: Work = None,
         reason: Reason = None,
         mode: How = "exclusive",
-        slots: Annotated[int, Field(ge=1, le=10_000)] = 1,
+        slots: Slots = 1,
         any_of: Annotated[bool, Field(description="Take the first of the resources that is free.")] = False,
         context: Info = None,
         agent_id: Agent = None,
@@ -98,7 +101,7 @@ def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
         work: Work = None,
         reason: Reason = None,
         mode: How = "exclusive",
-        slots: Annotated[int, Field(ge=1, le=10_000)] = 1,
+        slots: Slots = 1,
         any_of: Annotated[bool, Field(description="Take the first of the resources that is free.")] = False,
         context: Info = None,
         agent_id: Agent = None,
