@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.cli.watch_screen import Look, Screen, bar
+from leasehold.cli.watch_screen import Look, Screen, bar, queue_of, queues_of
 from leasehold.model import Lease, Waiting
 from tests.surfaces.shell import Shell, until
 from tests.surfaces.terminals import Terminal
@@ -50,7 +50,7 @@ LEASES = (lease(1, "c", "bob", 30), lease(2, "a", "ann", 50), lease(3, "b", "cid
 
 def shown(screen: Screen, leases: tuple[Lease, ...] = LEASES, width: int = 100, height: int = 24) -> list[str]:
     waiting = {"w1": Waiting("w1", ("a",), "dan", None, "exclusive", 1, 0, 0, None, None)}
-    return screen.lines(Look(0, leases, waiting), "12:00:00", width, height)
+    return screen.lines(Look(0, leases, waiting, {}), "12:00:00", width, height)
 
 
 def order(screen: Screen) -> list[str]:
@@ -104,6 +104,28 @@ def test_a_narrow_window_gets_fewer_columns() -> None:
     assert heads[30] == ["RESOURCE", "LEFT"]
     assert "s sort" in shown(Screen())[-1]
     assert "s sort" not in shown(Screen(), height=10)[-1]
+
+
+def test_who_waits_for_a_lease_to_end_is_counted_once() -> None:
+    held, other = lease(1, "path:src", "ann"), lease(2, "b", "bob")
+    names = {"w1": ("path:src/x",), "w2": ("path:src", "path:src/y"), "w3": ("b",)}
+    waiting = {it: Waiting(it, wanted, it, None, "exclusive", 1, 0, 0, None, None) for it, wanted in names.items()}
+    look = Look(0, (held, other), waiting, {"l1-x": frozenset(("w1", "w2"))})
+    assert queues_of([held, other], look) == {"l1-x": 2, "l2-x": 1}
+    assert [it.id for it in queue_of(held, look)] == ["w1", "w2"]
+
+
+def test_who_waits_for_what_overlaps_is_in_the_queue(shell: Shell) -> None:
+    shell.call("acquire", "first", "path:src")
+    waiters = [shell.start("acquire", f"path:src/{it}", "--wait", "10m", holder=it) for it in ("cid", "dan")]
+    until(lambda: len(shell.waiting("path:src")) == 2)
+    with Terminal(shell, "watch", "--interval", "100ms") as terminal:
+        terminal.until("1 lease, 2 waiting")
+        terminal.type("j\r")
+        terminal.until("queue     1. ")
+        assert "nobody waits" not in terminal.shown
+    for each in waiters:
+        each.kill()
 
 
 def test_the_bar_runs_down() -> None:

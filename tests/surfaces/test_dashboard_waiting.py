@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.surfaces.browsing import chromium, looking, picture
+from tests.surfaces.browsing import chromium, looking, picture, row
 from tests.surfaces.serving import Running, serving, until
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Browser
+
+
+CROWD = 60
+"""More waiters than a thousand edges tell of: each waits for all who stand before it."""
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +72,26 @@ def test_the_table_says_who_waits_how_long_and_behind_whom(browser: Browser, tmp
             expect(waits.nth(0).locator(".cell.long")).not_to_have_text(before)  # it counts on
             server.post("force-release", {"target": "door", "reason": "hurry", "by": "ops"})
             expect(waits.locator(".cell.holder")).to_have_text(["cid"])
+
+
+def test_a_long_queue_is_counted_to_its_end(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0") as server, ExitStack() as waiting:
+        take(server, "path:src", "ann")
+        for number in range(CROWD):
+            name = "path:src" if number else "path:src/main.py"
+            waiting.enter_context(
+                server.begin("acquire", {"resources": name, "holder": f"w{number}", "wait_seconds": 50})
+            )
+        until(lambda: len(server.waiting("path:src")) == CROWD)
+        with looking(browser, server) as page:
+            expect(row(page, "path:src").locator(".cell.queue")).to_have_text(f"{CROWD} waiting")
+            expect(page.locator("#count-waiting")).to_have_text(str(CROWD))
+            page.get_by_role("link", name="Waiting").click()
+            waits = page.get_by_role("grid", name="Who waits")
+            expect(waits).to_have_attribute("aria-rowcount", str(CROWD + 1))
+            waits.press("End")
+            expect(page.locator(".wait.active .cell.behind")).to_contain_text(f"and {CROWD - 8} more")
+            picture(page, "crowd")
 
 
 class _waiting:  # noqa: N801 (a step of a `with`)

@@ -19,6 +19,7 @@ from leasehold.pictures.shapes import Box, cut
 from leasehold.pictures.standing import together
 from leasehold.pictures.svg import svg
 from leasehold.pictures.timeline import timeline
+from leasehold.pictures.waits import waits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +119,38 @@ def test_who_wants_several_stands_where_it_takes_longest_and_who_wants_any_where
     both = together(looks, place, any_of=any_of)
     assert [lease.holder for lease in both.leases] == ["ann", "bob"]
     assert place(both.waiting) == position
+
+
+def test_a_wait_is_told_as_a_whole() -> None:
+    agents = tuple(Agent(it, "team", it, None) for it in ("ann", "bob", "cid"))
+    edges = (
+        Edge("ann", "bob", "x", "held", "l1", "w1", 1, 9),
+        Edge("ann", "bob", "y", "held", "l1", "w1", 1, 9),
+        Edge("cid", "bob", "path:src/a", "held", "l2", "w2", 2, 9),
+        Edge("cid", "ann", "path:src/a", "waiting", "w1", "w2", 2, 9),
+        Edge("bob", "cid", "z", "held", "l3", None, 3, 9),
+    )
+    first, second, polls = waits_of(Graph(5, agents, edges, True, ()))
+    assert (first.id, first.holder, first.space, first.resources, first.leases) == (
+        "w1",
+        "ann",
+        "team",
+        ("x", "y"),
+        ("l1",),
+    )
+    assert (second.behind, second.leases) == ((("bob", "held"), ("ann", "waiting")), ("l2",))
+    assert (polls.polls, polls.holder, polls.leases) == (True, "bob", ("l3",))
+
+
+def test_what_a_crowd_waits_for_stands_beside_who_has_waited_longest() -> None:
+    drawing = placed(graph(*((f"a{number:02}", "hub", "x", "held") for number in range(60))))
+    y = {node.label: node.y for node in drawing.nodes}
+    assert sorted((label for label in y if label.startswith("a")), key=lambda label: y[label])[:3] == [
+        "a00",
+        "a01",
+        "a02",
+    ]
+    assert y["hub"] == y["x"] <= y["a02"]
 
 
 def test_waiters_stand_left_of_what_they_wait_for() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leasehold.model import Event, Inspection, Lease, Waiting
+    from leasehold.model import Event, Lease, Waiting
 
 ORDERS = ("resource", "holder", "left", "newest")
 _KEYS: dict[str, Callable[[Lease], Any]] = {
@@ -41,13 +41,15 @@ class Look(Noun):
     now: int
     leases: tuple[Lease, ...]
     waiting: dict[str, Waiting]
+    queues: dict[str, frozenset[str]]
+    """By the id of a lease, who waits for it to end: what they want may only overlap with what is held."""
 
 
 class Details(Noun):
     """One lease, looked at more closely."""
 
     lease: Lease
-    seen: Inspection | None
+    waiting: tuple[Waiting, ...]
     events: tuple[Event, ...]
 
 
@@ -125,7 +127,7 @@ class Screen:
         if details is not None:
             body = _within([head, *_detailed(details, seen.now)], room)
         else:
-            body = self._table(head, leases, waiting, width, room)
+            body = self._table(head, leases, seen, waiting, width, room)
         return [cut(line, width) for line in [*body, *foot]]
 
     def _told(self) -> str:
@@ -146,13 +148,12 @@ class Screen:
             self.chosen = None
         return self._listed
 
-    def _table(self, head: str, leases: list[Lease], waiting: list[Waiting], width: int, room: int) -> list[str]:
-        queues: dict[str, int] = {}
-        for each in waiting:
-            for name in each.resources:
-                queues[name] = queues.get(name, 0) + 1
+    def _table(
+        self, head: str, leases: list[Lease], seen: Look, waiting: list[Waiting], width: int, room: int
+    ) -> list[str]:
         if not leases:
             return _within([head, "No live leases." if not self.filter else "Nothing fits.", *_queue(waiting)], room)
+        queues = queues_of(leases, seen)
         # Every line of the table is as wide as the widest column needs, so all of them are made at once.
         marks = ["▸ " if lease.id == self.chosen else "" for lease in leases]
         made = lease_rows(leases, queues, marks, width).splitlines()
@@ -181,7 +182,7 @@ def lease_rows(leases: list[Lease], queues: dict[str, int], marks: list[str], wi
 
 def _cells(lease: Lease, queues: dict[str, int], mark: str, *, with_bar: bool) -> tuple[str, ...]:
     left = max(0, lease.expires_at - lease.as_of)
-    waiting = sum(queues.get(name, 0) for name in lease.resources)
+    waiting = queues.get(lease.id, 0)
     return (
         mark + " ".join(lease.resources),
         lease.holder,
@@ -191,6 +192,25 @@ def _cells(lease: Lease, queues: dict[str, int], mark: str, *, with_bar: bool) -
         str(waiting) if waiting else "",
         lease.name or "",
     )
+
+
+def queue_of(lease: Lease, seen: Look) -> list[Waiting]:
+    """Who waits for one of its names, or for the lease itself to end."""
+    behind = seen.queues.get(lease.id, frozenset())
+    return [it for it in seen.waiting.values() if it.id in behind or not set(lease.resources).isdisjoint(it.resources)]
+
+
+def queues_of(leases: list[Lease], seen: Look) -> dict[str, int]:
+    """How many that are, for each lease: there may be thousands."""
+    named: dict[str, set[str]] = {}
+    for it in seen.waiting.values():
+        for name in it.resources:
+            named.setdefault(name, set()).add(it.id)
+    nobody = frozenset[str]()
+    return {
+        lease.id: len(seen.queues.get(lease.id, nobody).union(*(named.get(name, nobody) for name in lease.resources)))
+        for lease in leases
+    }
 
 
 def bar(left: int, ttl: int) -> str:
@@ -222,9 +242,10 @@ def _detailed(it: Details, now: int) -> list[str]:
         ("context", lease.context),
     )
     lines = ["", *(f"  {name:<9} {shown(value)}" for name, value in pairs if value), ""]
-    waiting = it.seen.waiting if it.seen is not None else ()
-    lines += [f"  queue     {each.position}. {shown(each.holder)}, since {clock(each.since, now)}" for each in waiting]
-    lines += [] if waiting else ["  queue     nobody waits"]
+    lines += [
+        f"  queue     {each.position}. {shown(each.holder)}, since {clock(each.since, now)}" for each in it.waiting
+    ]
+    lines += [] if it.waiting else ["  queue     nobody waits"]
     lines.append("")
     return lines + [f"  {(wire.rfc3339(one.at) or '')[11:19]}  {one.kind:<10} {shown(one.holder)}" for one in it.events]
 

@@ -13,17 +13,20 @@ from leasehold.cli import settle_down
 from leasehold.cli.looking import lease_table
 from leasehold.cli.tables import counted
 from leasehold.cli.watch_keys import Keyboard
-from leasehold.cli.watch_screen import Details, Look, Screen
+from leasehold.cli.watch_screen import Details, Look, Screen, queue_of
 from leasehold.errors import InvalidInput
 from leasehold.model import SECOND, Inspection, Refused
 from leasehold.names import shown
+from leasehold.pictures.waits import waits_of
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.model import Lease, Waiting
+    from leasehold.pictures.waits import Wait
 
 HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 LATELY = 8
+EDGES_MOST = 10_000
 
 
 def watch(context: Context) -> int:
@@ -67,7 +70,8 @@ def _look(context: Context) -> Look | Refused:
         seen = context.locks.inspect(resource)
         if isinstance(seen, Refused):
             return seen
-        return Look(seen.now, seen.leases, {each.id: each for each in seen.waiting})
+        waits = _waits(context) if seen.waiting else None
+        return Look(seen.now, seen.leases, {each.id: each for each in seen.waiting}, _queues(waits or ()))
     leases = context.locks.list(space=context.space)
     return leases if isinstance(leases, Refused) else _with_queues(context, leases)
 
@@ -75,21 +79,32 @@ def _look(context: Context) -> Look | Refused:
 def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Look:
     """Everybody who waits for something that is held, each once."""
     now = max((lease.as_of for lease in leases), default=0)
+    waits = _waits(context) if leases else ()
+    wanted = [lease.resources for lease in leases] if waits is None else [wait.resources for wait in waits]
     waiting: dict[str, Waiting] = {}
-    for name in _waited_for(context, leases):
+    for name in dict.fromkeys(name for names in wanted for name in names):
         seen = context.locks.inspect(name)
         if isinstance(seen, Inspection):
             now = seen.now
             waiting.update((waiter.id, waiter) for waiter in seen.waiting)
-    return Look(now, leases, waiting)
+    return Look(now, leases, waiting, _queues(waits or ()))
 
 
-def _waited_for(context: Context, leases: tuple[Lease, ...]) -> tuple[str, ...]:
-    """The names that have a queue: thousands of leases may be held, and nobody waits for most of them."""
-    graph = context.locks.graph(space=context.space) if leases else None
-    if graph is None or isinstance(graph, Refused):  # a store that cannot tell is asked for each name
-        return tuple(dict.fromkeys(name for lease in leases for name in lease.resources))
-    return tuple(dict.fromkeys(edge.resource for edge in graph.edges))
+def _waits(context: Context) -> tuple[Wait, ...] | None:
+    """Who waits, for what: thousands of leases may be held, and nobody waits for most of them.
+
+    None if that cannot be told, or not of everybody: then each name that is held has to be looked at.
+    """
+    graph = context.locks.graph(space=context.space, limit=EDGES_MOST)
+    return None if isinstance(graph, Refused) or not graph.complete else waits_of(graph)
+
+
+def _queues(waits: tuple[Wait, ...]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for wait in waits:
+        for lease in () if wait.polls else wait.leases:
+            found.setdefault(lease, set()).add(wait.id)
+    return {lease: frozenset(ids) for lease, ids in found.items()}
 
 
 # ----------------------------------------------------------------------------------------- line after line
@@ -170,11 +185,5 @@ def _details(context: Context, screen: Screen, seen: Look) -> Details | None:
     if lease is None:
         screen.details = None
         return None
-    resource = lease.resources[0]
-    looked = context.locks.inspect(resource, space=lease.space)
-    events = context.locks.history(resource=resource, space=lease.space, limit=LATELY)
-    return Details(
-        lease,
-        looked if isinstance(looked, Inspection) else None,
-        () if isinstance(events, Refused) else tuple(events),
-    )
+    events = context.locks.history(resource=lease.resources[0], space=lease.space, limit=LATELY)
+    return Details(lease, tuple(queue_of(lease, seen)), () if isinstance(events, Refused) else tuple(events))

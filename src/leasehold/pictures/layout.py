@@ -16,6 +16,8 @@ WIDTH, HEIGHT = 190.0, 44.0
 GAP_X, GAP_Y = 90.0, 22.0
 MARGIN = 16.0
 SWEEPS = 4
+REACH = 2 * (HEIGHT + GAP_Y)
+"""So far below the top a column begins at most: what a hundred wait for is beside the first of them, not the 50th."""
 
 
 class Node(Noun):
@@ -60,7 +62,7 @@ def placed(graph: Graph) -> Placed:
     tallest = max((len(column) for column in rows), default=0)
     height = tallest * (HEIGHT + GAP_Y) - GAP_Y
     for number, column in enumerate(rows):
-        top = (height - (len(column) * (HEIGHT + GAP_Y) - GAP_Y)) / 2
+        top = min(REACH, (height - (len(column) * (HEIGHT + GAP_Y) - GAP_Y)) / 2)
         for place, id_ in enumerate(column):
             x = MARGIN + number * (WIDTH + GAP_X)
             found.append(nodes[id_]._replace(x=x, y=MARGIN + top + place * (HEIGHT + GAP_Y)))
@@ -97,7 +99,7 @@ def _columns(nodes: Iterable[str], joins: Sequence[Join]) -> dict[str, int]:
     found: dict[str, int] = {}
     for id_ in before:
         _place(id_, before, found)
-    return found
+    return {id_: found[id_] for id_ in before}  # as they came: who waits longest stands above the others
 
 
 def _place(start: str, before: dict[str, list[str]], found: dict[str, int]) -> None:

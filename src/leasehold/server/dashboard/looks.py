@@ -16,6 +16,7 @@ from leasehold.pictures import contention as figures
 from leasehold.pictures.contention import contention
 from leasehold.pictures.layout import HEIGHT, WIDTH, placed
 from leasehold.pictures.runs import KINDS, runs_of
+from leasehold.pictures.waits import waits_of
 from leasehold.server import answers, problems
 from leasehold.server import requests as r
 from leasehold.server.problems import Problem
@@ -30,11 +31,16 @@ if TYPE_CHECKING:
     from leasehold.model import Event, Graph
     from leasehold.pictures.contention import Figures
     from leasehold.pictures.runs import Run
+    from leasehold.pictures.waits import Wait
     from leasehold.server.app import App
 
 PAGE = 10_000
 EVENTS_MOST = 50_000
 """Contention is told from so many events at most; the answer says since when."""
+EDGES_MOST = 10_000
+"""Each waiter waits for all who stand before it: of one resource, that is some 140 waiters."""
+BEHIND_MOST = 8
+"""Of more than this, only how many there are is told: nobody reads them."""
 CLOSED_MOST = 200
 WINDOWS = {"hour": 3_600, "day": 86_400, "week": 604_800}
 
@@ -78,13 +84,16 @@ async def _apart(shape: Callable[..., dict[str, Any]], *given: object) -> Respon
 async def graph(app: App, request: Request) -> Response:
     """Who waits for whom, and where to draw them."""
     _, asked = await app.understand(request, GRAPH)
-    return await _apart(_graph, _checked(await app.served.locks.graph(**asked)))
+    return await _apart(_graph, _checked(await app.served.locks.graph(**asked, limit=EDGES_MOST)))
 
 
 def _graph(seen: Graph) -> dict[str, Any]:
     drawing = placed(seen)
     return {
-        **wire.graph(seen),
+        "at": wire.rfc3339(seen.now),
+        "waits": [_wait(each) for each in waits_of(seen)],
+        "complete": seen.complete,
+        "deadlocks": [wire.event(each) for each in seen.deadlocks],
         "drawing": {
             "nodes": [node._asdict() for node in drawing.nodes],
             "joins": [{"begin": join.begin, "end": join.end, "kind": join.kind} for join in drawing.joins],
@@ -94,6 +103,22 @@ def _graph(seen: Graph) -> dict[str, Any]:
             "node_height": HEIGHT,
             "complete": drawing.complete,
         },
+    }
+
+
+def _wait(it: Wait) -> dict[str, Any]:
+    """A wait as JSON values: not every edge, of which a long queue has far too many to be sent again and again."""
+    return {
+        "id": it.id,
+        "holder": it.holder,
+        "space": it.space,
+        "polls": it.polls,
+        "resources": list(it.resources),
+        "since": wire.rfc3339(it.since),
+        "until": wire.rfc3339(it.until),
+        "behind": [{"holder": holder, "state": state} for holder, state in it.behind[:BEHIND_MOST]],
+        "behind_more": max(0, len(it.behind) - BEHIND_MOST),
+        "leases": list(it.leases),
     }
 
 

@@ -4,6 +4,7 @@ import { el, say } from "./dom.js";
 import { openLease } from "./panel.js";
 import { Rows } from "./rows.js";
 import { left, now } from "./times.js";
+import { waitingIn } from "./waiting.js";
 
 const REORDER = 250;
 const COLUMNS = [
@@ -53,8 +54,9 @@ export class Now {
 
   graph() {
     const graph = this.app.live?.graph;
-    this.queues = new Map((graph?.resources ?? []).map((each) => [`${each.space} ${each.resource}`, each.waiting.length]));
-    this.waiting = new Set((graph?.edges ?? []).filter((edge) => edge.place).map((edge) => edge.place)).size;
+    this.queues = queuesOf(graph);
+    this.waiting = waitingIn(graph);
+    this.more = graph && !graph.complete ? "+" : ""; // of a very long queue not everybody is told
     this.deadlocks = (graph?.deadlocks ?? []).filter((event) => Date.parse(event.at) > now() - 3_600_000).length;
     this.rows.refresh();
   }
@@ -87,7 +89,7 @@ export class Now {
   tick() {
     this.update();
     this.rows.refresh();
-    say(this.tiles.Waiting, (this.waiting ?? 0).toLocaleString());
+    say(this.tiles.Waiting, (this.waiting ?? 0).toLocaleString() + (this.more ?? ""));
     say(this.tiles["Events / s"], this.app.state.perSecond().toLocaleString(undefined, { maximumFractionDigits: 1 }));
     say(this.tiles.Deadlocks, (this.deadlocks ?? 0).toLocaleString());
   }
@@ -105,11 +107,23 @@ export class Now {
     row.bar.style.transform = `scaleX(${part.toFixed(3)})`;
     const level = part > 0.4 ? "high" : part > 0.15 ? "middle" : "low";
     if (time.dataset.level !== level) time.dataset.level = level;
-    const waiting = lease.resources.reduce((sum, name) => sum + (this.queues.get(`${lease.space} ${name}`) ?? 0), 0);
-    say(queue, waiting ? `${waiting} waiting` : "");
+    const waiting = new Set([lease.id, ...lease.resources.map((name) => `${lease.space} ${name}`)].flatMap((key) => this.queues.get(key) ?? [])).size;
+    say(queue, waiting ? `${waiting}${this.more ?? ""} waiting` : "");
     row.dataset.lease = lease.id;
     row.title = lease.resources.length > 1 ? lease.resources.slice(0, 20).join("\n") : "";
   }
+}
+
+// Who waits for each name, and for each lease: what is wanted may only overlap with what is held.
+function queuesOf(graph) {
+  const queues = new Map();
+  for (const wait of (graph?.waits ?? []).filter((each) => !each.polls)) {
+    for (const key of [...wait.leases, ...wait.resources.map((name) => `${wait.space} ${name}`)]) {
+      if (!queues.has(key)) queues.set(key, []);
+      queues.get(key).push(wait.id);
+    }
+  }
+  return queues;
 }
 
 function makeRow() {

@@ -31,7 +31,7 @@ export class Waiting {
   graph() {
     const graph = this.app.live?.graph;
     if (!graph) return;
-    this.rows.set(waitsOf(graph));
+    this.rows.set(graph.waits);
     const same = JSON.stringify(graph.drawing);
     if (same !== this.drawn) {
       this.drawn = same;
@@ -56,29 +56,15 @@ export class Waiting {
   #show(row, wait) {
     const [holder, resource, long, behind, until] = row.cells;
     say(holder, wait.holder);
-    say(resource, [...wait.resources].join(" + "));
-    say(long, span(now() - wait.since));
-    say(behind, wait.behind.join(", "));
-    say(until, wait.polls ? "polls" : left(wait.until - now()));
+    say(resource, wait.resources.join(" + "));
+    say(long, span(now() - Date.parse(wait.since)));
+    say(behind, behindWhom(wait));
+    say(until, wait.polls ? "polls" : left(Date.parse(wait.until) - now()));
   }
 }
 
-// One row for each place in a queue (or each agent that polls), with everybody it waits for.
-export function waitsOf(graph) {
-  const names = new Map(graph.agents.map((agent) => [agent.id, agent.holder]));
-  const waits = new Map();
-  for (const edge of graph.edges) {
-    const id = edge.place ?? `polls ${edge.waiter}`;
-    if (!waits.has(id)) {
-      waits.set(id, { id, holder: names.get(edge.waiter), polls: !edge.place, resources: new Set(), since: Date.parse(edge.since), until: Date.parse(edge.until), behind: [] });
-    }
-    const wait = waits.get(id);
-    wait.resources.add(edge.resource);
-    const told = `${names.get(edge.blocker)} (${edge.state === "held" ? "holds it" : "waits before"})`;
-    if (!wait.behind.includes(told)) wait.behind.push(told);
-  }
-  return [...waits.values()];
-}
+const behindWhom = (wait) => [...wait.behind.map((each) => `${each.holder} (${each.state === "held" ? "holds it" : "waits before"})`),
+  ...(wait.behind_more ? [`and ${wait.behind_more} more`] : [])].join(", ");
 
 function cycleCard(event) {
   const cycle = event.detail.cycle ?? [];
@@ -94,9 +80,11 @@ function makeRow() {
   return Object.assign(el("div", { class: "wait" }, ...cells), { cells });
 }
 
+export const waitingIn = (graph) => (graph?.waits ?? []).filter((wait) => !wait.polls).length;
+
 export function showCount(graph) {
-  const count = new Set(graph.edges.filter((edge) => edge.place).map((edge) => edge.place)).size;
+  const count = waitingIn(graph);
   const badge = byId("count-waiting");
-  say(badge, count > 999 ? "999+" : String(count));
+  say(badge, count > 999 ? "999+" : `${count}${graph.complete ? "" : "+"}`);
   badge.hidden = count === 0;
 }
