@@ -65,6 +65,21 @@ def test_the_timeline_has_a_lane_for_each_resource_and_a_bar_for_each_lease(brow
         expect(page.locator(".timeline .bar")).to_have_count(1)
 
 
+def test_the_same_name_in_two_spaces_has_two_lanes_and_no_sign_is_cut_in_two(browser: Browser, tmp_path: Path) -> None:
+    long = "\U0001f916" * 100
+    with serving(tmp_path) as server:
+        for space in ("default", "two"):
+            server.post("acquire", {"resources": "same", "holder": "ann", "space": space})
+        server.post("acquire", {"resources": long, "holder": "ann", "space": "two"})
+        with looking(browser, server, view="history") as page:
+            lanes = page.locator(".timeline text.lane")
+            expect(lanes).to_have_count(3)
+            expect(lanes.locator("title")).to_have_text([f"{long} · two", "same · two", "same"])
+            expect(lanes.filter(has_text="\U0001f916…")).to_have_count(1)
+            expect(lanes.filter(has_text="\\ud8")).to_have_count(0)
+            expect(page.locator(".history .hint")).to_have_text("3 runs")
+
+
 def test_a_run_tells_its_status_error_and_context(browser: Browser, server: Running) -> None:
     with looking(browser, server, view="history") as page:
         failed = page.locator(".run:not([hidden])").filter(has_text="failed")

@@ -113,6 +113,51 @@ def test_the_queue_is_counted_and_told_in_order(browser: Browser, server: Runnin
         expect(row(page, "busy").locator(".cell.queue")).to_have_text("")
 
 
+def test_the_details_live_and_tell_of_every_name(browser: Browser, server: Running) -> None:
+    names = ["path:docs", "other-door"]
+    granted = server.post("acquire", {"resources": names, "holder": "ann", "context": {"step": 1}}).json
+    take(server, "path:else")
+    with looking(browser, server) as page:
+        row(page, "path:docs +1").click()
+        panel = page.locator("#panel")
+        expect(panel).to_contain_text("just now")
+        expect(panel).to_contain_text("Nobody waits.")
+        begin = [
+            server.begin("acquire", {"resources": it, "holder": it, "wait_seconds": 50})
+            for it in ("other-door", "path:docs/a")
+        ]
+        with begin[0], begin[1]:
+            expect(panel.locator(".waiters li b")).to_have_text(["other-door", "path:docs/a"])
+            waited = panel.locator(".waiters li span").first.inner_text()
+            expect(panel.locator(".waiters li span").first).not_to_have_text(
+                waited
+            )  # time runs, though nothing happens
+            expect(panel).not_to_contain_text("just now")
+        proof = {"lease": granted["lease"]["id"], "token": granted["token"]}
+        server.post("update", {**proof, "context": {"step": 2}})
+        expect(panel.locator(".context")).to_contain_text('"step": 2')
+        expect(panel.locator(".events")).to_contain_text("updated")
+        server.post("release", proof)
+        expect(panel.locator(".events")).to_contain_text("released")
+
+
+def test_a_search_that_finds_nothing_does_not_say_that_nothing_is_held(browser: Browser, server: Running) -> None:
+    take(server, "still-held")
+    lease = take(server, "last-of-its-space", space="lonely")
+    with looking(browser, server) as page:
+        page.get_by_label("Search").fill("no such thing")
+        expect(page.locator(".now .empty")).to_have_text("Nothing that is held fits.")
+        page.get_by_label("Search").fill("")
+        expect(
+            row(page, "last-of-its-space · lonely")
+        ).to_be_visible()  # which one it is, where there are several spaces
+        page.get_by_label("Space").select_option("lonely")
+        expect(row(page, "last-of-its-space")).to_be_visible()
+        server.post("force-release", {"target": lease, "reason": "over", "space": "lonely"})
+        expect(page.locator(".now .empty")).to_have_text("Nothing that is held fits.")
+        expect(page.get_by_label("Space")).to_have_value("lonely")
+
+
 def test_a_context_has_lines_and_what_is_in_its_values_stays_inert(browser: Browser, server: Running) -> None:
     take(server, "in-lines", context={"step": 3, "log": "one\ntwo\u2028\x1b[31m\u202e", "of": [{}, "seven"]})
     with looking(browser, server) as page:

@@ -46,8 +46,8 @@ export function say(node, text) {
 export const byId = (id) => document.getElementById(id);
 
 export function cut(text, most) {
-  const safe = shown(text);
-  if (safe.length <= most) return safe;
+  const signs = [...shown(text)]; // one by one: half of an emoji is not a sign
+  if (signs.length <= most) return signs.join("");
   const end = Math.floor(most / 3);
-  return `${safe.slice(0, most - end - 1)}…${safe.slice(safe.length - end)}`;
+  return `${signs.slice(0, most - end - 1).join("")}…${signs.slice(signs.length - end).join("")}`;
 }

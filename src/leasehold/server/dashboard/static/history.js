@@ -84,7 +84,7 @@ export class History {
     for (const run of this.runs) known.set(run.lease, { ...known.get(run.lease), ...run, waited_seconds: known.get(run.lease)?.waited_seconds || run.waited_seconds });
     this.runs = [...known.values()].sort((a, b) => (a.began < b.began ? 1 : -1));
     this.before = told.more_before;
-    this.paged = true;
+    this.paged = now(); // live again after another choice
     this.#draw();
   }
 
@@ -94,7 +94,9 @@ export class History {
     this.timeline.set(this.shown, this.since);
     this.rows.set(this.shown);
     this.older.hidden = !this.before;
-    say(this.note, `${this.shown.length.toLocaleString()} runs${this.before ? `, the latest of more; the picture shows those` : ""}`);
+    const count = `${this.shown.length.toLocaleString()} run${this.shown.length === 1 ? "" : "s"}`;
+    const more = this.before ? ", the latest of more; the picture shows those" : "";
+    say(this.note, count + more + (this.paged ? `; as of ${moment(this.paged)}: what happens now is not added to older ones` : ""));
   }
 }
 

@@ -71,18 +71,19 @@ export class Now {
     const space = this.space.value;
     const all = [...this.app.state.leases.values()];
     const found = all.filter((lease) => (!wanted || lease.text.includes(wanted)) && (!space || lease.space === space));
-    this.rows.set(found.sort(ORDERS[this.order]));
     this.#offerSpaces(all);
+    this.rows.set(found.sort(ORDERS[this.order]), all.length ? "Nothing that is held fits." : "Nothing is held.");
     say(this.told, found.length === all.length ? "" : `${found.length} of ${all.length}`);
     say(this.tiles.Held, all.length.toLocaleString());
   }
 
   #offerSpaces(all) {
-    const spaces = [...new Set(all.map((lease) => lease.space))].sort();
+    const chosen = this.space.value; // stays, also when nothing is held there any more
+    const spaces = [...new Set(all.map((lease) => lease.space).concat(chosen || []))].sort();
+    this.isOneSpace = spaces.length < 2 || chosen !== "";
     const key = spaces.join("\n");
     if (key === this.offered) return;
     this.offered = key;
-    const chosen = this.space.value;
     this.space.replaceChildren(el("option", { value: "" }, "All spaces"), ...spaces.map((each) => el("option", { value: each, selected: each === chosen }, each)));
   }
 
@@ -96,7 +97,8 @@ export class Now {
 
   #show(row, lease) {
     const [resource, holder, work, mode, fence, time, queue] = row.cells;
-    say(resource, lease.resources.length > 1 ? `${lease.resources[0]}  +${lease.resources.length - 1}` : lease.resources[0]);
+    const more = lease.resources.length > 1 ? `  +${lease.resources.length - 1}` : "";
+    say(resource, `${lease.resources[0]}${more}${this.isOneSpace || lease.space === "default" ? "" : ` · ${lease.space}`}`);
     say(holder, lease.holder);
     say(work, lease.name ?? "");
     say(mode, lease.mode === "slots" ? `slots ${lease.slots}` : lease.mode);

@@ -52,65 +52,103 @@ function eventLine(event) {
     el("b", { class: `kind ${event.kind}` }, event.kind), el("span", {}, event.holder, remark && ` · ${remark}`));
 }
 
-async function lately(app, resource, space) {
-  const list = el("ol", { class: "events" }, el("li", {}, "Looking …"));
-  get("/v1/history", { resource, space, limit: 30 }).then(
-    (told) => list.replaceChildren(...(told.events.length ? told.events.map(eventLine) : [el("li", {}, "Nothing yet.")])),
-    (error) => list.replaceChildren(el("li", { class: "trouble" }, error.message)));
-  return [el("h3", {}, "Lately"), list];
+const NAMES_MOST = 8; // so many names of one lease, or of those who wait for it, are looked at
+const WAITERS_MOST = 50;
+const EVENTS_MOST = 30;
+
+// What happened to these names, the newest first; why it cannot be told, if so.
+async function lately(resources, space) {
+  try {
+    const told = await Promise.all(resources.slice(0, NAMES_MOST).map((resource) => get("/v1/history", { resource, space, limit: EVENTS_MOST })));
+    const events = new Map(told.flatMap((each) => each.events).map((event) => [event.seq, event]));
+    const lines = [...events.values()].sort((a, b) => b.seq - a.seq).slice(0, EVENTS_MOST).map(eventLine);
+    return lines.length ? lines : [el("li", {}, "Nothing yet.")];
+  } catch (error) {
+    return [el("li", { class: "trouble" }, error.message)];
+  }
 }
 
-// A lease that is held: it is looked at anew whenever something happens.
-export async function openLease(app, lease) {
+// Whether something happened to one of its names after this.
+const hasHappened = (state, lease, seq) => state.latest.some((event) =>
+  event.seq > seq && event.space === lease.space && event.resources.some((name) => lease.resources.includes(name)));
+
+// How all that it covers stands, and whoever waits for it to end, but wants something that only overlaps with it.
+async function lookAt(app, lease) {
+  const behind = (app.live?.graph?.waits ?? []).filter((wait) => wait.leases.includes(lease.id));
+  const places = new Set(behind.map((wait) => wait.id)), own = new Set(lease.resources);
+  const names = [...new Set([...own, ...behind.flatMap((wait) => wait.resources)])].slice(0, NAMES_MOST);
+  const seen = await Promise.all(names.map((resource) => get("/v1/inspect", { resource, space: lease.space })));
+  const found = seen.flatMap((each, place) => each.waiting.filter((waiter) => own.has(names[place]) || places.has(waiter.id)));
+  const waiting = [...new Map(found.map((waiter) => [waiter.id, waiter])).values()];
+  waiting.sort((a, b) => a.position - b.position || (a.since < b.since ? -1 : 1));
+  return { held: seen.flatMap((each) => each.leases).find((each) => each.id === lease.id), waiting };
+}
+
+// A lease that is held: it is looked at anew whenever something happens, and every time in it runs.
+export function openLease(app, lease) {
   opened = lease.id;
-  const remaining = el("span");
-  const queue = el("div", { class: "queue" });
-  const context = el("div");
-  const resource = lease.resources[0];
+  const remaining = el("span"), since = el("span"), queue = el("div", { class: "queue" }), context = el("div");
+  const events = el("ol", { class: "events" }, el("li", {}, "Looking …"));
+  let waiters = [], known = null, seq = 0, isLooking = false;
   const buttons = app.me.can.includes("force_release") && el("p", { class: "buttons" },
     el("button", { type: "button", class: "danger", onclick: () => forceRelease(lease) }, "Force-release"),
     el("button", { type: "button", onclick: () => steal(lease) }, "Steal"));
   open(lease.resources.join(" + "), facts([
     ["Holder", lease.holder], ["Work", lease.name], ["Reason", lease.reason], ["Left", remaining],
-    ["Since", `${moment(lease.acquired)} (${ago(lease.acquired)})`], ["Mode", lease.mode === "slots" ? `slots, ${lease.slots}` : lease.mode],
+    ["Since", since], ["Mode", lease.mode === "slots" ? `slots, ${lease.slots}` : lease.mode],
     ["Fence", String(lease.fence)], ["Lease", lease.id], ["Session", lease.session], ["Space", lease.space],
-  ]), buttons, queue, context, ...(await lately(app, resource, lease.space)));
+  ]), buttons, queue, context, el("h3", {}, "Lately"), events);
   const draw = () => {
-    const known = app.state.leases.get(lease.id);
-    say(remaining, known ? `${left(known.expires - now())} of ${span(known.ttl)}` : "it is over");
-    if (buttons) buttons.hidden = !known; // of a lease that is over there is nothing left to end
+    const live = app.state.leases.get(lease.id);
+    say(remaining, live ? `${left(live.expires - now())} of ${span(live.ttl)}` : "it is over");
+    say(since, `${moment(lease.acquired)} (${ago(lease.acquired)})`);
+    for (const [node, from] of waiters) say(node, ` for ${span(now() - from)}`);
+    if (buttons) buttons.hidden = !live; // of a lease that is over there is nothing left to end
+    if (hasHappened(app.state, lease, seq)) look();
   };
   const look = async () => {
+    if (isLooking) return;
+    isLooking = true;
+    seq = app.state.seq;
     try {
-      const seen = await get("/v1/inspect", { resource, space: lease.space });
+      const [seen, lines] = await Promise.all([lookAt(app, lease), lately(lease.resources, lease.space)]);
       if (opened !== lease.id) return;
-      const held = seen.leases.find((each) => each.id === lease.id);
-      if (held) context.replaceChildren(...(contextOf(held.context) ?? []));
-      queue.replaceChildren(...queueOf(seen.waiting));
+      const told = JSON.stringify(seen.held?.context ?? null);
+      if (seen.held && told !== known) context.replaceChildren(...(contextOf(seen.held.context) ?? []));
+      known = seen.held ? told : known;
+      waiters = showQueue(queue, seen.waiting);
+      events.replaceChildren(...lines);
     } catch (error) {
       queue.replaceChildren(el("p", { class: "trouble" }, error.message));
+    } finally {
+      isLooking = false;
     }
   };
   app.panel = { tick: () => opened === lease.id && draw(), look: () => opened === lease.id && look() };
-  draw();
   look();
+  draw();
 }
 
-function queueOf(waiting) {
-  const heading = el("h3", {}, waiting.length ? `Queue (${waiting.length})` : "Queue");
-  if (!waiting.length) return [heading, el("p", { class: "hint" }, "Nobody waits.")];
-  return [heading, el("ol", { class: "waiters" }, ...waiting.slice(0, 50).map((each) =>
-    el("li", {}, el("b", {}, each.holder), ` for ${span(now() - Date.parse(each.since))}`, each.name && ` · ${each.name}`)))];
+// Gives the places where the time is told that each of them has waited.
+function showQueue(queue, waiting) {
+  const shown = waiting.slice(0, WAITERS_MOST).map((each) => [el("span", {}, ` for ${span(now() - Date.parse(each.since))}`), each]);
+  const more = waiting.length - shown.length;
+  queue.replaceChildren(el("h3", {}, waiting.length ? `Queue (${waiting.length})` : "Queue"), waiting.length
+    ? el("ol", { class: "waiters" }, ...shown.map(([time, each]) => el("li", {}, el("b", {}, each.holder), time, each.name && ` · ${each.name}`)))
+    : el("p", { class: "hint" }, "Nobody waits."), more > 0 ? el("p", { class: "hint" }, `and ${more} more`) : "");
+  return shown.map(([time, each]) => [time, Date.parse(each.since)]);
 }
 
-export async function openRun(app, run) {
+export function openRun(app, run) {
   opened = run.lease;
   app.panel = null;
   const ended = run.ended ? Date.parse(run.ended) : null;
+  const events = el("ol", { class: "events" }, el("li", {}, "Looking …"));
   open(run.resources.join(" + "), facts([
     ["Status", el("span", { class: `status ${run.outcome}` }, run.outcome)], ["Error", run.error], ["Holder", run.holder], ["Work", run.name],
     ["Reason", run.reason], ["Began", moment(Date.parse(run.began))], ["Ended", ended && moment(ended)],
     ["Took", span((ended ?? now()) - Date.parse(run.began))], ["Waited", run.waited_seconds ? span(run.waited_seconds * 1000) : null],
     ["Mode", run.mode], ["Fence", String(run.fence)], ["Lease", run.lease], ["Session", run.session], ["Space", run.space],
-  ]), ...(contextOf(run.context) ?? []), ...(await lately(app, run.resources[0], run.space)));
+  ]), ...(contextOf(run.context) ?? []), el("h3", {}, "Lately"), events);
+  lately(run.resources, run.space).then((lines) => events.replaceChildren(...lines));
 }

@@ -1,6 +1,6 @@
 // A list of any length of which only what can be seen exists: rows of one height, used again while one scrolls.
 
-import { el } from "./dom.js";
+import { el, say } from "./dom.js";
 
 export class Rows {
   // make() gives an empty row; show(row, item) fills it; open(item) is called when one is chosen.
@@ -29,8 +29,10 @@ export class Rows {
     return this;
   }
 
-  set(items) {
+  // `empty`: what to say if there are none.
+  set(items, empty) {
     this.items = items;
+    if (empty) say(this.empty, empty);
     this.view.setAttribute("aria-rowcount", String(items.length + (this.headed ? 1 : 0)));
     this.empty.hidden = items.length > 0;
     this.#draw();

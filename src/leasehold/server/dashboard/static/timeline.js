@@ -55,10 +55,13 @@ export class Timeline {
     this.picture.replaceChildren(names.length ? picture : el("p", { class: "empty" }, "Nothing happened in this time."));
   }
 
+  // The same name in two spaces is two resources.
   #lanes() {
     const lanes = new Map();
+    const isOneSpace = new Set(this.runs.map((run) => run.space)).size < 2;
     for (const run of this.runs.slice(0, BARS_MOST)) {
-      for (const name of run.resources) {
+      for (const resource of run.resources) {
+        const name = isOneSpace || run.space === "default" ? resource : `${resource} · ${run.space}`;
         if (!lanes.has(name)) lanes.set(name, []);
         lanes.get(name).push(run);
       }
