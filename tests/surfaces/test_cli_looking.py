@@ -106,6 +106,16 @@ def test_history_tells_who_was_forced_and_which_cycle_it_was(shell: Shell) -> No
     assert " → " in seen
 
 
+def test_history_tells_who_opened_what_was_closed_and_behind_whom_somebody_was(shell: Shell) -> None:
+    shell.call("acquire", "a", "--on-expiry", "quarantine")
+    assert shell.run("acquire", "a", holder="bob").code == 4
+    shell.call("force-release", "a", "--reason", "enough", "--by", "ops")
+    shell.call("clear", "a", "--reason", "looked at it", "--by", "eve")
+    lines = {line.split()[2]: line for line in shell.call("history").out.splitlines()[1:]}
+    assert lines["cleared"].endswith("by eve: looked at it")
+    assert lines["refused"].endswith("behind ada")
+
+
 def test_the_doctor_is_content_or_says_what_is_wrong(shell: Shell) -> None:
     well = shell.call("doctor")
     assert well.code == 0

@@ -123,6 +123,12 @@ def test_what_is_over_is_not_said_never_to_have_happened(team: Team) -> None:
     assert "over git, history is only what is held now" in team.run("ada", "history").out
 
 
+def test_history_tells_who_forced_a_lease_and_why(team: Team) -> None:
+    team.run("ada", "acquire", "issue:42")
+    team.run("bob", "force-release", "issue:42", "--reason", "it hangs")
+    assert team.run("ada", "history").out.splitlines()[1].endswith("by bob: it hangs")
+
+
 @pytest.mark.parametrize("option", [("--local",), ("--max-skew", "5s")])
 def test_only_over_git(tmp_path: Path, option: tuple[str, ...]) -> None:
     with Shell(tmp_path / "home") as shell:

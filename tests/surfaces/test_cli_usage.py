@@ -299,3 +299,20 @@ def test_the_doctor_is_told_who_asks_and_in_which_space(shell: Shell) -> None:
     told = {each["topic"]: each["text"] for each in found}
     assert "zed" in told["holder"]
     assert "space from the argument" in told["settings"]
+
+
+def test_the_help_of_an_option_tells_its_default() -> None:
+    silent = {
+        f"{verb.name} {option.flag}"
+        for verb in VERBS.values()
+        for option in verb.options
+        if option.default is not None and "default" not in option.help
+    }
+    assert not silent
+
+
+@pytest.mark.parametrize("verb", ["renew", "workflow heartbeat"])
+def test_who_renews_is_not_told_of_a_default_that_is_not_its_own(verb: str) -> None:
+    said = next(option.help for option in VERBS[verb].options if option.flag == "--ttl")
+    assert "30m)" not in said
+    assert "as long as before" in said

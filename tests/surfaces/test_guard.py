@@ -293,3 +293,10 @@ def test_guard_names_what_is_wrong(shell: Shell, repository: Path, words: tuple[
     done = shell.run("guard", *words, "--json")
     assert done.code == 2
     assert done.said["error"]["field"] == field
+
+
+def test_nothing_is_staged_where_there_is_no_repository(shell: Shell) -> None:
+    done = shell.run("guard", "--staged", "--json")
+    assert done.code == 2
+    assert done.said["error"]["field"] == "staged"
+    assert "git diff" not in done.said["error"]["message"]

@@ -27,10 +27,13 @@ def guard(context: Context) -> int:
     chosen, origin = policy.find(context.choice, context.values["policy"])
     if chosen == checking.OFF:
         return _end(context, chosen, {}, ())
-    root = _root(context, here)
     paths = context.values["paths"]
     if bool(paths) == bool(context.values["staged"]):
         raise InvalidInput("paths", "name some files, or write --staged for what is staged: one of them, not both")
+    copy = places.working_copy(here, os.environ)
+    if copy is None and not paths:
+        raise InvalidInput("staged", f"{here} is in no working copy of git: nothing is staged here")
+    root = copy.root if copy is not None else _root(context, here)
     named = checking.resources_of(paths, root, here) if paths else checking.resources_of(asking.staged(), root, root)
     session = checks.session_id(context.session) if context.session else None
     found = checking.verdicts(
@@ -40,10 +43,7 @@ def guard(context: Context) -> int:
 
 
 def _root(context: Context, here: str) -> str:
-    """What paths are relative to: the repository, or else where the configuration is."""
-    copy = places.working_copy(here, os.environ)
-    if copy is not None:
-        return copy.root
+    """What paths are relative to outside of a repository: where the configuration is, or else here."""
     return os.path.dirname(context.choice.path) if context.choice.path else here  # noqa: PTH120
 
 

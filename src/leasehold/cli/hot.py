@@ -19,19 +19,20 @@ SESSION = Option(
 )
 
 TTL = Option("--ttl", "how long it lives unless it is renewed: 30s, 15m, 2h30m or seconds (default 30m)", "TIME")
+AGAIN = Option("--ttl", "a new TTL: 30s, 15m, 2h30m or seconds (default: as long as before)", "TIME")
 WAIT = Option("--wait", "how long to wait in the queue (default: answer at once)", "TIME", default="0")
 TAKING = (
     TTL,
     WAIT,
     Option("--mode", "exclusive (default), shared or slots", "MODE", None, ("exclusive", "shared", "slots")),
     Option("--shared", "the same as --mode shared: many readers at a time"),
-    Option("--slots", "how many may hold it at the same time", "N", default="1"),
+    Option("--slots", "how many may hold it at the same time (default 1)", "N", default="1"),
     Option("--any-of", "take the first of the resources that is free"),
     Option("--name", "what the work is, for others to see", "TEXT"),
     Option("--reason", "why it is held, for others to see", "TEXT"),
     Option("--context", "JSON for others to see, at most 16 KiB", "JSON"),
-    Option("--priority", "a larger one is served first", "N", default="0"),
-    Option("--grace", "after an unclean end, nobody gets it for this long", "TIME", default="0"),
+    Option("--priority", "a larger one is served first: -1000 to 1000 (default 0)", "N", default="0"),
+    Option("--grace", "after an unclean end, nobody gets it for this long: up to 60s (default 0)", "TIME", default="0"),
     Option("--on-expiry", "free (default), or quarantine: closed until cleared", "HOW", "free", ("free", "quarantine")),
 )
 TOKEN_FILE = Option("--token-file", "write the token there, not to the private state; - is standard output", "FILE")
@@ -67,7 +68,7 @@ HOT = {
             "set the clock of a lease back to a full TTL",
             "keeping:renew",
             (TARGETS,),
-            (TTL, SESSION, *TOKEN_IN, *COMMON),
+            (AGAIN, SESSION, *TOKEN_IN, *COMMON),
         ),
         Verb(
             "release",

@@ -11,6 +11,8 @@ from leasehold.names import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from leasehold.cli.context import Context
     from leasehold.model import Event, Lease
 
@@ -154,7 +156,16 @@ def _remark(event: Event) -> str:
     if event.kind == "deadlock":
         cycle = detail.get("cycle")
         return " → ".join(map(str, cycle)) if isinstance(cycle, list | tuple) else ""
-    if event.kind == "forced":
-        return f"by {detail.get('by')}: {detail.get('why')}"
-    words = (detail.get("status"), detail.get("error"), detail.get("name"))
+    if event.kind == "forced" and "by" not in detail:  # over git, the commits keep only the whole reason
+        return str(detail.get("reason") or "").removeprefix("forced ")
+    if event.kind == "refused":
+        who = detail.get("by")
+        return f"behind {', '.join(map(str, who))}" if isinstance(who, list | tuple) and who else ""
+    words = (*_by_whom(detail), *(detail.get(key) for key in ("status", "error", "name")))
     return ", ".join(str(word) for word in words if word)
+
+
+def _by_whom(detail: Mapping[str, object]) -> tuple[str, ...]:
+    """Who did that to somebody else, and why: of a lease, of what was closed, of a session, of a key."""
+    by, why = detail.get("by"), detail.get("why")
+    return (f"by {by}: {why}" if why else f"by {by}",) if by else ()

@@ -153,8 +153,6 @@ def with_words(verb: Verb, values: dict[str, object], words: list[str], rest: li
             if not words and word.number == "+":
                 return None
             values[word.name], words = words, []
-        elif word.number == "*":
-            values[word.name], words = words, []
         elif words:
             values[word.name] = words.pop(0)
         elif word.number == "?":

@@ -6,7 +6,7 @@ line does not need them), its answer in ``schemas`` and its section in docs/cli.
 
 from __future__ import annotations
 
-from leasehold.cli.hot import COMMON, HOT, JSON, RESOURCES, SESSION, TAKING, TOKEN_FILE, TOKEN_IN, TTL
+from leasehold.cli.hot import AGAIN, COMMON, HOT, JSON, RESOURCES, SESSION, TAKING, TOKEN_FILE, TOKEN_IN, TTL
 from leasehold.cli.parsing import Option, Verb, Word
 
 ADMIN = (
@@ -222,7 +222,7 @@ VERBS = HOT | _table(
         "set the clock of a run back to a full TTL",
         "workflows:heartbeat",
         (RUN_ID,),
-        (TTL, *SCOPE, *COMMON),
+        (AGAIN, *SCOPE, *COMMON),
     ),
     Verb(
         "workflow release",
@@ -306,8 +306,18 @@ VERBS = HOT | _table(
             Option("--port", "on which port (default 7420; 0: any that is free)", "PORT", "7420"),
             Option("--tls-cert", "the certificate, a PEM file", "FILE"),
             Option("--tls-key", "its private key, a PEM file", "FILE"),
-            Option("--keep-open", "how long a waiting request is kept open before it gets a ticket", "TIME", "50s"),
-            Option("--keep-place", "how long a place in the queue is kept for whoever has a ticket", "TIME", "10s"),
+            Option(
+                "--keep-open",
+                "how long a waiting request stays open before it gets a ticket (default 50s)",
+                "TIME",
+                "50s",
+            ),
+            Option(
+                "--keep-place",
+                "how long a place in the queue is kept for a ticket (default 10s)",
+                "TIME",
+                "10s",
+            ),
             Option("--webhook", "tell this URL what happens (repeat it; docs/server.md)", "URL", many=True),
             Option("--webhook-private", "webhooks may go to this machine and to private networks"),
             Option("--webhook-state", "the file that remembers what webhooks were sent", "FILE"),
@@ -342,7 +352,7 @@ VERBS = HOT | _table(
             Option("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
             Option(
                 "--people",
-                "who has no name of an agent is only warned (warn), or blocked too (block)",
+                "who has no name of an agent is only warned (warn, default), or blocked too (block)",
                 "HOW",
                 "warn",
                 ("warn", "block"),

@@ -40,8 +40,10 @@ function contextOf(context) {
   return [el("h3", {}, "Context"), el("pre", { class: "context", tabindex: "0" }, ...lines.flat())];
 }
 
+// Over git, the commits keep only the whole reason.
+const byWhom = (d) => (d.by ? `by ${d.by}: ${d.why}` : (d.reason ?? "").replace(/^forced /, ""));
 const REMARKS = {
-  forced: (d) => `by ${d.by}: ${d.why}`, cleared: (d) => `by ${d.by}: ${d.why}`, refused: (d) => `behind ${(d.by ?? []).join(", ")}`,
+  forced: byWhom, cleared: byWhom, refused: (d) => `behind ${(d.by ?? []).join(", ")}`,
   deadlock: (d) => (d.cycle ?? []).join(" → "), released: (d) => [d.status, d.error].filter(Boolean).join(": "),
   granted: (d) => (d.waited_seconds ? `after ${span(d.waited_seconds * 1000)}` : ""), queued: (d) => `place ${d.position}`,
 };
