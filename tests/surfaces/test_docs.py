@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from leasehold.cli.hot import COMMON
 from leasehold.cli.outcomes import MEANINGS
 from leasehold.cli.table import VERBS
 from leasehold.server.problems import STATUS
+from leasehold.stores.git import refs
 from tests.surfaces.documents import DOCUMENTS, blocks, examples, pattern, run, sections
 from tests.surfaces.shell import PATIENCE, ROOT, SOURCE, Shell
 
@@ -173,3 +175,31 @@ def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text()
     for path in (ROOT / "docs").glob("*.md"):
         assert path.name == "index.md" or f"({path.name})" in index, path.name
+
+
+# ------------------------------------------------------------------------------------- for who changes it
+
+
+def test_every_module_has_a_room_on_the_map() -> None:
+    rooms = (ROOT / "CONTRIBUTING.md").read_text().partition("### The rooms")[2].partition("\n###")[0]
+    package = SOURCE / "leasehold"
+    found = [path.name for path in package.glob("*.py")] + [f"{path.parent.name}/" for path in package.glob("*/*.py")]
+    assert not [name for name in set(found) if not name.startswith("__") and f"`{name}`" not in rooms]
+
+
+def test_every_kind_of_record_is_on_the_map() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert not [kind for kind in refs.KINDS if f"| `{kind}…` |" not in text]
+
+
+def test_the_contracts_of_imports_know_every_store_and_every_surface() -> None:
+    """Whoever adds one may forget to; then nothing would be checked of it."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    contracts = {each["id"]: each for each in settings["contracts"]}
+    stores = {path.parent.name for path in (SOURCE / "leasehold" / "stores").glob("*/__init__.py")} | {"memory"}
+    assert {f"leasehold.stores.{name}" for name in stores} <= set(
+        contracts["one-place-knows-the-stores"]["forbidden_modules"]
+    )
+    above = next(layer for layer in contracts["layers"]["layers"] if "(cli)" in layer)
+    surfaces = {name.strip("() ") for name in above.split("|")} | {"guard", "compat"}
+    assert {f"leasehold.{name}" for name in surfaces} <= set(contracts["surfaces"]["source_modules"])
