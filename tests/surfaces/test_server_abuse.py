@@ -57,6 +57,11 @@ def test_too_large_and_of_the_wrong_kind(server: Running) -> None:
         assert read_reply(line).status == 413
 
 
+def test_a_call_of_a_tool_has_bounds_too(server: Running) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"more": "x" * 300_000}}
+    assert server.ask("POST", "/mcp", call).code == "too_large"
+
+
 @pytest.mark.parametrize("path", ["acquire", "batch", "cancel"])
 def test_a_body_that_says_that_it_is_too_large_is_refused_before_it_comes(server: Running, path: str) -> None:
     with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
@@ -205,8 +210,8 @@ def test_a_head_without_end_is_cut_off(server: Running) -> None:
 def test_slow_heads_and_bodies_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a server that is less patient than usual: a head that never ends is hung up on, a body is answered 408."""
     hurried = (
-        "import sys; import leasehold.server.protocol as p, leasehold.server.app as a; "
-        "p.HEAD_SECONDS = p.BODY_SECONDS = a.BODY_SECONDS = 0.3; from leasehold.cli import main; sys.exit(main())"
+        "import sys; import leasehold.server.protocol as p, leasehold.server.bodies as b; "
+        "p.HEAD_SECONDS = b.BODY_SECONDS = 0.3; from leasehold.cli import main; sys.exit(main())"
     )
     monkeypatch.setattr(tests.surfaces.serving, "COMMAND", (sys.executable, "-c", hurried, "serve"))
     with serving(tmp_path) as impatient:
@@ -220,6 +225,9 @@ def test_slow_heads_and_bodies_are_cut_off(tmp_path: Path, monkeypatch: pytest.M
             assert silent.recv(1) == b""
             assert slow.recv(1) == b""
             assert read_reply(unfinished).code == "slow"
+        with socket.create_connection(address, timeout=PATIENCE) as agents:
+            agents.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
+            assert read_reply(agents).code == "slow"
         for path in (b"acquire", b"renew", b"release", b"batch"):
             with socket.create_connection(address, timeout=PATIENCE) as hot:
                 hot.sendall(b"POST /v1/%b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{" % path)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     Ask = Callable[[str, dict[str, Any]], Any]
 
-BODY_MOST = 256 * 1024
 IDLE = 600.0
 """A session of the protocol that nobody uses any more is forgotten after this many seconds; it holds no leases."""
 _KEY = "leasehold.party"

@@ -9,21 +9,24 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from leasehold.model import Granted, Refused
 from leasehold.server import permissions
+from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 from leasehold.server.revoking import Watch, why_not
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from leasehold.mcp.http import Endpoint
     from leasehold.server.app import App
     from leasehold.server.principals import Principal
 
 PATH = "/mcp"
+BODY_MOST = 256 * 1024
+"""A call of a tool is wrapped more than once."""
 
 
 class Agents:
@@ -41,16 +44,20 @@ class Agents:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let it in, and answer."""
+        request = Request(scope, receive)
         try:
-            who = await self._app.admit(Request(scope), None)
+            who = await self._app.admit(request, None)
+            body = await read_body(request, BODY_MOST)
             endpoint = await self._opened()
+        except ClientDisconnect:
+            return
         except Problem as problem:
             await self._app.tell(problem)(scope, receive, send)
             return
         from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
 
         caller = Caller(who.id, who.name, who.session, lambda verb, asked: self._ask(who, verb, asked))
-        await endpoint.answer(caller, scope, receive, send)
+        await endpoint.answer(caller, scope, _read_already(body, receive), send)
 
     async def _ask(self, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
         """Ask as this principal may."""
@@ -126,6 +133,16 @@ class Agents:
         """Until everybody has left."""
         if self._living is not None:
             await self._living
+
+
+def _read_already(body: bytes, receive: Receive) -> Receive:
+    """The body once more, for who reads it by itself; then whatever comes after it."""
+    rest = [body]
+
+    async def again() -> Message:
+        return {"type": "http.request", "body": rest.pop(), "more_body": False} if rest else await receive()
+
+    return again
 
 
 def _revoked(who: Principal) -> Refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,11 @@ from leasehold.compat.steps import aask, verbs_of
 from leasehold.errors import LeaseholdError
 from leasehold.server import agents, batches, decoding, events, health, hooks, openapi, permissions, problems
 from leasehold.server.auth import Door, check_place
+from leasehold.server.bodies import read_body
 from leasehold.server.dashboard import routes as dashboard
 from leasehold.server.dashboard import signing
 from leasehold.server.gateway import endpoints as gateway_endpoints
-from leasehold.server.limits import BODY_SECONDS, Rates, read_body
+from leasehold.server.limits import Rates
 from leasehold.server.metrics import Metrics
 from leasehold.server.problems import Problem
 from leasehold.server.requests import DEFAULT_TTL, Body, Query
@@ -100,12 +100,7 @@ class App:
 async def _decode(request: Request, route: Route) -> Body | Query:
     if issubclass(route.takes, Query):
         return decoding.decode_query(route.takes, request.query_params.multi_items())
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            content = await read_body(request)
-    except TimeoutError:
-        raise Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
-    return decoding.decode(route.takes, content, request.headers.get("content-type"))
+    return decoding.decode(route.takes, await read_body(request), request.headers.get("content-type"))
 
 
 def endpoint(app: App, route: Route) -> Endpoint:

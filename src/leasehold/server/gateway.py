@@ -5,7 +5,6 @@ What the routes mean is in ``compat.action_llama``; here is only who asks, and w
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +14,7 @@ from leasehold.compat.steps import aask
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.server import permissions, problems
 from leasehold.server.auth import check_place
-from leasehold.server.limits import BODY_SECONDS, read_body
+from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -133,11 +132,7 @@ def _heartbeat(_app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Ste
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            content = await read_body(request)
-    except TimeoutError:
-        raise Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
+    content = await read_body(request)
     try:
         body = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -18,7 +18,7 @@ from leasehold.guard.editors.answers import answer
 from leasehold.guard.editors.deciding import POLICIES, Terms
 from leasehold.model import Refused
 from leasehold.server import permissions, problems
-from leasehold.server.limits import BODY_SECONDS, read_body
+from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -67,19 +67,11 @@ def _endpoint(app: App, editor: str, secrets: Secrets) -> Endpoint:
     async def respond(request: Request) -> Response:
         who = await app.admit(request, None)
         permissions.allow(who, "acquire")
-        given = _decoded(await _body(request))
+        given = _decoded(await read_body(request, BODY_MOST))
         told = await _told(app, who, occasions.of(editor, occasions.flatten(given)), given, request, secrets)
         return problems.ok(told or {})
 
     return respond
-
-
-async def _body(request: Request) -> bytes:
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await read_body(request, BODY_MOST)
-    except TimeoutError:
-        raise Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
 
 
 def _decoded(content: bytes) -> dict[str, Any]:

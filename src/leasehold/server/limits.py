@@ -1,18 +1,11 @@
-"""How much may be asked: bodies of bounded size, in bounded time, and so many requests a second from each principal."""
+"""How often each principal may ask: so many requests a second."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from leasehold.server.problems import Problem
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-BODY_BYTES = 64 * 1024
-BODY_SECONDS = 20.0
-"""How long a client may take to send its body."""
 RATE = 1_000.0
 PRINCIPALS = 10_000
 
@@ -61,21 +54,3 @@ class Rates:
     def _forget(self, now: float) -> None:
         """Whoever has not asked for a second has a full bucket, which need not be kept."""
         self._buckets = {who: bucket for who, bucket in self._buckets.items() if now - bucket.since < 1}
-
-
-async def read_body(request: Request, most: int = BODY_BYTES) -> bytes:
-    """The whole body, if it is not too large."""
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > most:
-        raise too_large(most)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise too_large(most)
-    return bytes(body)
-
-
-def too_large(most: int = BODY_BYTES) -> Problem:
-    """The refusal of a body that is too large."""
-    return Problem("too_large", f"a body may have at most {most} bytes")

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from leasehold.server import problems
+from leasehold.server import bodies, problems
+from leasehold.server.bodies import BODY_BYTES
 from leasehold.server.events import HANG_UP
 from leasehold.server.hot import HOT, Hot
-from leasehold.server.limits import BODY_BYTES, BODY_SECONDS
 from leasehold.server.lines import END, Line
-from leasehold.server.problems import Problem
 from leasehold.server.undelivered import PATIENCE, SOON, is_on_its_way
 from leasehold.server.waiting import GIVEN
 
@@ -140,12 +139,12 @@ class Protocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._body is not None:
-            left = self._body_since + BODY_SECONDS - self.loop.time()
+            left = self._body_since + bodies.BODY_SECONDS - self.loop.time()
             if left > 0:
                 self._set_timer(left)  # the head took its time: that of the body is not up yet
                 return
             # No other request comes first: this one was not kept for a hot one otherwise.
-            self._refuse(Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s"))
+            self._refuse(bodies.slow())
         self.transport.close()
 
     def _refuse(self, problem: Problem) -> None:

@@ -7,14 +7,13 @@ also carry a header that no form and no page of another origin can send without 
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
 
 import leasehold
 from leasehold.server import decoding, permissions, problems
-from leasehold.server.limits import BODY_SECONDS, read_body
+from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 from leasehold.server.requests import Body
 
@@ -67,12 +66,7 @@ async def sign_in(app: App, request: Request) -> Response:
     check_page(request)
     if HEADER not in request.headers:
         raise Problem("not_allowed", f"the header {HEADER} is needed")
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            content = await read_body(request)
-    except TimeoutError:
-        raise Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
-    asked = decoding.decode(SignIn, content, request.headers.get("content-type"))
+    asked = decoding.decode(SignIn, await read_body(request), request.headers.get("content-type"))
     key = asked.key.strip()
     if not key.startswith("lh_") or not key.isascii() or not key.isprintable():
         raise Problem("invalid", "key: must be a key, which begins with lh_", field="key")
