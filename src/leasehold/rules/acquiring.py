@@ -17,13 +17,13 @@ from leasehold.model import (
     Wish,
 )
 from leasehold.noun import new
-from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, is_alive, may_close_cycle, modes_of, nodes_of, queue_at, slots_clash
 from leasehold.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.rules.granting import (
     REQUEST_MEMORY,
     WISH,
     expiry,
+    find_waiter,
     grant,
     lease_of,
     remember_request,
@@ -168,9 +168,7 @@ def _spent(gone: str) -> Refused:
 
 def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | None:
     """The same place in the queue again: from now on whoever asks waits for it, as long as it now says."""
-    queue = draft.record(keys.home(waiter_id)).waiters
-    place = place_of(queue, waiter_id)
-    waiter = None if place is None else queue[place]
+    waiter = find_waiter(draft, waiter_id)
     if waiter is None or waiter.ask is None:
         return None  # it was dropped with its engine: let it queue anew
     if waiter.deadline <= draft.now:

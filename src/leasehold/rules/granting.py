@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold import keys
-from leasehold.model import FOREVER, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
+from leasehold.model import EXCLUSIVE, FOREVER, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
 from leasehold.noun import new
 from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, is_alive, nodes_of
@@ -11,6 +11,7 @@ from leasehold.rules.ending import REQUEST, lapse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Final
 
     from leasehold.model import Ask, Claim, Option, Waiter
@@ -133,16 +134,28 @@ def leave(draft: Draft, waiter: Waiter, ask: Ask) -> None:
     draft.drop(waiter.actor, waiter.id)
 
 
+def find_waiter(draft: Draft, id_: str) -> Waiter | None:
+    """The waiter of this id in its home; None if it waits no longer."""
+    queue = draft.record(keys.home(id_)).waiters
+    place = place_of(queue, id_)
+    return None if place is None else queue[place]
+
+
 def waiting_for(draft: Draft, waiter: Waiter) -> Ask:
     """What a waiter in any of its queues wants."""
     if waiter.ask is not None:
         return waiter.ask
-    queue = draft.record(keys.home(waiter.id)).waiters
-    place = place_of(queue, waiter.id)
-    told = None if place is None else queue[place].ask
-    if told is not None:
-        return told
-    raise AssertionError(f"the home of {waiter.id} does not tell what it waits for")
+    home = find_waiter(draft, waiter.id)
+    if home is None or home.ask is None:
+        raise AssertionError(f"the home of {waiter.id} does not tell what it waits for")
+    return home.ask
+
+
+def refs_of(draft: Draft, actor: str, is_meant: Callable[[str], bool]) -> list[str]:
+    """Ids of an actor's leases (`keys.is_lease_id`) or of its waits (`keys.is_waiter_id`), whose homes are loaded."""
+    ids = [note.id for note in draft.record(actor).notes.values() if isinstance(note, Ref) and is_meant(note.id)]
+    draft.require([keys.home(id_) for id_ in ids])
+    return ids
 
 
 def settle(draft: Draft) -> None:
@@ -166,7 +179,7 @@ def _serve(draft: Draft, node: str) -> None:
             _promote(draft, waiter, ask, option)
             draft.dirty[node] = None
             return
-        if waiter.mode == "X":
+        if waiter.mode == EXCLUSIVE:
             return  # nobody behind an exclusive waiter can overtake it here
 
 

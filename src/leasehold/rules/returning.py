@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from leasehold import keys
 from leasehold.model import Deadlock, Done, Ref
-from leasehold.records import place_of
 from leasehold.rules.conflicts import modes_of
 from leasehold.rules.ending import REQUEST
-from leasehold.rules.granting import leave, settle
+from leasehold.rules.granting import find_waiter, leave, settle
 from leasehold.rules.waitgraph import cycle_of
 
 TYPE_CHECKING = False
@@ -26,9 +25,7 @@ def reconsider(draft: Draft, command: Reconsider) -> Outcome:
     draft.require([keys.home(id_) for id_ in command.waiters])
     modes: dict[str, set[str]] = {}
     for id_ in command.waiters:
-        queue = draft.record(keys.home(id_)).waiters
-        place = place_of(queue, id_)
-        waiter = None if place is None else queue[place]
+        waiter = find_waiter(draft, id_)
         if waiter is None or waiter.ask is None or waiter.engine != draft.engine or waiter.deadline <= draft.now:
             continue  # somebody else's by now, or over: whoever looks after it finds out
         if _may_be_waited_for(draft, waiter, waiter.ask, modes):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from leasehold import keys
-from leasehold.model import Event, Lost, Ref, Refused, Session, SessionEnded, SessionRenewed, SessionStarted
+from leasehold.model import Event, Lost, Refused, Session, SessionEnded, SessionRenewed, SessionStarted
 from leasehold.rules.ending import end_uncleanly, take_away, terms, told_at_end
 from leasehold.rules.granting import (
     SESSION,
     WISH,
+    find_waiter,
     forget_request,
     lease_of,
     leave,
+    refs_of,
     session_of,
     settle,
     waiting_for,
@@ -69,20 +71,13 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
     session = session._replace(expires_at=draft.now + session.ttl)
     draft.put(command.actor, session)
     leases = []
-    for id_ in _refs(draft, command.actor, "l"):
+    for id_ in refs_of(draft, command.actor, keys.is_lease_id):
         hold = live_lease(draft, id_)
         if hold is not None and hold.ticket is None:  # what is only promised yet gets its full TTL when it is picked up
             hold, ask = renewed(draft, hold, terms(draft, hold))
             leases.append(lease_of(hold, ask, draft.now))
     _tell(draft, "renewed", session, leases={lease.id: lease.expires_at for lease in leases})
     return SessionRenewed(session._replace(secret=""), tuple(leases))
-
-
-def _refs(draft: Draft, actor: str, letter: str) -> list[str]:
-    ids = [note.id for note in draft.record(actor).notes.values() if isinstance(note, Ref)]
-    ids = [id_ for id_ in ids if id_.startswith(letter)]
-    draft.require([keys.home(id_) for id_ in ids])
-    return ids
 
 
 def end(draft: Draft, command: EndSession) -> Outcome:
@@ -96,7 +91,7 @@ def end(draft: Draft, command: EndSession) -> Outcome:
         return NOT_ALLOWED
     released: list[str] = []
     _leave_queues(draft, command.actor, "ended")  # first: what it gives back must not be given to itself
-    for id_ in _refs(draft, command.actor, "l"):
+    for id_ in refs_of(draft, command.actor, keys.is_lease_id):
         hold = still_held(draft, id_)
         if hold is not None:
             ask = terms(draft, hold)
@@ -121,13 +116,13 @@ def _end_lease(draft: Draft, hold: Hold, ask: Ask, command: EndSession) -> None:
 
 
 def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
-    for id_ in _refs(draft, actor, "w"):
-        for waiter in draft.record(keys.home(id_)).waiters:
-            if waiter.id == id_:
-                ask = waiting_for(draft, waiter)
-                leave(draft, waiter, ask)
-                forget_request(draft, ask, "timeout")
-                draft.tell("cancelled", ask, waiter=id_, reason=f"its session {reason}")
+    for id_ in refs_of(draft, actor, keys.is_waiter_id):
+        waiter = find_waiter(draft, id_)
+        if waiter is not None:
+            ask = waiting_for(draft, waiter)
+            leave(draft, waiter, ask)
+            forget_request(draft, ask, "timeout")
+            draft.tell("cancelled", ask, waiter=id_, reason=f"its session {reason}")
 
 
 def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str | None) -> None:
@@ -144,7 +139,7 @@ def end_lapsed(draft: Draft, actor: str) -> None:
     if not isinstance(session, Session) or session.expires_at > draft.now:
         return
     _leave_queues(draft, actor, "expired")
-    for id_ in _refs(draft, actor, "l"):
+    for id_ in refs_of(draft, actor, keys.is_lease_id):
         hold = still_held(draft, id_)
         if hold is not None:  # cannot be: a lease never outlives its session; but nothing may stay behind
             ask = terms(draft, hold)

@@ -12,22 +12,22 @@ from leasehold.model import (
     Hold,
     Presence,
     Receipt,
-    Ref,
     Refused,
     Request,
     TimedOut,
     Wish,
 )
-from leasehold.records import place_of
 from leasehold.rules.acquiring import freshen, queued, rewrite
 from leasehold.rules.conflicts import PRESENCE
 from leasehold.rules.ending import REQUEST, lapse, terms
 from leasehold.rules.granting import (
     REQUEST_MEMORY,
     expiry,
+    find_waiter,
     forget_request,
     lease_of,
     leave,
+    refs_of,
     session_of,
     settle,
     turn_away,
@@ -49,7 +49,7 @@ CANCELLED_MEMORY = 24 * 3600 * SECOND
 
 def check(draft: Draft, command: Check) -> Outcome:
     """How a wait stands: granted (and picked up now), over, or still in the queue; `Done` if its place is gone."""
-    waiter = _find(draft, command.waiter)
+    waiter = find_waiter(draft, command.waiter)
     is_ours = waiter is not None and waiter.engine == draft.engine
     if waiter is not None and waiter.ask is not None and is_ours and waiter.deadline <= draft.now:
         return _time_out(draft, waiter, waiter.ask)
@@ -64,7 +64,7 @@ def check(draft: Draft, command: Check) -> Outcome:
         hold = rewrite(draft, promised, ask, expiry(draft, promised.actor, ask))
         draft.tell("renewed", ask, hold, expires_at=hold.expires_at, waiter=command.waiter)
         return Granted(lease_of(hold, ask, draft.now), "", fresh=True)
-    waiter = _find(draft, command.waiter)
+    waiter = find_waiter(draft, command.waiter)
     if waiter is None or waiter.ask is None or waiter.engine != draft.engine:
         return _gone(draft, command)
     return _serve_or_stay(draft, command)
@@ -85,7 +85,7 @@ def _serve_or_stay(draft: Draft, command: Check) -> Outcome:
     for id_, lease in draft.picked_up:
         if id_ == command.waiter:
             return Granted(lease, "", fresh=True)
-    waiter = _find(draft, command.waiter)
+    waiter = find_waiter(draft, command.waiter)
     return queued(draft, waiter, command.ask) if waiter is not None else Done((command.waiter,))
 
 
@@ -96,12 +96,6 @@ def _time_out(draft: Draft, waiter: Waiter, ask: Ask) -> TimedOut:
     draft.tell("timeout", ask, waiter=waiter.id)
     settle(draft)
     return TimedOut(*answer)
-
-
-def _find(draft: Draft, waiter: str) -> Waiter | None:
-    queue = draft.record(keys.home(waiter)).waiters
-    place = place_of(queue, waiter)
-    return None if place is None else queue[place]
 
 
 def _promised(draft: Draft, waiter: str, ask: Ask) -> Hold | None:
@@ -137,10 +131,7 @@ def _unnoted(draft: Draft, command: Cancel) -> str | None:
     """The lease that came of the first copy of a request, which alone knows that it did."""
     if command.actor is None:
         return None
-    refs = [note.id for note in draft.record(command.actor).notes.values() if isinstance(note, Ref)]
-    leases = [id_ for id_ in refs if keys.is_lease_id(id_)]
-    draft.require([keys.home(id_) for id_ in leases])
-    for id_ in leases:
+    for id_ in refs_of(draft, command.actor, keys.is_lease_id):
         hold = draft.record(keys.home(id_)).holds.get(id_)
         if hold is not None and hold.ask is not None and hold.ask.request == command.request:
             return id_
@@ -148,7 +139,7 @@ def _unnoted(draft: Draft, command: Cancel) -> str | None:
 
 
 def _cancel_wait(draft: Draft, waiter_id: str) -> str:
-    waiter = _find(draft, waiter_id)
+    waiter = find_waiter(draft, waiter_id)
     if waiter is not None:
         ask = waiting_for(draft, waiter)
         leave(draft, waiter, ask)
@@ -169,7 +160,7 @@ def _cancel_lease(draft: Draft, lease: str, request: str | None) -> str:
 
 def _given(draft: Draft, id_: str) -> Waiter | Hold | None:
     if keys.is_waiter_id(id_):
-        return _find(draft, id_)
+        return find_waiter(draft, id_)
     return live_lease(draft, id_) if keys.is_lease_id(id_) else None
 
 
@@ -242,5 +233,4 @@ def _is_in_use(draft: Draft, request: Request) -> bool:
     became = request.became
     if became is None or not (keys.is_lease_id(became) or keys.is_waiter_id(became)):
         return False
-    record = draft.record(keys.home(became))
-    return became in record.holds or any(waiter.id == became for waiter in record.waiters)
+    return became in draft.record(keys.home(became)).holds or find_waiter(draft, became) is not None
