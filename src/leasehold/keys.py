@@ -86,6 +86,16 @@ def waiter_id(arrival: int, home: str) -> str:
     return f"w{arrival}-{home[1:]}"
 
 
+def end_id(lease: str) -> str:
+    """Id of the note that says why this lease is gone, in the lease's home."""
+    return f"end-{lease}"
+
+
+def ended(end: str) -> str:
+    """Id of the lease that such a note is about."""
+    return end.removeprefix("end-")
+
+
 def home(id_: str) -> str:
     """Key of the record in which the lease or waiter of this id tells its terms."""
     return "n" + id_[id_.rfind("-") + 1 :]

@@ -126,7 +126,7 @@ class End(Noun):
     """Why a lease that ended uncleanly is gone, kept for a day so that its holder can be told."""
 
     id: str
-    """The lease's id."""
+    """Made of the lease's id (`keys.end_id`), under which the node may still have what is left of its hold."""
     reason: str
     at: int
     until: int
@@ -514,7 +514,8 @@ class Refused(Noun):
     """The request cannot be served as it stands: `code` is stable, `field` names the culprit."""
 
     code: str
-    """invalid, not_found, not_allowed, slots_mismatch, too_many, cancelled, spent, conflict, unsupported"""
+    """invalid, not_found, not_allowed, slots_mismatch, too_many, cancelled, spent, conflict, paused;
+    and whatever else a server says no with (docs/http.md)"""
     field: str
     message: str
 

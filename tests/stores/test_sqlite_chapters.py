@@ -78,7 +78,7 @@ def test_who_folds_what_another_has_journalled_need_not_read_it(
     assert rows(path) == len(sizes)
     other = SqliteStore(str(path), clock=clock)
     with monkeypatch.context() as patched:
-        patched.setattr(chapters, "event_of", None)
+        patched.setattr(chapters, "unpack_event", None)
         commit(other, events=many(clock.wall(), 2))
     assert rows(path) == 0
     later = store.history(ALL)

@@ -77,7 +77,7 @@ def end_uncleanly(draft: Draft, home: Hold, ask: Ask, reason: str, at: int) -> N
         finish(draft, home, ask)
     until = draft.now + END_MEMORY
     resources = ask.options[0].resources
-    end = End(f"end-{home.id}", reason, at, until, ask.space, resources, ask.holder, ask.session)
+    end = End(keys.end_id(home.id), reason, at, until, ask.space, resources, ask.holder, ask.session)
     _remember(draft, keys.home(home.id), end)
 
 
@@ -113,14 +113,20 @@ def _remember(draft: Draft, node: str, end: End) -> None:
 
 def why_gone(draft: Draft, lease: str) -> str:
     """The reason why this lease is no longer there."""
-    notes = draft.record(keys.home(lease)).notes
-    end = notes.get(f"end-{lease}")
-    if isinstance(end, End):
+    end = end_of(draft, lease)
+    if end is not None:
         return end.reason
-    numbers = [keys.number(note.id.removeprefix("end-")) for note in notes.values() if isinstance(note, End)]
+    notes = draft.record(keys.home(lease)).notes.values()
+    numbers = [keys.number(keys.ended(note.id)) for note in notes if isinstance(note, End)]
     # Once there are so many, its reason may have made way for those of leases that came later.
     is_forgotten = len(numbers) >= ENDS_KEPT and keys.number(lease) < max(numbers)
     return FORGOTTEN if is_forgotten else "released"
+
+
+def end_of(draft: Draft, lease: str) -> End | None:
+    """What is known of the end of a lease, if that was unclean and not too long ago."""
+    end = draft.record(keys.home(lease)).notes.get(keys.end_id(lease))
+    return end if isinstance(end, End) else None
 
 
 def told_at_end(home: Hold, ask: Ask, told: dict[str, object] | None = None) -> dict[str, object]:

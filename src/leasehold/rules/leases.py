@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leasehold import keys
-from leasehold.model import End, Event, Lost, Refused, Released, Renewed, Updated
+from leasehold.model import Event, Lost, Refused, Released, Renewed, Updated
 from leasehold.noun import new
 from leasehold.rules.acquiring import rewrite
-from leasehold.rules.ending import finish, lapse, terms, told_at_end, why_gone
+from leasehold.rules.ending import end_of, finish, lapse, terms, told_at_end, why_gone
 from leasehold.rules.granting import expiry, lease_of, session_of, settle
 
 TYPE_CHECKING = False
@@ -87,9 +87,9 @@ def renewed(draft: Draft, hold: Hold, ask: Ask, ttl: int | None = None) -> tuple
 
 def _lost(draft: Draft, lease: str) -> Lost:
     """Tell the old holder, and the history once that it was told."""
-    node, end = keys.home(lease), draft.record(keys.home(lease)).notes.get(f"end-{lease}")
-    if isinstance(end, End) and not end.told:
-        draft.put(node, end._replace(told=True))
+    end = end_of(draft, lease)
+    if end is not None and not end.told:
+        draft.put(keys.home(lease), end._replace(told=True))
         about = (end.space, end.resources, end.holder, end.session, lease, keys.number(lease))
         draft.events.append(Event("lost", draft.now, *about, {"reason": end.reason}))
     return Lost(lease, why_gone(draft, lease))

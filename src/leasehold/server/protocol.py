@@ -19,6 +19,7 @@ from leasehold.server.bodies import BODY_BYTES
 from leasehold.server.events import HANG_UP
 from leasehold.server.hot import HOT, Hot
 from leasehold.server.lines import END, Line
+from leasehold.server.problems import Problem
 from leasehold.server.undelivered import PATIENCE, SOON, is_on_its_way
 from leasehold.server.waiting import GIVEN
 

@@ -1,4 +1,4 @@
-"""Entries as plain arrays, and back: `[tag, *fields]`, nested nouns as nested arrays. Knows no store.
+"""Entries and events as plain arrays, and back: `[tag, *fields]`, nested nouns as nested arrays. Knows no store.
 
 What `pack` gives can be handed to any JSON-like encoder (named tuples are arrays to all of them), and what
 that one's decoder gives can be handed to `unpack`, which rebuilds the exact types. A noun may get new fields
@@ -11,6 +11,7 @@ from leasehold.model import (
     Ask,
     Claim,
     End,
+    Event,
     Hold,
     Key,
     Option,
@@ -43,6 +44,7 @@ TAGS: dict[type, str] = {
     Key: "k",
 }
 
+_EVENT_SEQ = Event._fields.index("seq")
 _ASK_OPTIONS = Ask._fields.index("options")
 _ASK_TOKENS = Ask._fields.index("tokens")
 _HOLD_ASK = Hold._fields.index("ask")
@@ -63,6 +65,12 @@ def unpack(packed: Sequence[Any]) -> Entry:
     """The entry that was packed."""
     tag, *fields = packed
     return _BUILDERS[tag](fields)
+
+
+def unpack_event(fields: Sequence[Any], seq: int) -> Event:
+    """The event that was written as an array of its fields; its number is where it stands."""
+    kind, at, space, resources, holder, session, lease, fence, detail = fields[:_EVENT_SEQ]
+    return Event(kind, at, space, tuple(resources), holder, session, lease, fence, detail, seq)
 
 
 def _tupled(value: Any) -> Any:  # noqa: ANN401 (any JSON value)

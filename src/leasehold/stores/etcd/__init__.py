@@ -204,7 +204,7 @@ class EtcdStore:
 
     def prune(self) -> int:
         """Forget some of what is older than the newest events that are kept; about how many went."""
-        first = self.names.events(0)[:-16]
+        first, _ = self.names.all_events()
         meta = rows.meta_of(rows.only(self.txn([], [messages.get(self.names.meta)], []).responses[0]))
         last = meta.seq - self.address.keep_events
         asked = messages.range_request(first, self.names.events(max(last, 0) + 1), limit=PRUNE)

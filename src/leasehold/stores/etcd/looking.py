@@ -58,7 +58,7 @@ def learn(store: EtcdStore, memory: Memory, answer: Answer, only: Sequence[str] 
     is_known = memory.learn(rows.only(meta), new)
     if was_blank and not is_known:  # all of it was read at one moment
         raise StoreError(
-            f"the journal in etcd below {store.names.journal(0)[:-16]} has a gap: somebody has removed some of it; "
+            f"the journal in etcd below {store.names.journal_start} has a gap: somebody has removed some of it; "
             "restore etcd from a snapshot"
         )
     if is_known:

@@ -101,7 +101,7 @@ def _pages(store: EtcdStore, before: int | None) -> Iterator[list[Kept]]:
 def _bounds(store: EtcdStore, before: int | None) -> tuple[int, int, int]:
     """The numbers of the oldest and of the newest that can be wanted, and as of which revision."""
     names = store.names
-    told = store.txn([], [messages.get(names.meta), messages.get(*_all(store), limit=1, keys_only=True)], [])
+    told = store.txn([], [messages.get(names.meta), messages.get(*names.all_events(), limit=1, keys_only=True)], [])
     meta, oldest = told.responses
     if not oldest.pairs:
         return 0, -1, told.revision
@@ -111,18 +111,13 @@ def _bounds(store: EtcdStore, before: int | None) -> tuple[int, int, int]:
     elif _next(store, seq + 1, told.revision) is None:
         last = seq
     if last is None:  # it was written anew, and knows nothing of them
-        last = _number(store, told.revision, *_all(store), backwards=True)
+        last = _number(store, told.revision, *names.all_events(), backwards=True)
     return names.last_event(oldest.pairs[0][0]), last or 0, told.revision
-
-
-def _all(store: EtcdStore) -> tuple[str, str]:
-    first = store.names.events(0)[:-16]
-    return first, rows.after(first)
 
 
 def _next(store: EtcdStore, number: int, revision: int) -> int | None:
     """The first from this number on."""
-    return _number(store, revision, store.names.events(number), _all(store)[1])
+    return _number(store, revision, store.names.events(number), store.names.all_events()[1])
 
 
 def _number(store: EtcdStore, revision: int, first: str, end: str, *, backwards: bool = False) -> int | None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import zlib
 
-from leasehold.model import EMPTY, Event, Record
+from leasehold.model import EMPTY
 from leasehold.noun import Noun
 from leasehold.records import build
-from leasehold.stores.codec import pack, unpack
+from leasehold.stores.codec import pack, unpack, unpack_event
 from leasehold.stores.quick_json import decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from leasehold.model import Event, Record
     from leasehold.stores.etcd.messages import Found
 
 _WIDE = 16
@@ -80,11 +81,7 @@ def events_data(events: Sequence[Event]) -> bytes:
 
 def events_of(data: bytes, last: int) -> list[Event]:
     """They again, the newest first; that one has this number."""
-    found = []
-    for age, fields in enumerate(reversed(decode(data))):
-        event = Event(*fields)
-        found.append(event._replace(resources=tuple(event.resources), seq=last - age))
-    return found
+    return [unpack_event(fields, last - age) for age, fields in enumerate(reversed(decode(data)))]
 
 
 class Names:
@@ -97,8 +94,8 @@ class Names:
         self._records = f"{prefix}r/"
         self._dues = f"{prefix}d/"
         self._events = f"{prefix}h/"
-        self._journal = f"{prefix}j/"
-        self.journal_end = after(self._journal)
+        self.journal_start = f"{prefix}j/"
+        self.journal_end = after(self.journal_start)
         self._parts = f"{prefix}p/"
 
     def record(self, key: str) -> str:
@@ -125,6 +122,10 @@ class Names:
         """The events of a commit, by the number of the last of them."""
         return f"{self._events}{last:0{_WIDE}x}"
 
+    def all_events(self) -> tuple[str, str]:
+        """The range of all events."""
+        return self._events, after(self._events)
+
     def last_event(self, name: str) -> int:
         """The number of the last of the events of this name."""
         return int(name[len(self._events) :], 16)
@@ -135,11 +136,11 @@ class Names:
 
     def journal(self, number: int) -> str:
         """An entry of the journal."""
-        return f"{self._journal}{number:0{_WIDE}x}"
+        return f"{self.journal_start}{number:0{_WIDE}x}"
 
     def journal_number(self, name: str) -> int:
         """The number of the entry of this name."""
-        return int(name[len(self._journal) :], 16)
+        return int(name[len(self.journal_start) :], 16)
 
     def parts(self, id_: str) -> str:
         """The parts of a value that is too large for one; they begin so."""

@@ -12,6 +12,7 @@ import time
 from _thread import allocate_lock, get_ident
 
 from leasehold.errors import Closed, OutcomeUnknown, StoreError
+from leasehold.keys import ended, number
 from leasehold.model import EMPTY, SECOND, End, Event
 from leasehold.stores import Capabilities
 from leasehold.stores.git import place, refs
@@ -207,7 +208,7 @@ class GitStore:
     def history(self, query: HistoryQuery) -> Sequence[Event]:
         """What the commits still tell: who holds what since when, and which leases ended uncleanly in the last day."""
         events = [event for _, record in self.scan("n") for event in _told_by(record)]
-        wanted = [event for event in events if _is_wanted(event, query)]
+        wanted = list(filter(query._replace(before=None).wants, events))  # they have no numbers yet
         wanted.sort(key=lambda event: (event.at, event.fence), reverse=True)
         numbered = [event._replace(seq=len(wanted) - place) for place, event in enumerate(wanted)]
         return [event for event in numbered if query.before is None or event.seq < query.before][: max(query.limit, 0)]
@@ -246,18 +247,7 @@ def _told_by(record: Record) -> Iterator[Event]:
             yield Event("granted", hold.acquired_at, *about, {"name": ask.name, "reason": ask.reason, "ttl": ask.ttl})
     for note in record.notes.values():
         if isinstance(note, End):
-            lease = note.id.removeprefix("end-")
+            lease = ended(note.id)
             kind = "expired" if note.reason.startswith("expired") else "forced"
-            about = (note.space, note.resources, note.holder, note.session, lease, int(lease[1:].partition("-")[0]))
+            about = (note.space, note.resources, note.holder, note.session, lease, number(lease))
             yield Event(kind, note.at, *about, {"reason": note.reason})
-
-
-def _is_wanted(event: Event, query: HistoryQuery) -> bool:
-    return (
-        query.space in (None, event.space)
-        and (query.resource is None or query.resource in event.resources)
-        and query.holder in (None, event.holder)
-        and query.lease in (None, event.lease)
-        and (not query.kinds or event.kind in query.kinds)
-        and (query.since is None or event.at >= query.since)
-    )

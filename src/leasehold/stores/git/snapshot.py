@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 
-from leasehold.model import EMPTY, FOREVER, Put
+from leasehold.model import Put
 from leasehold.records import apply, build
-from leasehold.rules.timing import due
+from leasehold.rules.timing import first_due
 from leasehold.stores.git import head as heads
 from leasehold.stores.git import payload, refs
 
@@ -161,9 +161,8 @@ def _fits(head: heads.Head, oids: dict[str, str]) -> bool:
 
 def note_due(times: dict[str, int], key: str, record: Record) -> None:
     """Remember when a record needs attention."""
-    entries = (*record.holds.values(), *record.waiters, *record.notes.values())
-    moments = [at for at in map(due, entries) if at is not None and at < FOREVER]
-    if moments and record is not EMPTY:
-        times[key] = min(moments)
+    at = first_due(record)
+    if at is not None:
+        times[key] = at
     else:
         times.pop(key, None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leasehold.model import EMPTY, Event, Hold, Put
+from leasehold.model import EMPTY, Hold, Put
 from leasehold.records import build, grouped
 from leasehold.rules.timing import due
-from leasehold.stores.codec import pack, unpack
+from leasehold.stores.codec import pack, unpack, unpack_event
 from leasehold.stores.netting import is_new
 from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_LISTS, BETWEEN_ROWS, listed
 from leasehold.stores.quick_json import decode, encode, encode_lines, spellings
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.model import Drop, Entry, Record
+    from leasehold.model import Drop, Entry, Event, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.postgres.exchange import Values
 
@@ -141,11 +141,7 @@ def each_record(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Record]]
 
 def events_of(seq: int, events: str) -> list[Event]:
     """The events of one turn, newest first; `seq` is that of the newest."""
-    found = []
-    for number, each in enumerate(reversed(decode(events))):
-        kind, at, space, resources, holder, session, lease, fence, detail = each[:9]
-        found.append(Event(kind, at, space, tuple(resources), holder, session, lease, fence, detail, seq - number))
-    return found
+    return [unpack_event(fields, seq - age) for age, fields in enumerate(reversed(decode(events)))]
 
 
 def signs_of(query: HistoryQuery) -> dict[str, str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold.model import Event
+from leasehold.stores.codec import unpack_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
 
+    from leasehold.model import Event
     from leasehold.stores import HistoryQuery
 
     Part: TypeAlias = tuple[int, int, bytes]
@@ -87,17 +88,11 @@ def _rows(parts: Sequence[Part], first: int) -> list[tuple[int, int, bytes, int]
     return rows
 
 
-def event_of(fields: Sequence[Any], seq: int) -> Event:
-    """An event as it stands in a chapter, or in the journal."""
-    kind, at, space, resources, holder, session, lease, fence, detail = fields[:9]
-    return Event(kind, at, space, tuple(resources), holder, session, lease, fence, detail, seq)
-
-
 def events_in(body: bytes, last: int, first: int = 0) -> list[Event]:
     """All from number `first` on, oldest first; the others are forgotten."""
     told = apsw.jsonb_decode(body)
     whole = last - len(told) + 1
-    return [event_of(fields, seq) for seq, fields in enumerate(told, whole) if seq >= first]
+    return [unpack_event(fields, seq) for seq, fields in enumerate(told, whole) if seq >= first]
 
 
 def conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]]:
