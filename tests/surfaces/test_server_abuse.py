@@ -6,16 +6,21 @@ import json
 import random
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 import tests.surfaces.serving
+from leasehold.errors import LeaseholdError
+from leasehold.server.protocol import STARTS, protocol_for
 from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from leasehold.server.app import App
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +210,13 @@ def test_a_head_without_end_is_cut_off(server: Running) -> None:
             closed = True
         assert closed
     until(lambda: server.ask("GET", "/healthz").status == 200)
+
+
+def test_a_server_does_not_start_with_an_uvicorn_that_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each request that does not go the short way would be answered with a 500."""
+    monkeypatch.delattr(HttpToolsProtocol, STARTS)
+    with pytest.raises(LeaseholdError, match=r"^uvicorn [0-9.]+ is not one"):
+        protocol_for(cast("App", None))
 
 
 def test_slow_heads_and_bodies_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ from socket import SO_LINGER, SOL_SOCKET
 from struct import pack
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from leasehold.errors import LeaseholdError
 from leasehold.server import bodies, problems
 from leasehold.server.bodies import BODY_BYTES
 from leasehold.server.events import HANG_UP
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 64 * 1024
 TOO_LARGE = f"the head of a request may have at most {HEAD_BYTES} bytes"
+STARTS = "_start_asgi_task"
+"""What uvicorn calls with each request, since 0.45. It is not public, and may have another name some day."""
 
 
 class Protocol(HttpToolsProtocol):
@@ -243,4 +247,9 @@ class Protocol(HttpToolsProtocol):
 
 def protocol_for(app: App) -> type[Protocol]:
     """The connections of this application."""
+    if not hasattr(HttpToolsProtocol, STARTS):  # nobody would call ours, and every request but the hot ones would break
+        raise LeaseholdError(
+            f"uvicorn {uvicorn.__version__} is not one that this Leasehold knows how to serve with: it takes 0.45 or "
+            "later; if this one is later, update Leasehold, or install an earlier uvicorn"
+        )
     return type("BoundProtocol", (Protocol,), {"hot": Hot(app), "ours": app})
