@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,3 +105,24 @@ def fill(remote: Path, number: int) -> None:
     packed = git("for-each-ref", "--format=%(objectname) %(refname)", cwd=remote).splitlines(keepends=True)
     whole = sorted([*(line.rstrip("\n") + "\n" for line in packed), *lines], key=lambda line: line.split()[1])
     (remote / "packed-refs").write_text("# pack-refs with: peeled fully-peeled sorted \n" + "".join(whole))
+
+
+def test_a_clean_up_of_the_cache_that_takes_too_long_is_nobodys_failure(
+    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked for is done by then; the next one tries again."""
+    slow = tmp_path / "slow" / "git"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\ncase " $* " in *" gc "*) exec sleep 600;; esac\nexec {shutil.which("git")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    cache = tmp_path / "cache"
+    locks = leasehold.connect(f"git+file://{remote}?cache={cache}&timeout=1s", holder="ada", threaded=False)
+    taken = locks.acquire("issue:1", ttl=60)
+    crowd = cache / "objects" / "17"
+    crowd.mkdir(exist_ok=True)
+    for number in range(100):
+        (crowd / f"{number:038x}").touch()
+    locks.close()
+    assert isinstance(taken, Granted)
+    assert not list((cache / "turns").iterdir()), "all else was given back"

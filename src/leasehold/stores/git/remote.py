@@ -117,8 +117,13 @@ class Remote:
         return self._told()
 
     def tidy(self) -> None:
-        """Let git pack what the private repository needs, and drop what it does not."""
-        self._run(("gc", "--quiet", "--prune=1.day.ago"))
+        """Let git pack what the private repository needs, and drop what it does not.
+
+        It is a cache. If that fails or takes too long, nobody is told: what was asked for is done, and the next one
+        tries again.
+        """
+        with suppress(Unreachable):
+            self._run(("gc", "--quiet", "--prune=1.day.ago"))
 
     def _told(self) -> dict[str, str]:
         try:
