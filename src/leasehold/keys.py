@@ -122,7 +122,7 @@ def _is_id(value: object, letter: str) -> bool:
             return False
         value = str.__str__(value)  # without whatever a subclass has overridden
     head, _, hashed = value.partition("-")
-    return head[:1] == letter and _is_hash(hashed) and _is_number(head[1:])
+    return head[:1] == letter and _is_hash(hashed) and is_fence(head[1:])
 
 
 def _is_hash(text: str) -> bool:
@@ -133,8 +133,8 @@ def _is_hash(text: str) -> bool:
         return False
 
 
-def _is_number(digits: str) -> bool:
-    """Whether this is how a fence is spelled: below 2^53, without zeros that say nothing."""
+def is_fence(digits: str) -> bool:
+    """Whether this is how a fence, or a number of arrival, is spelled: below 2^53, without zeros that say nothing."""
     if not (digits.isascii() and digits.isdigit()) or (digits[0] == "0" and digits != "0"):
         return False
     return len(digits) < _DIGITS or (len(digits) == _DIGITS and int(digits) < 2**53)

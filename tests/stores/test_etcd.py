@@ -65,11 +65,13 @@ def test_an_address() -> None:
         "etcd://h1,",
         "etcd://h1:0",
         "etcd://h1:x",
+        "etcd://h1:²",
         "etcd://:pw@h1",
         "etcd://h?x=1",
         "etcd://h?tls=maybe",
         "etcd://h?cert=/c",
         "etcd://h?keep_events=x",
+        "etcd://h?keep_events=²",
     ],
 )
 def test_a_bad_address_is_refused(url: str) -> None:

@@ -13,7 +13,8 @@ import pytest
 import leasehold
 from leasehold.client import deciding
 from leasehold.client.aio import Connection
-from leasehold.client.messages import Base
+from leasehold.client.messages import Base, parse_head
+from leasehold.errors import Unreachable
 from tests.surfaces.test_conformance_http import Awaited
 
 if TYPE_CHECKING:
@@ -262,3 +263,20 @@ def test_the_timer_of_an_idle_connection_ends(loop: HandMoved) -> None:
     line.hang_up()
     assert loop.timers == []
     assert not late.done()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 \xb2 OK\r\nContent-Length: 2",
+        b"HTTP/1.1 200 OK\r\nContent-Length: \xb2",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5_000,
+    ],
+)
+def test_numbers_that_are_none_are_not_a_leasehold_servers(head: bytes) -> None:
+    with pytest.raises(Unreachable, match="what answers there"):
+        parse_head(head)
+
+
+def test_a_pause_that_is_no_number_is_none() -> None:
+    assert parse_head(b"HTTP/1.1 503 No\r\nContent-Length: 2\r\nRetry-After: \xb2").retry_after is None

@@ -254,6 +254,8 @@ def test_the_server_takes_only_what_shows_the_fence(tmp_path: Path) -> None:
     repository.change("src/a.py", "three")
     repository.commit(*fence)
     assert "held by eve" in repository.run("git", "push", "origin", "main", code=1).stderr
+    repository.run("git", "commit", "--quiet", "--amend", "--no-edit", "--trailer", "Leasehold-Fence: ²")
+    assert "held by eve" in repository.run("git", "push", "origin", "main", code=1).stderr, "it is no fence at all"
 
 
 @pytest.mark.parametrize("shown", ["²", "9" * 5_000, "-1", "1 or so", ""])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HEAD_MOST = 64 * 1024
 BODY_MOST = 64 * 1024 * 1024
+DIGITS_MOST = 20
 END = b"\r\n\r\n"
 _OF_PROXIES = (502, 503, 504)
 _spelled = json.JSONEncoder(separators=(",", ":")).encode
@@ -106,19 +107,24 @@ def parse_head(head: bytes) -> Head:
     """Read the first lines of an answer; there are not many different ones."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
-    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
+    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not _is_number(words[1]):
         raise Unreachable("what answers there does not speak HTTP: is this the address of a Leasehold server?")
     fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     length = fields.get("content-length", "")
-    if not length.isdigit() or int(length) > BODY_MOST:
+    if not _is_number(length) or int(length) > BODY_MOST:
         raise no_server(int(words[1]), "its answer has no proper length")
     after = fields.get("retry-after", "")
     return Head(
         int(words[1]),
         int(length),
         fields.get("connection", "").lower() != "close",
-        float(after) if after.replace(".", "", 1).isdigit() else None,
+        float(after) if _is_number(after.replace(".", "", 1)) else None,
     )
+
+
+def _is_number(text: str) -> bool:
+    """Whether Python reads it: not "²", which is a digit to it as well, nor thousands of them."""
+    return text.isdecimal() and len(text) <= DIGITS_MOST
 
 
 def body_of(head: Head, data: bytes) -> dict[str, Any]:

@@ -7,17 +7,15 @@ import subprocess
 
 from leasehold.errors import LeaseholdError
 from leasehold.guard.commits import merging
+from leasehold.keys import is_fence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TRAILER = "Leasehold-Fence"
-NOBODY = "0" * 40
 WITH_MESSAGE = "prepare-commit-msg"
 """The hook that runs before every commit, also with `--no-verify`."""
-LONGEST_FENCE = 16
-"""So many digits a fence has at most: it stays below 2^53."""
 MERGES = 100
 """So many merges of a push are looked into; of more than that, all counts that they have from either side."""
 _SETTINGS = ("-c", "trailer.separators=:", "-c", "log.showSignature=false")
@@ -160,7 +158,7 @@ def _fences(commits: list[str]) -> set[int]:
     form = f"--format=%(trailers:key={TRAILER},valueonly)"
     told = git("log", "--no-walk", "--stdin", form, feed=_lines(commits))
     words = told.decode("utf-8", "replace").split()
-    return {int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= LONGEST_FENCE}
+    return {int(word) for word in words if is_fence(word)}
 
 
 def add_fences(message: str, fences: list[int]) -> None:

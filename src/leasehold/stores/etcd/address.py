@@ -72,12 +72,16 @@ def _member(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = text, str(PORT)
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not _is_number(port) or not 0 < int(port) < 65536:
         raise InvalidInput("url", f"{text!r} is not a member such as host:2379")
     return host.strip("[]"), int(port)
 
 
 def _count(text: str) -> int:
-    if not text.isdigit():
+    if not _is_number(text):
         raise InvalidInput("url", "keep_events must be a whole number")
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()  # isdigit alone would let "²" through
