@@ -76,6 +76,18 @@ class Member:
             self.process.wait()
             self.process = None
 
+    def restore(self, snapshot: Path, token: str) -> None:
+        """Go on with what a snapshot has, in a cluster with another token: all since then is lost. Not started yet."""
+        self.kill()
+        shutil.rmtree(self._folder / self.name)
+        command = [
+            *(str(_program().with_name("etcdutl")), "snapshot", "restore", str(snapshot)),
+            *("--name", self.name, "--data-dir", str(self._folder / self.name)),
+            *("--initial-cluster", self._cluster, "--initial-cluster-token", token),
+            *("--initial-advertise-peer-urls", f"http://127.0.0.1:{self._told}"),
+        ]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
+
     def pause(self) -> None:
         """As if cut off: it neither answers nor hangs up."""
         if self.process is not None:
@@ -189,6 +201,20 @@ class Etcd:
         endpoint = f"http://127.0.0.1:{self.members[0].port}"
         program = str(_program().with_name("etcdctl"))
         subprocess.run([program, "--endpoints", endpoint, *words], check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
+
+    def save(self) -> Path:
+        """A snapshot of all that it keeps now."""
+        snapshot = self.folder / "snapshot.db"
+        self.control("snapshot", "save", str(snapshot))
+        return snapshot
+
+    def restore(self, snapshot: Path, token: str) -> None:
+        """Lose all since this snapshot, as an operator would who has nothing else left."""
+        for member in self.members:
+            member.restore(snapshot, token)
+        for member in self.members:
+            member.start()
+        self._wait_until_well()
 
     def remove(self) -> None:
         """End it, with everything that it kept."""

@@ -69,10 +69,10 @@ class EtcdStore:
         self.clock = clock_of(self.address.members)
         self._members = members = Members(self.address)
         self.gateway = Gateway(members, self.clock.tell)
-        self.calls = Calls(members, self.gateway.authenticate)
+        greeting = messages.range_request(self.names.meta, keys_only=True)
+        self.calls = Calls(members, self.gateway.authenticate, greeting)
         self.memory = Memory()
         self.id = os.urandom(8).hex()
-        self.cluster = ""
         self._latest = 0
         self._mutex = allocate_lock()
         self._owner = 0
@@ -87,6 +87,7 @@ class EtcdStore:
         self._opened = time.monotonic()
         try:
             self._learn_the_time()
+            self._accept_cluster()
         except BaseException:
             self.close()
             raise
@@ -106,6 +107,7 @@ class EtcdStore:
         self._mutex.acquire()
         self._owner = get_ident()
         try:
+            self._accept_cluster()
             self.settle()
             self.precedence.prepare(self._losses)
         except BaseException:
@@ -122,7 +124,7 @@ class EtcdStore:
         """
         if self._mutex.locked() or self._in_doubt is not None or not self.calls.is_connected:
             return False
-        if self._losses >= MANY or self.precedence.is_theirs:
+        if self._losses >= MANY or self.precedence.is_theirs or self.calls.accepted != self.cluster:
             return False
         unknown = self.memory.unknown(keys)
         if unknown is None:
@@ -239,9 +241,21 @@ class EtcdStore:
         """The same, step by step."""
         asking = self.calls.changing if changes else self.calls.asking
         told = yield from asking(TRANSACTION, messages.transaction(compares, then, otherwise))
-        answer = messages.answer(told, is_wanted=not changes)
-        self.cluster = answer.cluster
-        return answer
+        return messages.answer(told, is_wanted=not changes)
+
+    @property
+    def cluster(self) -> str:
+        """The id of the cluster that has answered."""
+        return self.calls.cluster
+
+    def _accept_cluster(self) -> None:
+        """If another cluster answers than before, nothing that is remembered can be trusted, above all no fence.
+
+        It may be just what the snapshot has: then no compare would tell that others have gone on from there.
+        """
+        if self.calls.accepted != self.cluster:
+            self.memory.forget()
+            self.calls.accepted = self.cluster
 
     def note_doubt(self) -> None:
         """A commit from what is remembered was sent, and nobody knows whether it was carried out."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from leasehold.errors import Closed, OutcomeUnknown, StoreError, Unreachable
+from leasehold.errors import Closed, Conflict, OutcomeUnknown, StoreError, Unreachable
 from leasehold.noun import Noun
 from leasehold.stepwise import through
 from leasehold.stores.etcd import http2, messages
@@ -41,9 +41,17 @@ class Calls:
     Each call can also be made step by step, where the next step may be another thread's.
     """
 
-    def __init__(self, members: Members, authenticate: Callable[[], str]) -> None:
+    def __init__(self, members: Members, authenticate: Callable[[], str], greeting: bytes = b"") -> None:
         self._members = members
         self._authenticate = authenticate
+        self._greeting = greeting
+        """A range to ask for before anything is changed over a connection that has not told whose it is."""
+        self.cluster = ""
+        """The cluster that has answered, by its id: one that was restored from a snapshot is another one."""
+        self.accepted = ""
+        """The one that whoever changes something has reckoned with. Nothing is changed in another one."""
+        self._met: set[http2.Connection] = set()
+        """Connections that have told whose they are: until they break, that stays so."""
         self._token = ""
         self._tls = members.tls("h2")
         self._idle: list[_Line] = []
@@ -120,6 +128,30 @@ class Calls:
         if self._has_user and not self._token:
             self._token = self._authenticate()
         line = self._take_line()
+        if changes and self._greeting:
+            refusal = yield from self._check_cluster(line)
+            if refusal is not None:
+                return refusal
+        reply = yield from self._exchange(line, path, message, changes=changes)
+        self._give_back(line)
+        return reply
+
+    def _check_cluster(self, line: _Line) -> Steps[http2.Reply | None]:
+        """See that this connection leads where it is expected to; why that cannot be told, if etcd refuses to tell.
+
+        What is compared within a change is in the snapshot, too: only the cluster's id tells that it was restored.
+        """
+        if line.connection not in self._met:
+            reply = yield from self._exchange(line, RANGE, self._greeting, changes=False)
+            if reply.status:
+                self._give_back(line)
+                return reply
+        if self.cluster != self.accepted:
+            self._give_back(line)
+            raise Conflict("another cluster answers than before: etcd was restored")
+        return None
+
+    def _exchange(self, line: _Line, path: str, message: bytes, *, changes: bool) -> Steps[http2.Reply]:
         connection = line.connection
         authority = "{}:{}".format(*line.place)
         headers = http2.head(path, authority, self._token, tls=self._tls is not None)
@@ -137,12 +169,17 @@ class Calls:
         except BaseException:  # an interrupt, or nobody wants to know any more: the answer may still come
             self._drop(connection)
             raise
-        if connection.is_ending:
-            self._drop(connection)
+        self._latest = reply.message[:HEADER] or self._latest
+        if connection not in self._met and reply.message:
+            self.cluster = messages.cluster(reply.message[:HEADER])
+            self._met.add(connection)
+        return reply
+
+    def _give_back(self, line: _Line) -> None:
+        if line.connection.is_ending:
+            self._drop(line.connection)
         else:
             self._idle.append(line)
-        self._latest = reply.message[:HEADER] or self._latest
-        return reply
 
     def _patience(self, place: tuple[str, int]) -> Callable[[], bool]:
         """Whether to wait on for a member that is asked now; raises why not."""
@@ -186,6 +223,7 @@ class Calls:
     def _drop(self, connection: http2.Connection) -> None:
         connection.close()
         self._all.discard(connection)
+        self._met.discard(connection)
 
     def close(self) -> None:
         """Give everything back. Idempotent."""

@@ -41,7 +41,6 @@ class Answer(Noun):
     succeeded: bool
     """Whether all of its compares held."""
     revision: int
-    cluster: str
     responses: list[Found]
     """One an operation."""
 
@@ -170,22 +169,25 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         raise Malformed("it ends in the middle, or is nothing of the kind") from None
 
 
-def _header(data: bytes) -> tuple[int, int]:
-    cluster = revision = 0
-    for field, number, _ in _fields(data):
-        if field == 1:
-            cluster = number
-        elif field == 3:
-            revision = number
-    return cluster, revision
+def _revision(header: bytes) -> int:
+    return sum(number for field, number, _ in _fields(header) if field == 3)
 
 
 def term(start: bytes) -> int:
     """From the first bytes of an answer: how often the members had elected a leader by then; 0: it does not say."""
+    return _in_header(start, 4)
+
+
+def cluster(start: bytes) -> str:
+    """From the first bytes of an answer: the id of the cluster that gave it."""
+    return str(_in_header(start, 1))
+
+
+def _in_header(start: bytes, wanted: int) -> int:
     if not start:
         return 0
     size, at = read_varint(start, 1)
-    return sum(number for field, number, _ in _fields(start[at : at + size]) if field == 4)
+    return sum(number for field, number, _ in _fields(start[at : at + size]) if field == wanted)
 
 
 def status(data: bytes) -> tuple[int, int]:
@@ -209,7 +211,7 @@ def range_answer(data: bytes) -> Found:
     pairs, more, revision = [], False, 0
     for field, number, content in _fields(data):
         if field == 1:
-            _, revision = _header(content)
+            revision = _revision(content)
         elif field == 2:
             pairs.append(_pair(content))
         elif field == 3:
@@ -219,18 +221,18 @@ def range_answer(data: bytes) -> Found:
 
 def answer(data: bytes, *, is_wanted: bool = True) -> Answer:
     """What a transaction gave; if it succeeded, with what its operations gave only if that is wanted."""
-    succeeded, cluster, revision = False, 0, 0
+    succeeded, revision = False, 0
     responses = []
     for field, number, content in _fields(data):
         if field == 1:
-            cluster, revision = _header(content)
+            revision = _revision(content)
         elif field == 2:
             succeeded = bool(number)
         elif field == 3:
             if succeeded and not is_wanted:
                 break
             responses.append(_response(content))
-    return Answer(succeeded, revision, str(cluster), responses)
+    return Answer(succeeded, revision, responses)
 
 
 def _response(data: bytes) -> Found:
