@@ -274,7 +274,10 @@ class AsyncLocks(Asker):
         return outcome
 
     async def close(self) -> None:
-        """Answer everybody who still waits, and let go of the store."""
+        """Answer everybody who still waits, and let go of the store.
+
+        Raises `StoreError` if the store could not be told who has left: then it finds out by itself, within 2 s.
+        """
         await self._answers.close()
 
     async def __aenter__(self) -> Self:

@@ -143,7 +143,7 @@ class ThreadDriver:
             self._engine.store.close()
 
     def close(self) -> None:
-        """Answer everybody, stop, and wait until it has stopped."""
+        """Answer everybody, stop, and wait until it has stopped. Raises if the store could not be told."""
         with self._starting:
             if self._closing:
                 return

@@ -295,7 +295,10 @@ class Locks(Asker):
         return outcome
 
     def close(self) -> None:
-        """Answer everybody who still waits, and let go of the store."""
+        """Answer everybody who still waits, and let go of the store.
+
+        Raises `StoreError` if the store could not be told who has left: then it finds out by itself, within 2 s.
+        """
         self._answers.close()
 
     def __enter__(self) -> Self:

@@ -23,7 +23,7 @@ from leasehold.model import Granted, Released, TimedOut
 from leasehold.pending import Latch
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.conformance.asking import PATIENCE, Asking, at_once, until
-from tests.engine.rig import acquire, release, until_so
+from tests.engine.rig import acquire, release, striking, until_so
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,6 +144,21 @@ class TestThreadDriver:
             started.wait(PATIENCE)
             driver.close()
             assert all(asking.answer() >= 0 for asking in asked)
+
+    def test_closing_tells_that_the_store_could_not_be_told_and_is_done_nonetheless(self) -> None:
+        trouble: list[Callable[[str], None]] = []
+        memory = Memory(fault=lambda point: trouble[0](point) if trouble else None)
+        engine = _engine(memory)
+        driver = ThreadDriver(engine)
+        driver.ask(acquire(engine, "r"), "token")
+        waiting = driver.submit(acquire(engine, "r", "bob", wait=60), "token", lambda _: None)
+        until(lambda: not _nobody_waits(memory), "bob is in the queue")
+        trouble.append(striking("begin", StoreError("the disk is full"), times=10**9))
+        with pytest.raises(StoreError, match="disk is full"):
+            driver.close()
+        with pytest.raises(Closed):
+            waiting.result()
+        driver.close()  # it is done already
 
     def test_closing_twice_and_without_having_asked(self) -> None:
         driver = ThreadDriver(_engine())

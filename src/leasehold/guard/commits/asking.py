@@ -100,7 +100,7 @@ def pushed(lines: str) -> list[str]:
         words = line.split()
         if len(words) == 4 and words[1].strip("0"):
             # What the other side has may never have been fetched: git refuses that push itself, unless it is forced.
-            old = words[3] if not _run(("cat-file", "-e", words[3])).returncode else NOBODY
+            old = words[3] if not _run(("cat-file", "-e", words[3])).returncode else ""
             found |= dict.fromkeys(_changed(new_commits(words[1], old, "--remotes")))
     return list(found)
 
