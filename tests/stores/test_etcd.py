@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.errors import Conflict, InvalidInput, OutcomeUnknown, StoreError, Unreachable
+from leasehold.errors import Conflict, InvalidInput, OutcomeUnknown, StoreError, StoreUnsuitable, Unreachable
 from leasehold.model import EMPTY, Put, Ref
 from leasehold.stores.etcd import EPOCH, EtcdStore, messages, rows
 from leasehold.stores.etcd.address import parse
+from leasehold.stores.etcd.calls import RANGE
 from leasehold.stores.etcd.clock import EXACT, SECOND, Clock
 from leasehold.stores.etcd.clock import parse as parse_date
-from leasehold.testing.conformance.asking import until
+from leasehold.testing.conformance.asking import leases_of, until
 from leasehold.testing.etcd import QUICK, Etcd
 from tests.stores import etcd
 
@@ -327,6 +328,55 @@ def test_a_user_with_a_password() -> None:
         with pytest.raises(StoreError) as refused:
             leasehold.connect(f"etcd://ada:wrong@{address}")
         assert "wrong" not in str(refused.value)
+
+
+def test_who_may_only_read_is_told_what_it_needs_and_goes_on_reading() -> None:
+    with Etcd(*QUICK) as cluster:
+        address = cluster.url.removeprefix("etcd://")
+        etcd.let_in_users(cluster)
+        with leasehold.connect(f"etcd://ada:secret@{address}", holder="ada") as locks:
+            assert isinstance(locks.acquire("x", ttl=60), leasehold.Granted)
+            for change in (["revoke-permission", "locks"], ["grant-permission", "locks", "read"]):
+                cluster.control("--user", "root:top", "role", *change, "--prefix=true", "leasehold/")
+            with pytest.raises(StoreUnsuitable, match="readwrite leasehold/"):
+                locks.acquire("y", ttl=60)
+            assert [lease.resources for lease in leases_of(locks)] == [("x",)]
+        with pytest.raises(StoreError, match=r"etcd://USER:PASSWORD@"):
+            leasehold.connect(cluster.url)
+
+
+def test_etcd_without_space_says_what_to_do() -> None:
+    def fill(locks: leasehold.Locks) -> None:
+        for number in range(1_000):
+            locks.acquire(f"{number}", ttl=60, context={"much": "x" * 10_000})
+
+    with Etcd(*QUICK, "--quota-backend-bytes", str(2**20)) as cluster:
+        locks = leasehold.connect(cluster.url, holder="ada")
+        with pytest.raises(StoreError, match="alarm disarm"):
+            fill(locks)
+        locks.close()
+
+
+def test_what_etcd_was_told_to_forget_while_it_was_read_is_read_again(
+    store: EtcdStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, "na", "x")
+    asking, forgotten = store.calls.asking, list[int]()
+
+    def compact_first(path: str, message: bytes) -> Steps[bytes]:
+        if path == RANGE and not forgotten:
+            forgotten.append(_revision(store))
+            put(store, "na", "y")
+            etcd.server().control("compact", str(_revision(store)))
+        return asking(path, message)
+
+    monkeypatch.setattr(store.calls, "asking", compact_first)
+    assert [set(record.notes) for _, record in store.scan("n")] == [{"x", "y"}]
+    assert forgotten
+
+
+def _revision(store: EtcdStore) -> int:
+    return store.txn([], [messages.get(store.names.meta)], []).revision
 
 
 def test_tls_with_certificates_of_ones_own(tmp_path: Path) -> None:

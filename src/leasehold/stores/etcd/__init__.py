@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from _thread import allocate_lock, get_ident
+from typing import TypeVar
 
 from leasehold.errors import StoreError
 from leasehold.model import EMPTY
@@ -22,6 +23,7 @@ from leasehold.stores.etcd.looking import look
 from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.memory import Memory
 from leasehold.stores.etcd.precedence import Precedence
+from leasehold.stores.etcd.refusals import Compacted
 from leasehold.stores.etcd.timekeeping import Timekeeper
 from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
@@ -34,12 +36,16 @@ if TYPE_CHECKING:
     from leasehold.stepwise import Steps
     from leasehold.stores import HistoryQuery
 
+Looked = TypeVar("Looked")
+
 __all__ = ["EtcdStore"]
 
 EPOCH = 1 << 40
 """After a restore, fences go on above everything that can have been given out since the backup."""
 PAGE = 500
 PRUNE = 200
+TRIES = 5
+"""So often a look is begun anew."""
 MANY, MEET_AGAIN = 10, 0.002
 """Whoever loses knows what is new and tries again at once; after so many losses in a row, at another moment."""
 SETTLED = 2.0
@@ -168,6 +174,18 @@ class EtcdStore:
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record whose key starts with this letter, as of one moment."""
+        return iter(self._undisturbed(lambda: [*self._scan(kind)]))
+
+    def _undisturbed(self, look: Callable[[], list[Looked]]) -> list[Looked]:
+        """What takes several questions as of one moment, once more if somebody had etcd forget that one meanwhile."""
+        for _ in range(TRIES):
+            try:
+                return look()
+            except Compacted:
+                continue
+        return look()
+
+    def _scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         memory = Memory()
         revision = look(self, memory, (), [kind])
         overlay = memory.overlay
@@ -202,7 +220,7 @@ class EtcdStore:
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
         """Past events, newest first. They are looked through: there is no index."""
-        return past.find(self, query)
+        return self._undisturbed(lambda: past.find(self, query))
 
     def prune(self) -> int:
         """Forget some of what is older than the newest events that are kept; about how many went."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 
-from leasehold.errors import Closed, Conflict, OutcomeUnknown, StoreError, Unreachable
+from leasehold.errors import Closed, Conflict, OutcomeUnknown, Unreachable
 from leasehold.noun import Noun
 from leasehold.stepwise import through
 from leasehold.stores.etcd import http2, messages
 from leasehold.stores.etcd.doubting import HEADER, SILENCE, TRANSIENT, trouble_with
 from leasehold.stores.etcd.members import TIMEOUT
+from leasehold.stores.etcd.refusals import FINAL, explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ class Calls:
 
     def _refuse(self, reply: http2.Reply, turn: int, *, changes: bool) -> None:
         """Whoever can answer another time, another member can now; a refusal that this does not mend is told."""
-        if reply.status not in TRANSIENT:
-            raise StoreError(f"etcd says: {reply.error}")
+        if reply.status in FINAL or not (changes or reply.status in TRANSIENT):
+            raise explained(self._members.address, reply.status, reply.error)
         self._members.next(turn)
         if changes:
             raise OutcomeUnknown(f"etcd did not say whether it was written: {reply.error}")

@@ -9,7 +9,7 @@ What may wait is written step by step (see `stepwise`), and none of it minds whi
 
 from __future__ import annotations
 
-from leasehold.errors import Conflict, StoreError
+from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.model import EMPTY, Put, Receipt
 from leasehold.records import apply
 from leasehold.stepwise import through
@@ -305,8 +305,11 @@ class EtcdTransaction:
             yield from self._checked(operations, [precedence.compare, *spilled.compares], changes=True)
         except Conflict:
             raise
-        except BaseException:  # nobody tells us any more, or nobody wants to know
-            self._store.note_doubt()  # it may have been written
+        except BaseException as error:
+            # Nobody tells us any more, or nobody wants to know: it may have been written. What was refused was not, and
+            # whoever only looks must not have to wait until something can be written again.
+            if not isinstance(error, StoreError) or isinstance(error, OutcomeUnknown):
+                self._store.note_doubt()
             self._memory.forget()
             raise
         precedence.has_gone()
