@@ -509,7 +509,7 @@ def third(url: str) -> Iterator[str]:
         connection.execute(f"INSERT INTO {name}.entry VALUES ('{B}', 'r1', NULL, '[\"r\",\"r1\"]')")
         connection.execute(f"INSERT INTO {name}.turn VALUES (7, 'theirs', NULL)")
         connection.execute(f"SELECT setval('{name}.fence', 12, false)")
-        grants = queries.in_schema((SQL / "role.sql").read_text()).replace("{role}", f"role_{name}")
+        grants = (SQL / "role.sql").read_text().replace("{schema}", name).replace("{role}", f"role_{name}")
         as_it_was = grants.replace(f"{name}.folded", f"{name}.entry").replace(f"{name}.entry, {name}.journal, ", "")
         as_it_was = "".join(line for line in as_it_was.splitlines(keepends=True) if f"{name}.page" not in line)
         connection.execute(as_it_was)

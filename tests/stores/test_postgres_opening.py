@@ -19,7 +19,7 @@ from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.queries import SQL, Queries, migrations
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
-from leasehold.testing.conformance.asking import leases_of, take
+from leasehold.testing.conformance.asking import give_back, leases_of, take, wait_for
 from leasehold.testing.lending import free_port
 from tests.stores.postgres import schema, server
 
@@ -75,12 +75,28 @@ def test_the_migrations_lead_to_the_schema(url: str) -> None:
         name = parse(other).schema
         with _admin() as connection:
             connection.execute(f"CREATE SCHEMA {name}")
-            connection.execute((SQL / "schema.sql").read_text().replace("{schema}", name))
+            connection.execute(Queries(name).in_schema((SQL / "schema.sql").read_text()))
         assert _catalog(parse(url).schema) == _catalog(name) != []
 
 
 def test_the_newest_migration_is_the_one_that_the_code_knows() -> None:
     assert [number for number, _ in migrations()] == list(range(1, SCHEMA_VERSION + 1))
+
+
+@pytest.mark.parametrize("name", ["user", "order", "left", "analyze", "current_user"])
+def test_a_schema_may_have_a_name_that_means_something_to_postgresql(name: str) -> None:
+    url = f"{server().url}?schema={name}"
+    try:
+        with leasehold.connect(url, holder="ada") as one, leasehold.connect(url, holder="bob") as two:
+            held = take(one, "r")
+            waiting = wait_for(two, "r")
+            give_back(one, held)
+            assert isinstance(waiting.answer(), leasehold.Granted)
+            assert len(two.history()) >= 3
+            two.gc()
+    finally:
+        with _admin() as connection:
+            connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
 
 
 def test_ten_servers_may_start_at_once(url: str) -> None:
@@ -136,7 +152,7 @@ def role(url: str) -> Iterator[str]:
 
 def test_the_documented_rights_are_those_that_are_tested() -> None:
     told = (ROOT / "docs" / "postgresql.md").read_text()
-    ours = Queries("leasehold").in_schema((SQL / "role.sql").read_text()).replace("{role}", "leasehold")
+    ours = (SQL / "role.sql").read_text().replace("{schema}", "leasehold").replace("{role}", "leasehold")
     grants = [line for line in ours.splitlines() if line.startswith("GRANT")]
     assert grants
     assert "\n".join(grants) in told
@@ -248,6 +264,8 @@ def test_a_database_that_is_not_there() -> None:
     ("query", "what"),
     [
         ("schema=a-b", "schema"),
+        ("schema=pg_locks", "PostgreSQL.s own"),
+        ("schema=information_schema", "PostgreSQL.s own"),
         ("synchronous=perhaps", "synchronous"),
         ("pause=soon", "pause"),
         ("retention_days=0", "retention_days"),

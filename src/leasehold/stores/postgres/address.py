@@ -74,6 +74,8 @@ def parse(url: str) -> Address:
     schema = ours.get("schema", SCHEMA)
     if not _SCHEMA.fullmatch(schema):
         raise InvalidInput("url", "schema= must be 1 to 40 of a-z, 0-9 and _, and not begin with a digit")
+    if schema.startswith("pg_") or schema == "information_schema":
+        raise InvalidInput("url", f"schema={schema} is PostgreSQL's own: name another one, which is created if need be")
     return Address(
         make_conninfo("", **libpq),
         make_conninfo("", **(libpq if listen is None else _libpq(listen, "listen"))),

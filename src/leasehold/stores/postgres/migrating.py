@@ -62,7 +62,7 @@ def _migrate(connections: Connections, connection: Connection) -> None:
         ask(connection, queries["turn"], {"salt": address.salt})
         before = _version(connections, connection)
         if before == 0 and not ask(connection, queries["has_schema"])[-1][0][0]:
-            ask(connection, f"CREATE SCHEMA {address.schema}")
+            ask(connection, queries.in_schema("CREATE SCHEMA {schema}"))
         for number, text in migrations():
             if number > before:
                 ask(connection, queries.in_schema(text))

@@ -20,8 +20,8 @@ class Queries:
         self._called = {name: text.encode() for name, text in self._texts.items()}
 
     def in_schema(self, text: str) -> str:
-        """The text with the schema filled in."""
-        return text.replace("{schema}", self._schema)
+        """The text with the schema filled in: quoted, as it may be a word that means something to PostgreSQL."""
+        return text.replace("'{schema}'", f"'{self._schema}'").replace("{schema}", f'"{self._schema}"')
 
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
