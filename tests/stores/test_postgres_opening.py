@@ -13,7 +13,7 @@ import pytest
 
 import leasehold
 from leasehold.cli import main
-from leasehold.errors import InvalidInput, LeaseholdError, StoreUnsuitable, Unreachable
+from leasehold.errors import InvalidInput, LeaseholdError, StoreError, StoreUnsuitable, Unreachable
 from leasehold.stores import postgres
 from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.stores.postgres.address import parse
@@ -21,6 +21,7 @@ from leasehold.stores.postgres.queries import SQL, Queries, migrations
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
 from leasehold.testing.conformance.asking import give_back, leases_of, take, wait_for
 from leasehold.testing.lending import free_port
+from leasehold.testing.postgres import QUICK, Postgres
 from tests.stores.postgres import schema, server
 
 if TYPE_CHECKING:
@@ -258,6 +259,78 @@ def test_a_database_that_does_not_answer(capsys: pytest.CaptureFixture[str], mon
 def test_a_database_that_is_not_there() -> None:
     with pytest.raises(Unreachable, match="no such database"):
         leasehold.connect(server().url.removesuffix("postgres") + "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("sslmode=require", "no TLS that both sides trust"),
+        ("sslmode=verify-full&sslrootcert=/nowhere/ca.crt", "no TLS that both sides trust"),
+        ("sslmode=perhaps", "libpq cannot use"),
+        ("service=nowhere", "libpq cannot use"),
+    ],
+)
+def test_who_is_running_is_not_asked_whether_it_is(query: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGSERVICEFILE", "/nowhere")
+    with pytest.raises(Unreachable, match=told) as raised:
+        leasehold.connect(f"{server().url}?{query}")
+    assert "is it running" not in str(raised.value)
+
+
+@pytest.fixture
+def shut_out() -> Iterator[str]:
+    """The name of a role, and of its database."""
+    name = "shut_out"
+    with _admin() as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN")
+        connection.execute(f"CREATE DATABASE {name} OWNER {name}")
+        yield name
+        connection.execute(f"DROP DATABASE {name}")
+        connection.execute(f"DROP ROLE {name}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "told"),
+    [
+        ("REVOKE CONNECT ON DATABASE {name} FROM PUBLIC, {name}", StoreUnsuitable, r"docs/postgresql\.md"),
+        ("ALTER DATABASE {name} ALLOW_CONNECTIONS false", Unreachable, "told to take no connections"),
+        ("ALTER ROLE {name} SET default_transaction_read_only = on", Unreachable, "default_transaction_read_only is"),
+    ],
+)
+def test_who_is_shut_out_is_told_by_what(shut_out: str, statement: str, kind: type[StoreError], told: str) -> None:
+    url = server().url.replace("postgres@", f"{shut_out}@").removesuffix("postgres") + shut_out
+    leasehold.connect(url).close()
+    with _admin() as connection:
+        connection.execute(statement.format(name=shut_out))
+    with pytest.raises(kind, match=told) as raised:
+        leasehold.connect(url)
+    assert "is it running" not in str(raised.value)
+
+
+def test_a_statement_that_is_cancelled_is_no_database_that_is_gone(url: str) -> None:
+    """By a statement_timeout that somebody has set, while another server has its turn."""
+    short = f"{url}&options=-c%20statement_timeout%3D50ms"
+    with leasehold.connect(url, holder="ada") as there, leasehold.connect(short, holder="bob") as here:
+        take(there, "r")
+        take(here, "s")
+        with _admin() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [parse(url).salt])
+            with pytest.raises(StoreError, match="statement_timeout is too short; nothing was changed"):
+                here.acquire("t", ttl=60)
+
+
+def test_a_standby_says_so_although_anybody_may_be_asked() -> None:
+    with Postgres(*QUICK) as first:
+        leasehold.connect(first.url).close()
+        with first.standby() as second, leasehold.connect(f"{second.url}?target_session_attrs=any") as locks:
+            assert leases_of(locks) == ()
+            with pytest.raises(Unreachable, match="this is a standby"):
+                locks.acquire("r", ttl=60)
+
+
+def test_a_service_is_named_where_no_host_is() -> None:
+    assert parse("postgresql://?service=locks").place == "PostgreSQL of the service locks"
+    assert "at h port" in parse("postgresql://h/?service=locks").place
 
 
 @pytest.mark.parametrize(

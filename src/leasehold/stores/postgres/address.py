@@ -108,6 +108,9 @@ def _libpq(url: str, field: str) -> dict[str, Any]:
 
 
 def _place(libpq: dict[str, Any]) -> str:
+    service = libpq.get("service") or os.environ.get("PGSERVICE")
+    if service and not libpq.get("host"):
+        return f"PostgreSQL of the service {service}"
     host = libpq.get("host") or libpq.get("hostaddr") or os.environ.get("PGHOST") or "the local socket"
     port = libpq.get("port") or os.environ.get("PGPORT") or "5432"
     name = libpq.get("dbname") or libpq.get("user") or os.environ.get("PGDATABASE") or "the default database"

@@ -9,7 +9,22 @@ from leasehold.errors import Conflict, StoreError, StoreUnsuitable, Unreachable
 
 LONGEST = 400
 _NO_ROOM = ("could not extend file", "could not write to file")
+_RECOVERING = "recovery is in progress"
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+
+
+class Untrusted(psycopg.OperationalError):
+    """Whoever answers there cannot show a certificate that we accept, or does not accept ours."""
+
+
+class NotUnderstood(psycopg.OperationalError):
+    """Libpq does not know what to do: nobody was asked anything."""
+
+
+class TakesNobody(psycopg.OperationalError):
+    """The database is there, and was told to let nobody in."""
+
+
 _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (pg.DeadlockDetected, Conflict, "two transactions waited for each other; nothing was changed"),
     (pg.SerializationFailure, Conflict, "another transaction was quicker; nothing was changed"),
@@ -22,13 +37,27 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (pg.InvalidAuthorizationSpecification, Unreachable, "this user is not let in; see pg_hba.conf"),
     (pg.InvalidCatalogName, Unreachable, "there is no such database; create it first: createdb NAME"),
     (pg.InsufficientPrivilege, StoreUnsuitable, "this role may not do that; see docs/postgresql.md for what it needs"),
-    (pg.ReadOnlySqlTransaction, Unreachable, "this is a standby, or read-only; name the primary, or all hosts"),
+    (
+        pg.ReadOnlySqlTransaction,
+        Unreachable,
+        "this is a standby, or default_transaction_read_only is set for this role; name the primary, or all hosts",
+    ),
+    (
+        pg.QueryCanceled,
+        StoreError,
+        "somebody cancelled it, or statement_timeout is too short; nothing was changed. Give this role a longer one",
+    ),
+    (Untrusted, Unreachable, "no TLS that both sides trust; see sslmode, sslrootcert, sslcert and sslkey in the URL"),
+    (NotUnderstood, Unreachable, "the URL, or a variable such as PGSERVICE, says something that libpq cannot use"),
+    (TakesNobody, Unreachable, "this database was told to take no connections"),
     (pg.UndefinedTable, StoreUnsuitable, "the tables are gone; connect again"),
 )
 _WHILE_CONNECTING: tuple[tuple[str, type[psycopg.Error]], ...] = (
     ("password authentication failed", pg.InvalidPassword),
     ("no password supplied", pg.InvalidPassword),
     ("no pg_hba.conf entry", pg.InvalidAuthorizationSpecification),
+    ("permission denied for database", pg.InsufficientPrivilege),
+    ("is not currently accepting connections", TakesNobody),
     ("role ", pg.InvalidAuthorizationSpecification),
     ("database ", pg.InvalidCatalogName),
     ("the database system is", pg.CannotConnectNow),
@@ -36,6 +65,11 @@ _WHILE_CONNECTING: tuple[tuple[str, type[psycopg.Error]], ...] = (
     ("remaining connection slots", pg.TooManyConnections),
     ("session is read-only", pg.ReadOnlySqlTransaction),
     ("server is in hot standby mode", pg.ReadOnlySqlTransaction),
+    ("definition of service", NotUnderstood),
+    ("service file", NotUnderstood),
+    ("invalid sslmode value", NotUnderstood),
+    ("certificate", Untrusted),
+    ("server does not support SSL", Untrusted),
 )
 """A failure to connect comes without a code: what the server said tells the kind."""
 
@@ -54,6 +88,8 @@ def explained(place: str, error: psycopg.Error) -> StoreError:
 def _kind(error: psycopg.Error) -> type[psycopg.Error]:
     if str(error.diag.message_primary).startswith(_NO_ROOM):
         return pg.DiskFull  # the same, whatever the system's reason: a quota, a limit
+    if error.diag.message_primary == _RECOVERING:
+        return pg.ReadOnlySqlTransaction  # the same, although nothing was written yet
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
         _, fatal, said = str(error).partition("FATAL:")
         said = said.strip() if fatal else str(error)
