@@ -24,6 +24,7 @@ __all__ = [
     "HEADER",
     "POSTGRESQL",
     "POSTGRESQL_COLUMN",
+    "POSTGRESQL_FENCE",
     "POSTGRESQL_TRIGGER",
     "POSTGRESQL_UPDATE",
     "Guard",
@@ -168,13 +169,24 @@ UPDATE deployment SET version = :version, fence = :fence WHERE id = :id AND fenc
 """
 """One statement that checks and writes. No row changed: the fence was stale (or there is no such row)."""
 
+POSTGRESQL_FENCE = """\
+SELECT set_config('leasehold.fence', CAST(:fence AS text), true)
+"""
+"""What each transaction says first, if there is a trigger: its fence, which is forgotten with the transaction.
+
+It is cast as settings are texts and a fence is a number: drivers send it as one.
+"""
+
 POSTGRESQL_TRIGGER = """\
-CREATE FUNCTION leasehold_fence() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION leasehold_fence() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     mine bigint := nullif(current_setting('leasehold.fence', true), '')::bigint;
 BEGIN
-    IF mine IS NULL THEN
-        RAISE EXCEPTION 'no fence: begin with SELECT set_config(''leasehold.fence'', <fence>, true)'
+    IF TG_OP = 'TRUNCATE' THEN
+        RAISE EXCEPTION 'TRUNCATE compares no fences: use DELETE' USING ERRCODE = 'check_violation';
+    END IF;
+    IF mine IS NULL OR mine < 1 THEN
+        RAISE EXCEPTION 'no fence: begin with SELECT set_config(''leasehold.fence'', CAST(<fence> AS text), true)'
             USING ERRCODE = 'check_violation';
     END IF;
     IF TG_OP <> 'INSERT' AND mine < OLD.fence THEN
@@ -189,6 +201,8 @@ END $$;
 
 CREATE TRIGGER leasehold_fence BEFORE INSERT OR UPDATE OR DELETE ON deployment
     FOR EACH ROW EXECUTE FUNCTION leasehold_fence();
+CREATE TRIGGER leasehold_fence_truncate BEFORE TRUNCATE ON deployment
+    FOR EACH STATEMENT EXECUTE FUNCTION leasehold_fence();
 """
 """The database itself refuses, whoever writes: each transaction says its fence first, and every row is compared.
 
@@ -201,6 +215,5 @@ POSTGRESQL = f"""\
 -- Then either: every statement compares. Zero rows updated means that the fence is stale.
 -- {POSTGRESQL_UPDATE}
 -- Or: the table compares, whoever writes. In each transaction, first of all:
--- SELECT set_config('leasehold.fence', :fence, true);
-{POSTGRESQL_TRIGGER}"""
-"""All of it, to read and to copy: put your own table's name for `deployment`."""
+-- {POSTGRESQL_FENCE}{POSTGRESQL_TRIGGER}"""
+"""All of it, to read and to copy: put your own table's name for `deployment`, once for each table."""

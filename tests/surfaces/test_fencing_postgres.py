@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[object, ...]]
 
+ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "fencing"
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = %s"
 
@@ -54,7 +56,7 @@ def rows(connection: Connection) -> list[tuple[object, ...]]:
 def with_fence(connection: Connection, fence: int | str, statement: str) -> None:
     """One transaction that says its fence first."""
     with connection.transaction():
-        connection.execute("SELECT set_config('leasehold.fence', %s, true)", (str(fence),))
+        connection.execute(fencing.POSTGRESQL_FENCE.replace(":fence", "%s"), (fence,))
         connection.execute(statement)
 
 
@@ -79,6 +81,38 @@ def test_the_trigger_lets_in_what_is_not_older(guarded: Connection) -> None:
     assert rows(guarded) == [(1, "v2", 7), (2, "new", 9)]
     with_fence(guarded, 10, "DELETE FROM deployment WHERE id = 2")
     assert rows(guarded) == [(1, "v2", 7)]
+
+
+def test_what_is_told_of_it_is_what_works() -> None:
+    told = (ROOT / "docs" / "fencing.md").read_text()
+    assert f"```sql\n{fencing.POSTGRESQL_FENCE}```" in told
+    assert fencing.POSTGRESQL_FENCE in fencing.POSTGRESQL
+    assert fencing.POSTGRESQL_UPDATE in told
+    assert fencing.POSTGRESQL_COLUMN in told
+
+
+def test_a_second_table_is_guarded_like_the_first(guarded: Connection) -> None:
+    guarded.execute("CREATE TABLE site (id integer PRIMARY KEY)")
+    guarded.execute(fencing.POSTGRESQL.replace("deployment", "site"))
+    with_fence(guarded, 7, "INSERT INTO site VALUES (1)")
+    with_fence(guarded, 7, "UPDATE deployment SET version = 'v1'")
+    for table in ("site", "deployment"):
+        with pytest.raises(psycopg.errors.CheckViolation, match="stale fence 6"):
+            with_fence(guarded, 6, f"DELETE FROM {table}")
+
+
+@pytest.mark.parametrize("fence", [9, 8, ""])
+def test_nothing_is_truncated(guarded: Connection, fence: int | str) -> None:
+    with_fence(guarded, 9, "UPDATE deployment SET version = 'v1'")
+    with pytest.raises(psycopg.errors.CheckViolation, match="DELETE"):
+        with_fence(guarded, fence, "TRUNCATE deployment")
+    assert rows(guarded) == [(1, "v1", 9)]
+
+
+@pytest.mark.parametrize("fence", [0, -1])
+def test_the_trigger_refuses_what_is_no_fence(guarded: Connection, fence: int) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation, match="no fence"):
+        with_fence(guarded, fence, "INSERT INTO deployment (id, version) VALUES (2, 'new')")
 
 
 @pytest.mark.parametrize("statement", ["UPDATE deployment SET version = 'old'", "DELETE FROM deployment"])
