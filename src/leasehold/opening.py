@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leasehold.config import Choice
     from leasehold.served import Served
     from leasehold.stores import Store
+    from leasehold.stores.etcd import EtcdStore
+    from leasehold.stores.postgres import PostgresStore
 
 
 def connect(
@@ -172,16 +174,26 @@ def sqlite_path(rest: str) -> str:
 
 
 def _postgres(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a restored one is noticed by itself)
+    return postgres(rest)
+
+
+def postgres(rest: str, *, is_examined: bool = False) -> PostgresStore:
+    """The store that the part of a `postgresql:` URL after the colon means; left as it is if it is only examined."""
     try:
         from leasehold.stores.postgres import PostgresStore  # noqa: PLC0415
     except ImportError as error:
         if error.name is not None and error.name.startswith("leasehold"):
             raise
         raise LeaseholdError(f"{error.name} is missing; install the store: pip install 'leasehold[postgres]'") from None
-    return PostgresStore(f"postgresql:{rest}")
+    return PostgresStore(f"postgresql:{rest}", is_examined=is_examined)
 
 
 def _etcd(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a restored one is noticed by itself)
+    return etcd(rest)
+
+
+def etcd(rest: str) -> EtcdStore:
+    """The store that the part of an `etcd:` URL after the colon means."""
     from leasehold.stores.etcd import EtcdStore  # noqa: PLC0415
 
     return EtcdStore(rest)

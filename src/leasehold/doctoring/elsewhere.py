@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from leasehold.config import Choice
     from leasehold.locks import Locks
+    from leasehold.stores import Store
 
 CLOCK_APART = 5 * SECOND
 PROBE = "leasehold-doctor"
@@ -54,19 +55,34 @@ def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:
 
 def about_store(choice: Choice) -> Iterator[Finding]:
     """Whether a store behind a network answers, and what stands in it."""
-    started = time.monotonic()
+    from leasehold.doctoring.databases import about_etcd, about_postgres  # noqa: PLC0415 (only for locks of this kind)
+
     try:
-        store = opening.open_store(choice.url, why=choice.why)
-        try:
-            now, _ = store.read(())  # which does not ask every store: only what stands in it proves that it answers
-            leases = list(about_leases(store, now))
-            yield Finding("reachable", True, f"opened and read in {_milliseconds(started)} ms")
-            yield _NO_CLOCK if store.capabilities.name == "git" else _clock(now)
-            yield from leases
-        finally:
-            store.close()
+        if choice.url.startswith(("postgresql:", "postgres:")):
+            yield from about_postgres(choice.url, _about_contents)
+        elif choice.url.startswith("etcd:"):
+            yield from about_etcd(choice.url, _about_contents)
+        else:
+            yield from _about_opened(choice)
     except LeaseholdError as error:
         yield _unreachable(error, "see whether it runs, and whether the URL is right")
+
+
+def _about_opened(choice: Choice) -> Iterator[Finding]:
+    started = time.monotonic()
+    store = opening.open_store(choice.url, why=choice.why)
+    try:
+        yield from _about_contents(store, started)
+    finally:
+        store.close()
+
+
+def _about_contents(store: Store, started: float) -> Iterator[Finding]:
+    now, _ = store.read(())  # which does not ask every store: only what stands in it proves that it answers
+    leases = list(about_leases(store, now))
+    yield Finding("reachable", True, f"opened and read in {_milliseconds(started)} ms")
+    yield _NO_CLOCK if store.capabilities.name == "git" else _clock(now)
+    yield from leases
 
 
 def _unreachable(error: LeaseholdError, advice: str) -> Finding:

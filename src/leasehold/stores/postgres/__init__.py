@@ -72,7 +72,8 @@ class PostgresStore:
         batch=256,
     )
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, is_examined: bool = False) -> None:
+        """Open it; tables that are not there yet, or are not up to date, are made so, unless it is only examined."""
         self.address = parse(url)
         self.connections = Connections(self.address)
         self.salt = b"%d" % self.address.salt
@@ -104,7 +105,7 @@ class PostgresStore:
         self._listener: Listener | None = None
         self._told: list[Callable[[], None]] = []
         try:
-            migrating.prepare(self.connections)
+            migrating.prepare(self.connections, is_changed=not is_examined)
         except BaseException:
             self.connections.close()
             raise

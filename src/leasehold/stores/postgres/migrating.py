@@ -22,15 +22,15 @@ OLDEST = 140_000
 """PostgreSQL 14: the oldest that is maintained and tested with."""
 
 
-def prepare(connections: Connections) -> None:
-    """Make the database ready for use, or say why it is not."""
+def prepare(connections: Connections, *, is_changed: bool = True) -> None:
+    """Make the database ready for use, or say why it is not. Whoever only examines it has it left as it is."""
     if not psycopg.Pipeline.is_supported():
         raise StoreUnsuitable("this libpq is older than 14: install psycopg[binary], which brings a newer one")
     connection = connections.writer()
     try:
         if connection.info.server_version < OLDEST:
             raise StoreUnsuitable(f"{connections.address.place} is older than PostgreSQL {OLDEST // 10_000}: update it")
-        if _version(connections, connection) != SCHEMA_VERSION:
+        if version(connections, connection) != SCHEMA_VERSION and is_changed:
             _migrate(connections, connection)
     except psycopg.Error as error:
         raise connections.explain(error) from error
@@ -39,18 +39,18 @@ def prepare(connections: Connections) -> None:
             connections.drop_writer()
 
 
-def _version(connections: Connections, connection: Connection) -> int:
+def version(connections: Connections, connection: Connection) -> int:
     """The last migration that was applied; 0 if there is nothing yet."""
     if not ask(connection, connections.queries["exists"])[-1][0][0]:
         return 0
     rows = ask(connection, connections.queries["version"])[-1]
-    version = int(rows[0][0]) if rows else 0
-    if version > SCHEMA_VERSION:
+    applied = int(rows[0][0]) if rows else 0
+    if applied > SCHEMA_VERSION:
         raise StoreUnsuitable(
-            f"{connections.address.place} has schema {version}, this Leasehold knows schemas up to {SCHEMA_VERSION}: "
+            f"{connections.address.place} has schema {applied}, this Leasehold knows schemas up to {SCHEMA_VERSION}: "
             "update Leasehold on every server, or give another schema= in the URL"
         )
-    return version
+    return applied
 
 
 def _migrate(connections: Connections, connection: Connection) -> None:
@@ -60,7 +60,7 @@ def _migrate(connections: Connections, connection: Connection) -> None:
         ask(connection, "SELECT pg_advisory_xact_lock(hashtextextended('migrate', %(salt)s))", {"salt": address.salt})
         # Whoever is in a transaction, of whichever version, ends it first, and finds the new version in the next.
         ask(connection, queries["turn"], {"salt": address.salt})
-        before = _version(connections, connection)
+        before = version(connections, connection)
         if before == 0 and not ask(connection, queries["has_schema"])[-1][0][0]:
             ask(connection, queries.in_schema("CREATE SCHEMA {schema}"))
         for number, text in migrations():

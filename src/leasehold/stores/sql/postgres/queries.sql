@@ -114,6 +114,21 @@ SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = '{schema}' AND tabl
 -- name: has_schema
 SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = '{schema}';
 
+-- name: may_create
+SELECT CASE
+    WHEN EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = '{schema}')
+        THEN has_schema_privilege('{schema}', 'CREATE')
+    ELSE has_database_privilege(current_database(), 'CREATE')
+END;
+
+-- name: condition
+-- Whether nothing can be written, whether replication is synchronous, and how long nothing new is granted.
+SELECT
+    pg_is_in_recovery(),
+    current_setting('synchronous_standby_names') <> '' AND current_setting('synchronous_commit') IN ('on', 'remote_apply'),
+    greatest(0, meta.opens_at - greatest(latest.last_value, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint))
+FROM {schema}.meta, {schema}.latest;
+
 -- name: first_meta
 INSERT INTO {schema}.meta (version, database, system, timeline, epoch, opens_at, longest)
 VALUES (%(version)s, %(database)s, %(system)s, %(timeline)s, 1, 0, %(longest)s);

@@ -1,0 +1,112 @@
+"""Facts about a database for whoever examines it: read, never written, not judged. It waits for nobody's turn."""
+
+from __future__ import annotations
+
+import re
+
+import psycopg
+
+from leasehold.noun import Noun
+from leasehold.stores.postgres import migrating
+from leasehold.stores.postgres.connections import ask, connect, hang_up
+from leasehold.stores.postgres.failures import explained
+from leasehold.stores.postgres.queries import SQL
+from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasehold.stores.postgres import PostgresStore
+    from leasehold.stores.postgres.connections import Connection
+
+_GRANT = re.compile(r"GRANT (.+) ON (?:(SCHEMA|SEQUENCE) )?(.+) TO \{role\};")
+_COLUMN = re.compile(r"(\w+) \((\w+)\)")
+
+
+class Facts(Noun):
+    """What a database says about itself, and about the role that asks."""
+
+    schema: int
+    """The last migration that was applied; 0: there are no tables yet."""
+    newest_schema: int
+    """The newest one that this version knows."""
+    may_create: bool
+    """Whether this role could create the tables."""
+    lacking: tuple[str, ...] = ()
+    """What this role would need to serve, and may not: rights, as they are granted."""
+    is_read_only: bool = False
+    """Whether nobody can write: a standby."""
+    is_synchronous: bool = True
+    """Whether replication is, as far as it is said to be."""
+    pause: int = 0
+    """For so many microseconds nothing new is granted."""
+    deaf: str = ""
+    """Why a connection of its own for notifications cannot be had; empty: it can, or none is wanted."""
+
+
+def look(store: PostgresStore) -> Facts:
+    """The facts, as of now. Raises `StoreError` if they cannot be read."""
+    connections = store.connections
+    try:
+        with connections.looking() as connection:
+            version = migrating.version(connections, connection)
+            may_create = bool(ask(connection, connections.queries["may_create"])[-1][0][0])
+            if version != SCHEMA_VERSION:
+                return Facts(version, SCHEMA_VERSION, may_create)
+            read_only, synchronous, pause = ask(connection, connections.queries["condition"])[-1][0]
+            return Facts(
+                version,
+                SCHEMA_VERSION,
+                may_create,
+                _lacking(store, connection),
+                read_only,
+                synchronous or not store.address.synchronous,
+                pause,
+                _deafness(store),
+            )
+    except psycopg.Error as error:
+        raise connections.explain(error) from error
+
+
+def _lacking(store: PostgresStore, connection: Connection) -> tuple[str, ...]:
+    """Of the rights that are documented, those that this role has not: one text for each thing."""
+    needed = list(_needed((SQL / "role.sql").read_text(encoding="utf-8")))
+    asked = ", ".join(store.connections.queries.in_schema(_question(*each)) for each in needed)
+    lacking: dict[str, list[str]] = {}
+    for (right, _, thing), has in zip(needed, ask(connection, f"SELECT {asked}")[-1][0], strict=True):
+        if not has:
+            lacking.setdefault(thing.replace("{schema}", store.address.schema), []).append(right)
+    return tuple(f"{', '.join(rights)} on {thing}" for thing, rights in lacking.items())
+
+
+def _needed(grants: str) -> Iterator[tuple[str, str, str]]:
+    """Each right on each thing: `INSERT`, `TABLE`, `{schema}.history`."""
+    for rights, kind, things in _GRANT.findall(grants):
+        for thing in things.split(", "):
+            for right in rights.split(", "):
+                yield right, kind or "TABLE", thing
+
+
+def _question(right: str, kind: str, thing: str) -> str:
+    """Whether we have it."""
+    column = _COLUMN.fullmatch(right)
+    if column is not None:
+        return f"has_column_privilege('{thing}', '{column[2]}', '{column[1]}')"
+    return f"has_{kind.lower()}_privilege('{thing}', '{right}')"
+
+
+def _deafness(store: PostgresStore) -> str:
+    """Whether the connection that is to listen, if it is another one, can be had at all."""
+    address = store.address
+    if address.listen == address.conninfo:
+        return ""
+    try:
+        connection = connect(address.listen)
+        try:
+            ask(connection, f"LISTEN {address.channel}")
+        finally:
+            hang_up(connection)
+    except psycopg.Error as error:
+        return str(explained("listen=", error))
+    return ""
