@@ -517,8 +517,13 @@ def third(url: str) -> Iterator[str]:
         connection.execute(f"DROP OWNED BY role_{name}; DROP ROLE role_{name}")
 
 
-def test_a_database_of_the_third_version_is_brought_up_to_date(third: str) -> None:
-    PostgresStore(third).close()  # by its owner
+@pytest.mark.parametrize("is_hardened", [False, True])
+def test_a_database_of_the_third_version_is_brought_up_to_date(third: str, *, is_hardened: bool) -> None:
+    with psycopg.connect(server().url, autocommit=True) as owner:
+        if is_hardened:  # what is new is nobody's unless it is granted
+            owner.execute("ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
+        PostgresStore(third).close()
+        owner.execute("ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC")
     name = parse(third).schema
     store = PostgresStore(third.replace("postgres@", f"role_{name}@"))
     assert _seen(store) == _loaded(store) == {A: ["r1"], B: ["r1"]}

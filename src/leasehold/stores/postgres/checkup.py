@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres import PostgresStore
     from leasehold.stores.postgres.connections import Connection
 
-_GRANT = re.compile(r"GRANT (.+) ON (?:(SCHEMA|SEQUENCE) )?(.+) TO \{role\};")
+_GRANT = re.compile(r"GRANT (.+) ON (?:(SCHEMA|SEQUENCE|ALL FUNCTIONS IN SCHEMA) )?(.+) TO \{role\};")
 _COLUMN = re.compile(r"(\w+) \((\w+)\)")
+_FUNCTIONS = "ALL FUNCTIONS IN SCHEMA"
+_EXECUTES = """
+SELECT bool_and(has_function_privilege(pg_proc.oid, 'EXECUTE'))
+FROM pg_catalog.pg_proc JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pronamespace WHERE nspname = '{schema}'
+"""
 
 
 class Facts(Noun):
@@ -74,9 +79,10 @@ def _lacking(store: PostgresStore, connection: Connection) -> tuple[str, ...]:
     needed = list(_needed((SQL / "role.sql").read_text(encoding="utf-8")))
     asked = ", ".join(store.connections.queries.in_schema(_question(*each)) for each in needed)
     lacking: dict[str, list[str]] = {}
-    for (right, _, thing), has in zip(needed, ask(connection, f"SELECT {asked}")[-1][0], strict=True):
+    for (right, kind, thing), has in zip(needed, ask(connection, f"SELECT {asked}")[-1][0], strict=True):
         if not has:
-            lacking.setdefault(thing.replace("{schema}", store.address.schema), []).append(right)
+            named = f"{kind.lower()} {thing}" if kind == _FUNCTIONS else thing
+            lacking.setdefault(named.replace("{schema}", store.address.schema), []).append(right)
     return tuple(f"{', '.join(rights)} on {thing}" for thing, rights in lacking.items())
 
 
@@ -90,6 +96,8 @@ def _needed(grants: str) -> Iterator[tuple[str, str, str]]:
 
 def _question(right: str, kind: str, thing: str) -> str:
     """Whether we have it."""
+    if kind == _FUNCTIONS:
+        return f"({_EXECUTES})"
     column = _COLUMN.fullmatch(right)
     if column is not None:
         return f"has_column_privilege('{thing}', '{column[2]}', '{column[1]}')"

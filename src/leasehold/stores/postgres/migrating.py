@@ -71,4 +71,5 @@ def _migrate(connections: Connections, connection: Connection) -> None:
             first = {"database": os.urandom(16).hex(), "system": system, "timeline": timeline, "longest": LONGEST}
             ask(connection, queries["first_meta"], {"version": SCHEMA_VERSION, **first})
         else:
+            ask(connection, queries["grant_functions"])
             ask(connection, queries["set_version"], {"version": SCHEMA_VERSION})

@@ -7,3 +7,4 @@ GRANT UPDATE (seq) ON {schema}.history TO {role}; -- to lock old events while th
 GRANT SELECT, UPDATE ON {schema}.meta TO {role};
 GRANT SELECT ON {schema}.entry, {schema}.journal, {schema}.leases TO {role};
 GRANT SELECT, UPDATE ON SEQUENCE {schema}.fence, {schema}.latest, {schema}.event_seq TO {role};
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role}; -- which everybody has, unless somebody took it away
