@@ -181,17 +181,38 @@ def sqlite_url(path: str) -> str:
     return "sqlite://" + os.path.realpath(path)
 
 
+_SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+"""Words of a `postgresql:` URL that nobody else may see."""
+
+
 def shown(url: str) -> str:
-    """The URL as it may be shown: without its password, and inert."""
-    scheme, mark, rest = url.partition("://")
+    """The URL as it may be shown: without its passwords, and inert."""
+    place, question, query = url.partition("?")
+    scheme, mark, rest = place.partition("://")
     authority, slash, path = rest.partition("/")
+    if _is_cut(authority) and "@" in path + question + query:  # by a password that should have been written with %XX
+        authority, slash, path, question, query = f"{rest}{question}{query}", "", "", "", ""
     user, at, host = authority.rpartition("@")
     name, colon, _ = user.partition(":")
-    path, question, query = path.partition("?")
-    words = ("password=***" if word.startswith("password=") else word for word in query.split("&"))
-    return names.shown(
-        f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{'&'.join(words)}"
-    )
+    words = "&".join(map(_word_shown, query.split("&")))
+    return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
+
+
+def _is_cut(authority: str) -> bool:
+    _, colon, port = authority.partition(":")
+    return bool(colon) and "@" not in authority and not port.isdigit()
+
+
+def _word_shown(word: str) -> str:
+    name, _, value = word.partition("=")
+    if name.lower() in _SECRET:
+        return f"{name}=***"
+    if name != "listen":
+        return word
+    from urllib.parse import unquote  # noqa: PLC0415 (rare)
+
+    plain = unquote(value)  # another URL, with a password of its own
+    return word if shown(plain) == names.shown(plain) else f"{name}={shown(plain)}"
 
 
 def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, tuple[str, ...]]:

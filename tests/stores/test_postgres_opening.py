@@ -235,6 +235,9 @@ def _everything_told(error: BaseException) -> str:
         "postgresql://ada@127.0.0.1:{port}/locks?password=sekret",
         "postgresql://ada:sekret@127.0.0.1:{port}/locks?no_such_option=1",
         "postgresql://ada:sekret%zz@127.0.0.1:{port}/locks",
+        "postgresql://ada:what?sekret@127.0.0.1:{port}/locks",
+        "postgresql://ada:what?sekret=1@127.0.0.1:{port}/locks",
+        "postgresql://ada:what/sekret@127.0.0.1:{port}/locks",
         "postgresql://ada:sekret@127.0.0.1:{port}/locks?schema=Not-One",
     ],
 )

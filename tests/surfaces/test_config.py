@@ -182,10 +182,35 @@ def test_every_spelling_of_a_file_is_one_url(home: Path, work: Path) -> None:
     assert {config.find(url).url for url in spellings} == {f"sqlite://{work}/x.db"}
 
 
-def test_a_password_is_not_shown() -> None:
-    assert config.shown("postgresql://ada:secret@db/locks") == "postgresql://ada:***@db/locks"
-    assert config.shown("postgresql://ada:se@cret@db/locks") == "postgresql://ada:***@db/locks"
-    assert config.shown("sqlite:///a:b@c/x\x1b.db") == "sqlite:///a:b@c/x\\x1b.db"
+@pytest.mark.parametrize(
+    ("url", "as_shown"),
+    [
+        ("postgresql://ada:secret@db/locks", "postgresql://ada:***@db/locks"),
+        ("postgresql://ada:se@cret@db/locks", "postgresql://ada:***@db/locks"),
+        ("postgresql://ada:se/cret@db/locks", "postgresql://ada:***@db/locks"),
+        ("postgresql://ada:se?cret@db/locks", "postgresql://ada:***@db/locks"),
+        ("postgresql://ada@db?password=secret", "postgresql://ada@db?password=***"),
+        ("postgresql://?service=x&sslpassword=secret", "postgresql://?service=x&sslpassword=***"),
+        (
+            "postgresql://pooler:6432/locks?listen=postgresql://ada:secret@db/locks&schema=x",
+            "postgresql://pooler:6432/locks?listen=postgresql://ada:***@db/locks&schema=x",
+        ),
+        (
+            "postgresql://pooler/locks?listen=postgresql%3A%2F%2Fada%3Asecret%40db%2Flocks",
+            "postgresql://pooler/locks?listen=postgresql://ada:***@db/locks",
+        ),
+        (
+            "postgresql://pooler/locks?listen=postgresql://ada@db/locks?password=secret",
+            "postgresql://pooler/locks?listen=postgresql://ada@db/locks?password=***",
+        ),
+        ("etcd://ada:secret@h1:2379,h2:2379/locks?ca=x", "etcd://ada:***@h1:2379,h2:2379/locks?ca=x"),
+        ("http://a:7420,http://ada:secret@b:7420", "http://a:***@b:7420"),
+        ("sqlite:///a:b@c/x\x1b.db", "sqlite:///a:b@c/x\\x1b.db"),
+        *((same, same) for same in ("http://a:7420,http://b:7420", "postgresql://h:5432/d@d", "git+ssh://git@h/x.git")),
+    ],
+)
+def test_a_password_is_not_shown(url: str, as_shown: str) -> None:
+    assert config.shown(url) == as_shown
 
 
 def test_a_program_that_outlived_its_directory(work: Path) -> None:

@@ -37,6 +37,7 @@ DEFAULTS = {
     "tcp_user_timeout": "10000",
 }
 """What is not said in the URL: a standby is passed over, and a dead connection is noticed within seconds."""
+NOT_UNDERSTOOD = "is not understood: write postgresql://USER@HOST:PORT/DATABASE (special characters as %XX)"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
@@ -68,7 +69,7 @@ def parse(url: str) -> Address:
     words = parse_qsl(query, keep_blank_values=True)
     ours = {name: value for name, value in words if name in OURS}
     theirs = [(name, value) for name, value in words if name not in OURS]
-    _check_theirs([name for name, _ in theirs])
+    _check_theirs(theirs)
     libpq = _libpq(base + (mark + urlencode(theirs, quote_via=quote) if theirs else ""), "url")
     listen = ours.get("listen") or os.environ.get(LISTEN_VARIABLE)
     schema = ours.get("schema", SCHEMA)
@@ -89,10 +90,12 @@ def parse(url: str) -> Address:
     )
 
 
-def _check_theirs(names: list[str]) -> None:
+def _check_theirs(words: list[tuple[str, str]]) -> None:
     known = {"ssl", *(option.keyword.decode() for option in Conninfo.get_defaults())}  # libpq takes `ssl=true` as well
-    for name in names:
+    for name, _ in words:
         if name not in known:
+            if any("@" in word for each in words for word in each):  # then it may be the rest of a password
+                raise InvalidInput("url", NOT_UNDERSTOOD)
             raise InvalidInput("url", f"there is no {name}= in a postgresql: URL; of Leasehold's own there are {_OWN}")
 
 
@@ -101,9 +104,9 @@ def _libpq(url: str, field: str) -> dict[str, Any]:
         given = conninfo_to_dict(url)
     except ProgrammingError:
         # What libpq says may quote the URL, and so the password.
-        raise InvalidInput(
-            field, "is not understood: write postgresql://USER@HOST:PORT/DATABASE (special characters as %XX)"
-        ) from None
+        raise InvalidInput(field, NOT_UNDERSTOOD) from None
+    if "user" not in given and "@" in str(given.get("dbname", "")):  # a password with a / in it: it is in there
+        raise InvalidInput(field, NOT_UNDERSTOOD)
     return {**DEFAULTS, **given, "client_encoding": "UTF8"}  # what we write is encoded already
 
 
