@@ -81,6 +81,13 @@ def test_a_bad_address_is_refused(url: str) -> None:
     assert refused.value.field == "url"
 
 
+@pytest.mark.parametrize("password", ["sesame/x", "sesame?x", "sesame?x=1", "x/sesame", "x?sesame=1"])
+def test_a_password_that_cuts_the_address_is_in_no_message(password: str) -> None:
+    with pytest.raises(InvalidInput, match="%XX") as refused:
+        parse(f"etcd://ada:{password}@h1:2379,h2:2379")
+    assert "sesame" not in str(refused.value)
+
+
 def test_nobody_there_is_told_clearly() -> None:
     with pytest.raises(Unreachable, match=r"no member of etcd at 127\.0\.0\.1:1 answers"):
         EtcdStore("etcd://ada:secret@127.0.0.1:1")
@@ -328,6 +335,13 @@ def test_a_user_with_a_password() -> None:
         with pytest.raises(StoreError) as refused:
             leasehold.connect(f"etcd://ada:wrong@{address}")
         assert "wrong" not in str(refused.value)
+
+
+def test_users_are_let_in_by_the_gateway_and_told_if_there_is_none() -> None:
+    with Etcd(*QUICK, "--enable-grpc-gateway=false") as cluster:
+        leasehold.connect(cluster.url).close()
+        with pytest.raises(StoreUnsuitable, match="--enable-grpc-gateway"):
+            leasehold.connect(cluster.url.replace("etcd://", "etcd://ada:secret@"))
 
 
 def test_who_may_only_read_is_told_what_it_needs_and_goes_on_reading() -> None:

@@ -42,6 +42,8 @@ def parse(url: str) -> Address:
     user, _, password = credentials.partition(":")
     if at and not user:
         raise InvalidInput("url", "has an @ but no user before it")
+    if not at and "@" in rest and not all(map(_is_member, members.split(","))):  # what is there is part of a password
+        raise InvalidInput("url", "is not understood: write special characters of a password as %XX")
     words = _words(query)
     return Address(
         tuple(_member(each) for each in members.split(",")),
@@ -69,12 +71,20 @@ def _words(query: str) -> dict[str, str]:
 
 
 def _member(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or port.endswith("]"):
-        host, port = text, str(PORT)
-    if not host or not _is_number(port) or not 0 < int(port) < 65536:
+    if not _is_member(text):
         raise InvalidInput("url", f"{text!r} is not a member such as host:2379")
+    host, port = _host_and_port(text)
     return host.strip("[]"), int(port)
+
+
+def _is_member(text: str) -> bool:
+    host, port = _host_and_port(text)
+    return bool(host) and _is_number(port) and 0 < int(port) < 65536
+
+
+def _host_and_port(text: str) -> tuple[str, str]:
+    host, colon, port = text.rpartition(":")
+    return (text, str(PORT)) if not colon or port.endswith("]") else (host, port)
 
 
 def _count(text: str) -> int:

@@ -13,8 +13,9 @@ import threading
 import time
 from base64 import b64encode
 from contextlib import suppress
+from http import HTTPStatus
 
-from leasehold.errors import Closed, StoreError, Unreachable
+from leasehold.errors import Closed, StoreError, StoreUnsuitable, Unreachable
 from leasehold.stores.etcd.doubting import SILENCE, TRANSIENT, trouble_with
 from leasehold.stores.etcd.members import TIMEOUT
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Json: TypeAlias = dict[str, Any]
 
 _BROKEN = (OSError, http.client.HTTPException)
+_NO_GATEWAY = "etcd lets users in by its JSON gateway, which is off: start it without --enable-grpc-gateway=false"
 
 
 def text64(text: str) -> str:
@@ -124,7 +126,10 @@ class Gateway:
         try:
             connection.request("POST", "/v3/auth/authenticate", json.dumps(asked).encode())
             self._wait(connection)
-            answer = _decoded(connection.getresponse().read())
+            reply = connection.getresponse()
+            if reply.status == HTTPStatus.NOT_FOUND:
+                raise StoreUnsuitable(_NO_GATEWAY)
+            answer = _decoded(reply.read())
         except _BROKEN as error:
             raise Unreachable(f"etcd at {connection.host}:{connection.port}: {error}") from error
         finally:
