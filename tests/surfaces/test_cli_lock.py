@@ -159,18 +159,20 @@ def test_what_is_wrong_is_named(shell: Shell, words: tuple[str, ...], field: str
 
 
 def grite_lock(repository: Path, resource: str, owner: str, expires_in: float) -> None:
-    """A lock as grite keeps it: a commit with lock.json."""
-    told = {
-        "owner": owner,
-        "nonce": "n",
-        "expires_unix_ms": int((time.time() + expires_in) * 1_000),
-        "resource": resource,
-    }
+    """A lock as grite keeps it."""
+    ends = int((time.time() + expires_in) * 1_000)
+    grite_ref(
+        repository, json.dumps({"owner": owner, "nonce": "n", "expires_unix_ms": ends, "resource": resource}), resource
+    )
+
+
+def grite_ref(repository: Path, told: str, resource: str = "") -> None:
+    """A commit with this as lock.json."""
     blob = subprocess.run(
         ["git", "hash-object", "-w", "--stdin"],
         cwd=repository,
         env=ENV,
-        input=json.dumps(told),
+        input=told,
         text=True,
         capture_output=True,
         check=True,
@@ -209,6 +211,23 @@ def test_locks_of_grite_are_shown_respected_and_left_alone(shell: Shell) -> None
     assert shell.run("lock", "acquire", "path:docs").code == 0
     shell.run("lock", "gc")
     assert git("for-each-ref", cwd=shell.home) == before
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        '{"owner": "o", "nonce": "n", "resource": "issue:1", "expires_unix_ms": Infinity}',
+        '{"owner": "o", "nonce": "n", "resource": "issue:1", "expires_unix_ms": 1e999}',
+        '{"owner": "o", "nonce": "n", "resource": ["issue:1"], "expires_unix_ms": 1}',
+        "[" * 100_000,
+        "not even JSON",
+    ],
+)
+def test_a_lock_of_grite_that_cannot_be_read_stops_nobody(shell: Shell, told: str) -> None:
+    git("init", "-q", str(shell.home))
+    grite_ref(shell.home, told)
+    assert shell.json("lock", "status")["data"]["locks"] == []
+    assert shell.run("lock", "acquire", "issue:1").code == 0
 
 
 def test_locks_of_grite_that_clash_with_ours_are_told(shell: Shell) -> None:

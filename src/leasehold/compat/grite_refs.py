@@ -66,5 +66,5 @@ def _lock(body: bytes, now: int) -> Lock | None:
         resource = names.parse(told["resource"])
         expires_at = int(told["expires_unix_ms"]) * 1_000
         return Lock(resource, str(told["owner"]), str(told["nonce"]), expires_at, expires_at - now)
-    except (KeyError, TypeError, ValueError, names.BadName):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, names.BadName):
         return None

@@ -68,5 +68,5 @@ def decode(message: str) -> Head:
     try:
         receipts = tuple((str(engine), str(batch), int(until)) for engine, batch, until in body["receipts"])
         return Head(int(body["fence"]), int(body["commits"]), receipts, body["changed"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StoreError(f"refs/leasehold/fence cannot be read: {error}; without it no fence is safe") from error
