@@ -13,6 +13,7 @@ import leasehold
 from leasehold import batch
 from leasehold.errors import StoreError, StoreUnsuitable, Unreachable
 from leasehold.model import Granted, Held, Released, SessionStarted
+from leasehold.stores.git import payload
 from leasehold.testing.conformance.asking import until
 from tests.stores.remotes import bare, git, others, ours, served
 
@@ -142,6 +143,21 @@ def test_a_bad_ref_harms_nobody_but_who_asks_for_it(remote: Path, connect: Calla
             ask()
     git("update-ref", "-d", ref, cwd=remote)
     take(connect("bob", "elsewhere"), "bad")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        1.5,
+        {"id": "x"},
+        {"id": "x", "kind": "hold", "written": ["s", 1, 1], "ask": 1.5},
+        {"id": "x", "kind": "hold", "written": ["s"]},
+    ],
+)
+def test_an_entry_that_nobody_can_have_written_is_told_as_such(entry: object) -> None:
+    body = {"schema": payload.SCHEMA, "key": "n1f", "entries": [entry]}
+    with pytest.raises(StoreError, match="the ref of n1f below refs/leasehold/ cannot be read"):
+        payload.decode("n1f", f"a line\n\n{json.dumps(body)}\n")
 
 
 def test_a_newer_version_is_not_misread(remote: Path, connect: Callable[..., Locks]) -> None:

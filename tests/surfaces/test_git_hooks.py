@@ -91,24 +91,68 @@ def test_a_push_is_checked_too(repository: Repository) -> None:
     repository.run("git", "push", "origin", "main", holder="ada")
 
 
-def test_a_push_to_what_was_never_fetched_is_git_s_to_refuse(repository: Repository) -> None:
+def elsewhere(repository: Repository, path: str) -> None:
+    """Ada changes this in a clone of her own, holds it, and pushes it."""
+    clone = repository.folder / "elsewhere"
+    repository.run("git", "clone", "--quiet", str(repository.remote), str(clone))
+    repository.hold(f"path:{path}", "ada")
+    repository.change(path, "ada's", cwd=clone)
+    repository.commit(holder="ada", cwd=clone)
+    repository.run("git", "push", "origin", "main", cwd=clone)
+
+
+def pushed_once(repository: Repository, *paths: str) -> None:
     repository.policy("require")
-    repository.change("a", "one")
+    for path in paths:
+        repository.change(path, "one")
     repository.commit(holder="bob")
     repository.run("git", "push", "origin", "main", holder="bob")
-    elsewhere = repository.folder / "elsewhere"
-    repository.run("git", "clone", "--quiet", str(repository.remote), str(elsewhere))
-    repository.change("b", "one", cwd=elsewhere)
-    repository.commit(cwd=elsewhere)
-    repository.run("git", "push", "origin", "main", cwd=elsewhere)
+
+
+def test_a_push_to_what_was_never_fetched_says_what_to_do(repository: Repository) -> None:
+    pushed_once(repository, "a", "b")
+    elsewhere(repository, "b")
     repository.change("c", "one")
     repository.commit(holder="bob")
-    assert "fetch first" in repository.run("git", "push", "origin", "main", holder="bob", code=1).stderr
-    held = repository.hold("path:c", "ada")
-    assert "held by ada" in repository.run("git", "push", "--force", "origin", "main", holder="bob", code=1).stderr
-    with leasehold.connect(repository.url, holder="ada") as locks:
-        locks.release(held.lease.id, held.token)
-    repository.run("git", "push", "--force", "origin", "main", holder="bob")
+    for words in ((), ("--force",)):
+        done = repository.run("git", "push", *words, "origin", "main", holder="bob", code=1)
+        assert "refs/heads/main has commits at the remote that were never fetched: git fetch" in done.stderr
+    repository.run("git", "pull", "--quiet", "--rebase", "origin", "main", holder="bob")
+    repository.run("git", "push", "origin", "main", holder="bob")
+
+
+def test_a_forced_push_that_takes_back_what_somebody_holds_is_checked(repository: Repository) -> None:
+    pushed_once(repository, "a", "b")
+    elsewhere(repository, "b")
+    repository.run("git", "fetch", "--quiet", "origin")
+    assert (
+        "path:b is held by ada"
+        in repository.run("git", "push", "--force", "origin", "main", holder="bob", code=1).stderr
+    )
+    repository.run("leasehold", "install", "git", "--server", cwd=repository.remote)
+    done = repository.run("git", "push", "--force", "--no-verify", "origin", "main", holder="bob", code=1)
+    assert "path:b is held by ada" in done.stderr
+
+
+def test_a_forced_push_that_keeps_what_somebody_holds_goes_on(repository: Repository) -> None:
+    pushed_once(repository, "a", "b")
+    repository.change("a", "two")
+    repository.commit(holder="bob")
+    repository.run("git", "push", "origin", "main:bobs", holder="bob")
+    elsewhere(repository, "b")
+    repository.run("git", "pull", "--quiet", "--rebase", "origin", "main", holder="bob")
+    repository.run("leasehold", "install", "git", "--server", cwd=repository.remote)
+    repository.run("git", "push", "--force", "origin", "main:bobs", holder="bob")
+
+
+def test_another_history_in_place_of_what_somebody_holds_is_checked(repository: Repository) -> None:
+    pushed_once(repository, "a", "b")
+    repository.hold("path:b", "ada")
+    repository.run("git", "checkout", "--quiet", "--orphan", "anew")
+    repository.run("git", "rm", "--quiet", "--cached", "b")
+    repository.run("git", "commit", "--quiet", "-m", "anew", holder="bob")
+    done = repository.run("git", "push", "--force", "origin", "anew:main", holder="bob", code=1)
+    assert "path:b is held by ada" in done.stderr
 
 
 def test_a_submodule_that_git_s_own_diff_ignores_is_checked(repository: Repository) -> None:

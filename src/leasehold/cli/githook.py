@@ -39,7 +39,7 @@ def git_hook(context: Context) -> int:
 def _unchecked(context: Context, policy: str, error: LeaseholdError) -> int:
     """Nobody could be asked: whoever would only be warned goes on, and is told."""
     if _may_block(context, policy):
-        complain("leasehold: while this cannot be checked, it is not allowed; try again once the locks answer")
+        complain("leasehold: while this cannot be checked, it is not allowed; try again once it can be")
         raise error
     context.abandon()
     complain(f"leasehold: this could not be checked: {names.shown(str(error))}")

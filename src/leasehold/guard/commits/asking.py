@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TRAILER = "Leasehold-Fence"
+BRANCHES = "refs/heads/"
 WITH_MESSAGE = "prepare-commit-msg"
 """The hook that runs before every commit, also with `--no-verify`."""
 MERGES = 100
@@ -99,10 +100,16 @@ def pushed(lines: str) -> list[str]:
     for line in lines.splitlines():
         words = line.split()
         if len(words) == 4 and words[1].strip("0"):
-            # What the other side has may never have been fetched: git refuses that push itself, unless it is forced.
-            old = words[3] if not _run(("cat-file", "-e", words[3])).returncode else ""
-            found |= dict.fromkeys(_changed(new_commits(words[1], old, "--remotes")))
+            _, new, ref, old = words
+            _check_fetched(old, ref)
+            found |= dict.fromkeys([*_changed(new_commits(new, old, "--remotes")), *_taken_back(ref, old, new)])
     return list(found)
+
+
+def _check_fetched(old: str, ref: str) -> None:
+    """Git itself refuses such a push, unless it is forced; and what that would take back, nobody can tell."""
+    if old.strip("0") and _run(("cat-file", "-e", old)).returncode:
+        raise LeaseholdError(f"{ref} has commits at the remote that were never fetched: git fetch, then push again")
 
 
 def received(lines: str) -> tuple[list[str], set[int]]:
@@ -112,10 +119,22 @@ def received(lines: str) -> tuple[list[str], set[int]]:
     for line in lines.splitlines():
         words = line.split()
         if len(words) == 3 and words[1].strip("0"):
-            commits = new_commits(words[1], words[0], "--all")
-            found |= dict.fromkeys(_changed(commits))
+            old, new, ref = words
+            commits = new_commits(new, old, "--all")
+            found |= dict.fromkeys([*_changed(commits), *_taken_back(ref, old, new)])
             fences |= _fences(commits)
     return list(found), fences
+
+
+def _taken_back(ref: str, old: str, new: str) -> list[str]:
+    """The paths in which a forced push of a branch takes back what the other side has there."""
+    if not ref.startswith(BRANCHES) or not old.strip("0"):
+        return []
+    base = _base_of(old, new)
+    if base == old:
+        return []
+    done = _differing(base, old) if base is not None else set(_names(git("ls-tree", "-r", "--name-only", "-z", old)))
+    return sorted(done & _differing(old, new))
 
 
 def new_commits(new: str, old: str, known: str) -> list[str]:

@@ -73,7 +73,7 @@ def decode(key: str, message: str) -> dict[str, Stored]:
         raise _strange(f"the ref of {key}", f"it is of {body.get('key')}")
     try:
         return {each["id"]: _stored(each) for each in body["entries"]}
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _strange(f"the ref of {key}", f"{type(error).__name__}: {error}") from error
 
 
