@@ -437,6 +437,25 @@ def told(folder: Path) -> dict[str, tuple[str, bytes, int]]:
     }
 
 
+def test_where_hooks_are_switched_off_that_is_said(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.run("git", "config", "core.hooksPath", "/dev/null")
+    for verb in ("install", "uninstall"):
+        done = repository.run("leasehold", verb, "git", code=2)
+        assert "hooks are switched off here: core.hooksPath is /dev/null" in done.stderr
+
+
+def test_hooks_that_cannot_be_read_or_written_are_told(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    there = repository.root / ".git" / "hooks" / "pre-commit"
+    there.mkdir(parents=True)
+    done = repository.run("leasehold", "install", "git", code=1)
+    assert f"{there} cannot be read: Is a directory; nothing is changed" in done.stderr
+    repository.run("git", "config", "core.hooksPath", "/proc")  # where nobody can create a file
+    done = repository.run("leasehold", "install", "git", code=1)
+    assert "/proc/pre-commit cannot be changed: " in done.stderr
+
+
 def test_a_hook_that_is_a_link_stays_one_and_what_it_leads_to_is_left_alone(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     hook(repository.root / "scripts" / "pre-commit", 'echo team >> "$HOME.log"')

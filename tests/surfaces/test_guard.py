@@ -280,9 +280,10 @@ def test_guard_takes_its_policy_from(shell: Shell, repository: Path, where: str)
             (repository / "leasehold.toml").write_text(f'lock_policy = "{policy}"\n')
         assert shell.run("guard", "src/a.py", holder="bob").code == code, policy
     assert shell.run("guard", "top.py", holder="bob").code == 4, "it is not bob's own"
-    git("config", "leasehold.lockPolicy", "strict", cwd=repository)
-    done = shell.run("guard", "top.py", "--json")
-    assert done.code == (2 if where == "git config" else 4)
+    for unknown in ("strict", "\udcff"):
+        git("config", "leasehold.lockPolicy", unknown, cwd=repository)
+        done = shell.run("guard", "top.py", "--json")
+        assert done.code == (2 if where == "git config" else 4)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leasehold import places
 from leasehold.cli.outcomes import DONE
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard.checking import REQUIRE, known_policy
 from leasehold.guard.installing import editors, skill, words
 from leasehold.guard.installing.changes import Ledger
@@ -48,14 +48,26 @@ def prompt(context: Context) -> int:
 
 def _do(context: Context, *, remove: bool) -> int:
     ledger = Ledger(os.environ)
-    found = [change for change in _changes(context, ledger, remove=remove) if change.is_one]
+    try:
+        found = [change for change in _changes(context, ledger, remove=remove) if change.is_one]
+    except OSError as error:
+        raise LeaseholdError(f"{error.filename} cannot be read: {error.strerror}; nothing is changed") from error
     is_trial = context.values["dry_run"]
     for change in found:
         context.out.say(change.diff())
         if not is_trial:
-            ledger.make(change)
+            _make(ledger, change)
     _tell(context, found, is_trial=is_trial, remove=remove)
     return DONE
+
+
+def _make(ledger: Ledger, change: Change | Move) -> None:
+    try:
+        ledger.make(change)
+    except OSError as error:
+        raise LeaseholdError(
+            f"{change.path} cannot be changed: {error.strerror}; what was shown above it is done, and nothing after it"
+        ) from error
 
 
 def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[Change | Move]:

@@ -33,7 +33,8 @@ def _of_git(here: str | None) -> str | None:
             ["git", "config", "--get", GIT_KEY],  # noqa: S607 (as the user's PATH has it)
             cwd=here,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
         )
     except FileNotFoundError:

@@ -50,7 +50,10 @@ def _directory(project: Path) -> Path:
     done = subprocess.run(asked, capture_output=True, text=True, env=clean, check=False)  # noqa: S603 (git, as the user has it)
     if done.returncode:
         raise InvalidInput("what", f"{project} is no git repository: {done.stderr.strip()}")
-    return Path(done.stdout.rstrip("\n"))
+    directory = Path(done.stdout.rstrip("\n"))
+    if directory.exists() and not directory.is_dir():
+        raise InvalidInput("what", f"hooks are switched off here: core.hooksPath is {directory}, which is no directory")
+    return directory
 
 
 def _husky(directory: Path) -> Path | None:
