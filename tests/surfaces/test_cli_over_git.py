@@ -56,9 +56,17 @@ def test_with_it_the_lease_is_marked(team: Team) -> None:
     done = team.run("ada", "acquire", "r", "--local")
     assert done.code == 0
     assert done.out.startswith("Acquired, LOCAL ONLY")
+    assert "Its fence counts on this machine only" in done.out
     assert "cannot be reached" in done.err
     assert team.json("ada", "acquire", "s", "--local")["local"] is True
     assert team.run("ada", "list").code == 9
+
+
+def test_a_token_that_will_change_is_not_promised(team: Team, tmp_path: Path) -> None:
+    team.cut()
+    done = team.run("ada", "acquire", "r", "--local", "--token-file", str(tmp_path / "token"))
+    assert done.code == 2
+    assert "does not go with --local" in done.err
 
 
 def test_on_one_machine_it_keeps_others_out(team: Team, tmp_path: Path) -> None:

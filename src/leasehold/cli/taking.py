@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 NOT_YOU = "If it was not you who took it: agents in one working copy need a name each, export LEASEHOLD_HOLDER=…"
+LOCAL_FENCE = "Its fence counts on this machine only: show it to nothing that compares fences"
 
 
 def asked_for(context: Context) -> dict[str, Any]:
@@ -75,13 +76,17 @@ def _take_locally(context: Context) -> int:
     """From the remote if it can be reached; otherwise marked as what it is."""
     from leasehold.cli import over_git  # noqa: PLC0415 (only for those whose locks are at a git remote)
 
+    if context.values["token_file"] is not None:
+        raise InvalidInput(
+            "token_file", "does not go with --local: once it is confirmed, such a lease has another token"
+        )
     outcome, is_local = over_git.acquire(context, lambda: _ask(context), asked_for(context))
     if not is_local or not isinstance(outcome, Granted):
         return _told(context, outcome)
     from leasehold import wire  # noqa: PLC0415
 
     text = told(context, outcome.lease, "Acquired, LOCAL ONLY (the remote does not know of it):")
-    return context.end(outcome, text, {**wire.answer(outcome), "local": True})
+    return context.end(outcome, f"{text}\n{LOCAL_FENCE}", {**wire.answer(outcome), "local": True})
 
 
 def _ask(context: Context) -> Acquired:
