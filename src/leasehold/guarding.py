@@ -8,6 +8,7 @@ import string
 from contextvars import ContextVar
 
 from leasehold.errors import InvalidInput
+from leasehold.held import check_on_lost, is_coroutine_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def guarded(
             with locks.lock(names.fill(args, kwargs), **asked) as held:
                 before = _current.set(held)
                 try:
-                    return function(*args, **kwargs)
+                    return _done(function(*args, **kwargs), function)
                 finally:
                     _current.reset(before)
 
@@ -81,16 +82,33 @@ def _check_options(locks: Locks | AsyncLocks, asked: Mapping[str, Any]) -> None:
     """An option that `acquire` does not know is told where the decorator stands, not at the first call."""
     options = {key: value for key, value in asked.items() if key != "on_lost"}
     inspect.signature(locks.acquire).bind("", **options)
+    check_on_lost(asked.get("on_lost"))
 
 
 def _refuse_kind(function: Callable[..., object], *, is_async: bool) -> None:
-    name = getattr(function, "__qualname__", repr(function))
+    name = _name_of(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{name} is a generator: it would run after its lease was released; use lock() inside of it")
-    if inspect.iscoroutinefunction(function) != is_async:
+    if is_coroutine_function(function) != is_async:
         needed = "leasehold.connect" if is_async else "leasehold.aconnect"
         kind = "a plain function" if is_async else "a coroutine function"
         raise TypeError(f"{name} is {kind}: guard it with the locks of {needed}")
+
+
+def _done(result: R, function: Callable[..., object]) -> R:
+    """What a plain function gave back: not a coroutine that has yet to run, as from a wrapper around its function."""
+    if not inspect.iscoroutine(result):
+        return result
+    result.close()
+    raise TypeError(
+        f"{_name_of(function)} gave back a coroutine, which would run after its lease was released; "
+        "guard the coroutine function itself, with the locks of leasehold.aconnect"
+    )
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    name: str = getattr(function, "__qualname__", repr(function))
+    return name
 
 
 class Names:

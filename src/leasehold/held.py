@@ -57,6 +57,21 @@ STOPPED: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
 """What ends a body without its having failed."""
 
 
+def check_on_lost(on_lost: OnLost | None) -> None:
+    """Refuse what could only be called, and never be awaited: nobody would notice that it does nothing."""
+    if on_lost is not None and is_coroutine_function(on_lost):
+        raise TypeError(
+            "on_lost is a coroutine function, and is called as a plain one: have it set an event, for example"
+        )
+
+
+def is_coroutine_function(function: Callable[..., object]) -> bool:
+    """Whether a call gives a coroutine; also of an object that can be called."""
+    from inspect import iscoroutinefunction  # noqa: PLC0415 (not for those who do without)
+
+    return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
+
+
 class Ask(Noun):
     """A step of a script: call this verb."""
 

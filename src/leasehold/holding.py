@@ -9,7 +9,7 @@ import time
 
 from leasehold.drivers import CallerDriver
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
-from leasehold.held import FORKED, Ask, give_back, leave, take
+from leasehold.held import FORKED, Ask, check_on_lost, give_back, leave, take
 from leasehold.renewal import LOOK_AGAIN, steady
 
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ class Lock:
     """What `Locks.lock` gives: acquires at the start of a `with` block, renews while it runs, releases at its end."""
 
     def __init__(self, locks: Locks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> None:
+        check_on_lost(on_lost)
         self._locks = locks
         self._on_lost = on_lost
         self._asked = asked

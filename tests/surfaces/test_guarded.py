@@ -228,7 +228,50 @@ def test_functions_of_the_wrong_kind(locks: Locks) -> None:
             locks.guarded("x")(function)
 
 
+class Callback:
+    """What can be called, and has to be awaited."""
+
+    async def __call__(self, reason: str = "") -> None:
+        raise AssertionError("it must not run")
+
+
+def test_work_that_would_run_after_the_release(locks: Locks) -> None:
+    with pytest.raises(TypeError, match=r"leasehold\.aconnect"):
+        locks.guarded("x")(Callback())
+
+    @locks.guarded("x")
+    def wrapped() -> object:
+        return Callback()()
+
+    with pytest.raises(TypeError, match="gave back a coroutine"):
+        wrapped()
+    assert last_end(locks)[0] == "failed"
+
+
+def test_an_on_lost_that_nobody_would_await(locks: Locks) -> None:
+    on_lost: Any = Callback()
+    with pytest.raises(TypeError, match="on_lost"):
+        locks.guarded("x", on_lost=on_lost)
+    with pytest.raises(TypeError, match="on_lost"):
+        locks.lock("x", ttl=60, on_lost=on_lost.__call__)
+
+
 # ----------------------------------------------------------------------------------------------- coroutines
+
+
+def test_objects_that_are_called_like_coroutine_functions(url: str) -> None:
+    class Deploy:
+        async def __call__(self, service: str) -> tuple[str, ...]:
+            return held_now()
+
+    async def main() -> None:
+        async with await leasehold.aconnect(url, holder="a") as locks:
+            assert await locks.guarded("deploy://{service}")(Deploy())("api") == ("deploy://api",)
+            on_lost: Any = Callback()
+            with pytest.raises(TypeError, match="on_lost"):
+                locks.lock("x", ttl=60, on_lost=on_lost)
+
+    asyncio.run(main())
 
 
 def test_coroutine_functions(url: str) -> None:
