@@ -261,6 +261,23 @@ def _checked(found: Mapping[str, Any], origin: str, here: str, env: Mapping[str,
     return values
 
 
+def _url(value: object) -> object:
+    url = checks.text(value, "url", 4_096)
+    scheme, _, rest = url.partition(":")
+    if scheme.lower() == "sqlite":
+        _refuse_path(places.split_options(rest)[0])
+    return url
+
+
+def _refuse_path(path: str) -> None:
+    """What others mean by such a URL is not what it would be here: a file below the root, or with a strange name."""
+    spellings = "write sqlite:///absolute/path, sqlite:relative/path or sqlite:~/path"
+    if path.startswith("//") and path[2:3] not in ("", "/"):
+        raise InvalidInput("url", f"two slashes before {path[2:]!a} say neither absolute nor relative: {spellings}")
+    if os.path.basename(path) == ":memory:":
+        raise InvalidInput("url", f"locks in memory would be nobody else's, so there has to be a file: {spellings}")
+
+
 def _ttl(value: object) -> object:
     checks.ttl(value, _ANY_TTL)
     return value
@@ -293,7 +310,7 @@ def _webhooks(value: object) -> object:
 
 
 _CHECKS: dict[str, Callable[[object], object]] = {
-    "url": lambda value: checks.text(value, "url", 4_096),
+    "url": _url,
     "space": checks.space,
     "holder": lambda value: checks.text(value, "holder", 256),
     "ttl": _ttl,

@@ -82,3 +82,10 @@ def test_what_cannot_be_read_is_not_held_against_anybody(mounts: str) -> None:
 
 def test_this_very_machine_can_be_looked_at() -> None:
     refuse_network("/")
+
+
+def test_a_directory_is_refused_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    with pytest.raises(StoreUnsuitable, match="is a directory; name a file in it"):
+        SqliteStore(str(tmp_path / "locks"))
+    assert [each.name for each in tmp_path.iterdir()] == ["locks"]

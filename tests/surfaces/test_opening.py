@@ -96,7 +96,14 @@ def test_a_url_of_an_unknown_kind_says_where_it_comes_from(monkeypatch: pytest.M
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["sqlite:", "sqlite:///", "nonsense", "https:"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("sqlite:", "sqlite:///", "nonsense", "https:"),
+        *("sqlite://locks.db", "SQLite://~/locks.db", "sqlite://localhost/locks.db?retention_days=1"),
+        *("sqlite::memory:", "sqlite:///:memory:"),
+    ],
+)
 def test_an_unusable_url_is_refused(url: str) -> None:
     with pytest.raises(leasehold.InvalidInput, match="sqlite:"):
         leasehold.connect(url)

@@ -31,6 +31,8 @@ def make_place(path: str, mounts: str | None) -> Gate:
     """Create what is not there yet, readable for its owner only: names of leases tell what people work on."""
     directory = os.path.dirname(path)
     refuse_network(directory, mounts)
+    if os.path.isdir(path):
+        raise StoreUnsuitable(f"{path} is a directory; name a file in it, such as {path}/leasehold.db")
     try:
         if not os.path.isdir(directory):
             os.makedirs(directory, 0o700, exist_ok=True)
