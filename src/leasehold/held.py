@@ -185,11 +185,11 @@ def _sound(granted: Granted, sent: float, clock: Clock) -> Script[Tenure]:
         raise LeaseLost(lease.id, answer.reason if isinstance(answer, Lost) else answer.message)
 
 
-def give_back(lease: str, token: str, error: BaseException) -> Script[None]:
-    """It was granted but could not be handed out, because of `error`."""
-    why = {"status": "cancelled", "error": f"never handed out: {described(error)}"}
+def give_back(lease: str, token: str, error: BaseException, why: str = "never handed out: ") -> Script[None]:
+    """It was granted but could not be handed out, because of `error`; or it is not sure that it was released."""
+    told = {"status": "cancelled", "error": why + described(error)}
     try:
-        yield Ask("release", {"lease": lease, "token": token, **why})
+        yield Ask("release", {"lease": lease, "token": token, **told})
     except LeaseholdError as failure:
         error.add_note(_unreleased(lease, failure))
 

@@ -52,14 +52,28 @@ class Lock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        kept, self._kept = self._kept, None
+        kept = self._kept
         if kept is None:
             raise RuntimeError("this lock was not entered")
+        try:
+            self._leave(kept, error)
+        except KeyboardInterrupt as interrupt:
+            self._leave_at_last(kept, interrupt)
+            raise
+        finally:
+            self._kept = None
+
+    def _leave(self, kept: Kept, error: BaseException | None) -> None:
         if kept.held.is_forked:  # touch nothing: it is the parent's, and so is whatever its threads had locked
             refuse_fork(kept.held, error)
             return
         is_last = keeper_of(self._locks).let_go(kept)
         perform(leave(kept.held, error, release=is_last), self._locks)
+
+    def _leave_at_last(self, kept: Kept, interrupt: KeyboardInterrupt) -> None:
+        """Somebody pressed Ctrl-C while the block was left: its lease would stay, and perhaps be renewed for ever."""
+        if not kept.held.is_forked and keeper_of(self._locks).forget(kept):
+            perform(give_back(kept.held.id, kept.held.token, interrupt, why=""), self._locks)
 
 
 def refuse_fork(held: HeldLease, error: BaseException | None) -> None:
@@ -152,8 +166,14 @@ class Keeper:
                 if threading.current_thread() not in self._threads.values():
                     self._changed.wait_for(kept.is_quiet)
             finally:
-                self._kept.remove(kept)
-                self._changed.notify_all()
+                is_last = self.forget(kept)
+            return is_last
+
+    def forget(self, kept: Kept) -> bool:
+        """Do no more for it; True if no other block holds the same lease. Also of what is forgotten already."""
+        with self._changed:
+            self._kept = [other for other in self._kept if other is not kept]
+            self._changed.notify_all()
             return all(other.held.id != kept.held.id for other in self._kept)
 
     # --------------------------------------------------------------------------------------- threads

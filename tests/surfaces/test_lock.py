@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from leasehold.held import HeldLease
     from leasehold.locks import Locks
 
 
@@ -135,6 +136,48 @@ def test_the_same_holder_again(locks: Locks, ops: Locks) -> None:
         outer.ensure()
         assert isinstance(ops.acquire("x", ttl=1), Held), "the inner block's end released nothing"
     assert isinstance(ops.acquire("x", ttl=1), Granted)
+
+
+@pytest.mark.parametrize("step", ["before it is let go", "before the release", "after the release"])
+def test_an_interrupt_while_the_block_is_left(
+    locks: Locks, ops: Locks, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def released_and_interrupted(held: HeldLease, *_: object, **__: object) -> None:
+        locks.release(held.id, held.token)
+        raise KeyboardInterrupt
+
+    steps = {
+        "before it is let go": (holding.Keeper, "let_go", interrupt),
+        "before the release": (holding, "leave", interrupt),
+        "after the release": (holding, "leave", released_and_interrupted),
+    }
+    losses = Losses()
+    with pytest.raises(KeyboardInterrupt), locks.lock("x", ttl=TTL, on_lost=losses):
+        monkeypatch.setattr(*steps[step])
+    assert ops.list() == ()
+    assert not holding.keeper_of(locks)._kept, "nobody renews it any more"
+    assert losses == []
+
+
+def test_an_interrupt_while_the_inner_of_two_blocks_is_left(
+    locks: Locks, ops: Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with locks.lock("x", ttl=TTL, reentrant=True) as outer:
+        with (
+            monkeypatch.context() as patched,
+            pytest.raises(KeyboardInterrupt),
+            locks.lock("x", ttl=TTL, reentrant=True),
+        ):
+            patched.setattr(holding, "leave", interrupt)
+        outer.ensure()
+        assert len(ops.list()) == 1, "the outer block goes on"
+    assert ops.list() == ()
 
 
 def test_a_lock_that_cannot_be_kept_is_given_back(locks: Locks, monkeypatch: pytest.MonkeyPatch) -> None:
