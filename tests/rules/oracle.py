@@ -225,6 +225,8 @@ class Oracle:
             return Answer("Refused", "cancelled")
         if (known.want.options, known.want.mode) != (want.options, want.mode):
             return Answer("Refused", "conflict")
+        if known.became.state in ("live", "waiting") and known.want.slots != want.slots:
+            return Answer("Refused", "conflict")
         if isinstance(known.became, Lease) and known.became.state == "live":
             known.became.tokens.add(token)
             if known.became.ticket is not None:

@@ -131,8 +131,7 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
     if known.became is None:
         return Refused("cancelled", "request_id", "this request was cancelled; ask again with a new request_id")
     if known.options != command.ask.options:
-        why = "this request_id was used for other resources, or in another mode; take a new one"
-        return Refused("conflict", "request_id", why)
+        return _another()
     if keys.is_waiter_id(known.became):
         return _still_waiting(draft, command, known.became)
     if keys.is_lease_id(known.became):
@@ -142,6 +141,8 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
             return None  # it was promised to a wait, and nobody came for it
         hold = draft.record(keys.home(known.became)).holds.get(known.became)
         if hold is not None and not hold.closed:
+            if terms(draft, hold).slots != command.ask.slots:
+                return _another()
             return _again(draft, hold, command.ask, extend=False)
         gone = f"its lease is gone ({why_gone(draft, known.became)})"
     else:
@@ -156,10 +157,15 @@ def _granted_unnoted(draft: Draft, command: Acquire, request: str) -> Granted | 
             ask = hold.ask
             if ask is None or ask.request != request or hold.closed or hold.expires_at <= draft.now:
                 continue
-            if ask.options == (option,):
+            if ask.options == (option,) and ask.slots == command.ask.slots:
                 remember_request(draft, ask, hold.id, command.ask.options)
                 return _again(draft, hold, command.ask, extend=False)
     return None
+
+
+def _another() -> Refused:
+    why = "this request_id was used for other resources, in another mode, or with other slots; take a new one"
+    return Refused("conflict", "request_id", why)
 
 
 def _spent(gone: str) -> Refused:
@@ -175,6 +181,8 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
         turn_away(draft, waiter, waiter.ask)
         settle(draft)
         return _spent("it timed out")
+    if waiter.slots != command.ask.slots:
+        return _another()
     # Only whoever waits at the waiter's engine is told of its grant; others have to ask again, and join then.
     known = waiter.ask.tokens if waiter.engine == command.engine else ()
     tokens = tuple(dict.fromkeys((*known, *command.ask.tokens)))

@@ -100,6 +100,18 @@ class Retries:
         refused(alice.acquire("other", ttl=LONG, request_id="q1"), "conflict", "request_id")
         assert leases_of(alice) == (granted.lease,)
 
+    def test_retries_that_ask_for_other_slots(self, connect: Connect) -> None:
+        """Nobody is told that it has one of three places when it has one of two; nor does it wait for one."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        granted = take(alice, "r", slots=2, request_id="q1")
+        refused(alice.acquire("r", ttl=LONG, slots=3, request_id="q1"), "conflict", "request_id")
+        assert leases_of(alice) == (granted.lease,)
+        take(alice, "r", slots=2)
+        asking = wait_for(bob, "r", slots=2, request_id="q1")
+        refused(bob.acquire("r", ttl=LONG, slots=3, wait=PATIENCE, request_id="q1"), "conflict", "request_id")
+        give_back(alice, granted)
+        expect(Granted, asking.answer())
+
     def test_retries_of_a_choice_get_what_was_chosen(self, connect: Connect) -> None:
         """Also when another one would be free by now."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
