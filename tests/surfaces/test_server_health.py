@@ -19,7 +19,7 @@ from leasehold.server import health
 from leasehold.server.metrics import SCHEMES_MOST, SPACES_MOST, Histogram
 from leasehold.server.problems import STATUS, Problem
 from leasehold.stores.memory import Memory, MemoryStore
-from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
+from tests.surfaces.serving import COMMAND, PATIENCE, Running, read_reply, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -279,3 +279,23 @@ def test_an_end_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -
         assert server.waiting("busy") == []
         for proof in seen:
             assert server.post("renew", proof).status == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_whoever_waits_is_told_however_the_server_is_asked_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path) as server:
+        server.post("acquire", {"resources": "busy", "holder": "ann"})
+        with server.begin("acquire", {"resources": "busy", "holder": "bob", "wait_seconds": 600}) as line:
+            until(lambda: server.waiting("busy") == ["bob"])
+            server.process.send_signal(number)
+            assert read_reply(line).code == "closed"
+        assert server.process.wait(PATIENCE) == 0
+
+
+def test_who_shall_outlive_its_terminal_does(tmp_path: Path) -> None:
+    with serving(tmp_path, command=("nohup", *COMMAND)) as server:
+        server.post("acquire", {"resources": "busy", "holder": "ann"})
+        server.process.send_signal(signal.SIGHUP)
+        with server.begin("acquire", {"resources": "busy", "holder": "bob", "wait_seconds": 0.01}) as line:
+            assert read_reply(line).code == "timeout"
+        assert server.stop() == 0

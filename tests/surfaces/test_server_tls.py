@@ -8,7 +8,7 @@ import shlex
 import shutil
 import ssl
 import subprocess
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ import leasehold
 from leasehold.cli.parsing import parse
 from leasehold.cli.table import VERBS
 from leasehold.errors import Unreachable
-from tests.surfaces.serving import PATIENCE, Running, create_key, serving, start, until
+from leasehold.server.certificates import Certificate
+from tests.surfaces.serving import PATIENCE, Running, command_with, create_key, serving, start, until
 from tests.surfaces.shell import ROOT
 from tests.surfaces.test_conformance_http import Awaited
 
@@ -34,8 +35,11 @@ def openssl(*words: str) -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
     """A certificate for localhost and 127.0.0.1 that vouches for itself, and its key."""
-    folder = tmp_path_factory.mktemp("certificate")
     cert, key = folder / "cert.pem", folder / "key.pem"
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
     made = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
@@ -88,6 +92,68 @@ def test_waiting_and_leaving_over_tls(secured: Running, certificate: tuple[Path,
     with closing(begin("/v1/acquire", '{"resources": "busy", "holder": "bob", "wait_seconds": 600}')):
         until(lambda: b'"bob"' in ask("/v1/inspect?resource=busy"))
     until(lambda: b'"bob"' not in ask("/v1/inspect?resource=busy"))
+
+
+def shown(server: Running) -> str:
+    """The certificate that whoever connects now is shown."""
+    return ssl.get_server_certificate((server.host, server.port), timeout=PATIENCE)
+
+
+def put(source: Path, target: Path) -> None:
+    """In one step, as whoever renews a certificate does."""
+    beside = target.with_suffix(".new")
+    beside.write_bytes(source.read_bytes())
+    beside.replace(target)
+
+
+def test_a_new_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
+    now, later = tmp_path / "now", tmp_path / "later"
+    now.mkdir()
+    later.mkdir()
+    (cert, key), (new_cert, new_key) = make_certificate(now), make_certificate(later)
+    often = command_with("leasehold.server.certificates.LOOK_EVERY = 0.01")
+    with serving(tmp_path, "--tls-cert", str(cert), "--tls-key", str(key), command=often) as server:
+        assert shown(server) == cert.read_text()
+        put(new_key, key)
+        put(new_cert, cert)
+        until(lambda: shown(server) == new_cert.read_text())
+
+
+def test_half_of_a_new_certificate_is_passed_by(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    now, later = tmp_path / "now", tmp_path / "later"
+    now.mkdir()
+    later.mkdir()
+    (cert, key), (new_cert, new_key) = make_certificate(now), make_certificate(later)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    certificate = Certificate(context, str(cert), str(key))
+    before = cert.read_text()
+    put(new_cert, cert)
+    for _ in range(2):
+        certificate.look()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert handshake(context) == before
+    put(new_key, key)
+    certificate.look()
+    assert handshake(context) == new_cert.read_text()
+    key.unlink()
+    certificate.look()
+    assert handshake(context) == new_cert.read_text()
+
+
+def handshake(context: ssl.SSLContext) -> str:
+    """The certificate that this context shows, with nothing sent anywhere."""
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [context.wrap_bio(up, down, server_side=True), asking.wrap_bio(down, up)]
+    for _ in range(4):
+        for side in sides:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    found = sides[1].getpeercert(binary_form=True)
+    assert found is not None
+    return ssl.DER_cert_to_PEM_cert(found)
 
 
 def test_plain_http_on_a_tls_port_is_not_served(secured: Running) -> None:

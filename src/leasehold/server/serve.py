@@ -20,6 +20,7 @@ from leasehold.opening import open_served
 from leasehold.server import logs
 from leasehold.server.app import App, asgi
 from leasehold.server.auth import is_loopback
+from leasehold.server.certificates import renewed
 from leasehold.server.limits import RATE
 from leasehold.server.process import settle_in
 from leasehold.server.protocol import protocol_for
@@ -69,7 +70,10 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """A signal ends the serving, and nothing else: what comes after it here must still run."""
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup: it outlives its terminal
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
             yield
         finally:
@@ -102,12 +106,13 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
             )
         waits = Waits(served, at_most=terms.keep_open, grace=terms.keep_place)
         app = App(served, loopback=loopback, rate=terms.rate, waits=waits, ttl=terms.store.ttl)
-        server = Server(_config(terms, app), app)
+        config = _config(terms, app)
+        server = Server(config, app)
         listener = _listen(terms.host, terms.port)
         url = _url(terms, listener)
         log.info("serving", extra={"url": url})
         announce(url)
-        async with told(served, terms, app):
+        async with told(served, terms, app), renewed(config.ssl, terms.tls_cert, terms.tls_key):
             await server.serve([listener])
         await app.agents.ended()
     finally:
