@@ -226,17 +226,22 @@ class Reader:
         self.received = b""
         self.takes = asyncio.Event()
         self.takes.set()
-        self.has_hung_up = False
+        self._gone = asyncio.Event()
+
+    @property
+    def has_hung_up(self) -> bool:
+        return self._gone.is_set()
 
     async def send(self, message: Any) -> None:  # noqa: ANN401 (as ASGI has it)
         await self.takes.wait()
         self.received += message.get("body", b"")
 
     async def receive(self) -> Any:  # noqa: ANN401
-        await asyncio.Event().wait()
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
 
     def hang_up(self) -> None:
-        self.has_hung_up = True
+        self._gone.set()
 
     def scope(self) -> dict[str, Any]:
         can = {events.HANG_UP: {"now": self.hang_up}}
@@ -299,6 +304,34 @@ def test_a_client_that_never_reads_is_hung_up_on(tmp_path: Path) -> None:
             poll = select.poll()
             poll.register(line, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
             assert poll.poll(PATIENCE * 1_000)  # it is gone, although nothing was read
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        assert '"level": "error"' not in server.process.stderr.read()
+
+
+def test_a_client_that_never_reads_does_not_keep_the_server_from_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits keeps its place for some seconds only, and has to find the next server by then."""
+    monkeypatch.setattr(events, "LAST", 0.01)
+
+    async def run() -> None:
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        streams = events.Streams(served, Door(served, loopback=True))
+        stuck, idle, quick = Reader(), Reader(), Reader()
+        tasks = [await open_stream(streams, reader, 0) for reader in (stuck, idle, quick)]
+        await fill(served, range(2))
+        await until_soon(lambda: all(reader.names() == ["r0", "r1"] for reader in (stuck, idle, quick)))
+        stuck.takes.clear()  # it is in the middle of something when the server goes away,
+        await fill(served, range(2, 3))
+        await until_soon(lambda: streams.writing and quick.names()[2:] == idle.names()[2:] == ["r2"])
+        idle.takes.clear()  # and this one has to be told that it is over
+        streams.close()
+        await asyncio.gather(*tasks)
+        assert (stuck.has_hung_up, idle.has_hung_up, quick.has_hung_up) == (True, True, False)
+        await served.close()
+
+    asyncio.run(run())
 
 
 def test_who_comes_back_too_late_is_told_of_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,8 @@ BEAT = 15.0
 """A reader that hears nothing of interest is sent a comment this often, in seconds: so proxies keep the line open."""
 SLOW = 30.0
 """A reader that has not taken its events for so long is dropped, in seconds."""
+LAST = 1.0
+"""And so soon if the server goes away: nobody else's place in a queue is to be lost over it."""
 GAP = b"event: gap\ndata: {}\n\n"
 HANG_UP = "leasehold.hang_up"
 """What a connection lets its requests do: hang up at once, whatever is still to be sent."""
@@ -61,6 +63,8 @@ class Streams:
         """Where a stream asks again who reads it, as what never ends has to."""
         self.readers = 0
         self.is_closing = False
+        self.writing: set[asyncio.Timeout] = set()
+        """What ends each write that is under way."""
         self._news: asyncio.Event | None = None
         served.watchers.append(self._observe)
 
@@ -76,6 +80,10 @@ class Streams:
         """The server goes away: every stream ends."""
         self.is_closing = True
         self._wake()
+        soon = asyncio.get_running_loop().time() + LAST
+        for write in self.writing:
+            if not write.expired():
+                write.reschedule(soon)
 
     @property
     def news(self) -> asyncio.Event:
@@ -139,34 +147,38 @@ class Stream(Response):
         self._streams.readers += 1
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if sending.done() and not self._is_slow:
-                await send({"type": "http.response.body", "body": b""})
             if self._is_slow:
                 # What it has not taken would keep the connection open.
                 scope["extensions"][HANG_UP]["now"]()
+                await leaving  # or it would look as if the answer had been forgotten
         finally:
             self._streams.readers -= 1
             for task in (sending, leaving):
                 task.cancel()
 
     async def _send_all(self, request: Request, send: Send) -> None:
-        await self._write(send, b": leasehold\n\n" + (GAP if self._has_gap else b""))
-        silent_since = time.monotonic()
         try:
-            while not self._streams.is_closing and await self._may_see(request):
-                looked_at, news = time.monotonic(), self._streams.news
-                if await self._send_page(send):
-                    silent_since = looked_at
-                elif looked_at - silent_since > BEAT:
-                    await self._write(send, b":\n\n")
-                    silent_since = looked_at
-                else:
-                    await self._streams.heard(news)
-                    await asyncio.sleep(max(0.0, looked_at + PAUSE - time.monotonic()))
+            await self._write(send, b": leasehold\n\n" + (GAP if self._has_gap else b""))
+            try:
+                await self._follow(request, send)
+            except LeaseholdError as error:
+                log.warning("a stream of events ends: %s", error)  # the store is in trouble
+            await self._write(send, b"", is_last=True)
         except TimeoutError:
             self._is_slow = True  # it comes back with the last id that it saw
-        except LeaseholdError as error:
-            log.warning("a stream of events ends: %s", error)  # the store is in trouble: the same
+
+    async def _follow(self, request: Request, send: Send) -> None:
+        silent_since = time.monotonic()
+        while not self._streams.is_closing and await self._may_see(request):
+            looked_at, news = time.monotonic(), self._streams.news
+            if await self._send_page(send):
+                silent_since = looked_at
+            elif looked_at - silent_since > BEAT:
+                await self._write(send, b":\n\n")
+                silent_since = looked_at
+            else:
+                await self._streams.heard(news)
+                await asyncio.sleep(max(0.0, looked_at + PAUSE - time.monotonic()))
 
     async def _may_see(self, request: Request) -> bool:
         """Whether whoever opened it would be let in now: a key may be revoked, a session over, an open door closed."""
@@ -190,11 +202,18 @@ class Stream(Response):
             if len(content) > PIECE or event is found[-1]:
                 await self._write(send, content)
                 self._last, content = event.seq, b""
+                if self._streams.is_closing:
+                    break  # the rest is there when it comes back
         return bool(found)
 
-    async def _write(self, send: Send, content: bytes) -> None:
-        async with asyncio.timeout(SLOW):
-            await send({"type": "http.response.body", "body": content, "more_body": True})
+    async def _write(self, send: Send, content: bytes, *, is_last: bool = False) -> None:
+        writing = self._streams.writing
+        async with asyncio.timeout(LAST if self._streams.is_closing else SLOW) as write:
+            writing.add(write)
+            try:
+                await send({"type": "http.response.body", "body": content, "more_body": not is_last})
+            finally:
+                writing.discard(write)
 
 
 def _frame(event: Event) -> bytes:
