@@ -221,6 +221,20 @@ def test_every_line_of_the_log_is_json_and_holds_no_secret(tmp_path: Path) -> No
         granted = server.post("acquire", {"resources": "x", "holder": "ann"}).json
         server.ask("GET", "/v1/nothing")
         server.post("acquire", b"nonsense")
+        accepted = {"Accept": "application/json, text/event-stream"}
+        asked = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        begun = server.ask(
+            "POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked}, **accepted
+        )
+        called = {"name": "acquire_lock", "arguments": {"resource": "x", "a secret": 1}}
+        told_agent = server.ask(
+            "POST",
+            "/mcp",
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": called},
+            **accepted,
+            **{"Mcp-Session-Id": begun.headers["mcp-session-id"]},
+        )
+        assert b"a secret" in told_agent.content
         assert server.stop() == 0
         assert server.process.stderr is not None
         logged = server.process.stderr.read()

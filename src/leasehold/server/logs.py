@@ -35,3 +35,4 @@ def begin() -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # whoever sends nonsense must not fill the disk
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # nor whoever connects; what agents sent is theirs
