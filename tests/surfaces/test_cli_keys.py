@@ -86,6 +86,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert run(tmp_path, "serve", "--port", "70000").returncode == 2
     assert run(tmp_path, "serve", "--tls-cert", "cert.pem").returncode == 2
     assert run(tmp_path, "serve", "--keep-open", "soon").returncode == 2
+    for option in ("--keep-open", "--keep-place"):
+        assert (
+            "at least 10ms"
+            in run(
+                tmp_path, "serve", "--port", "0", option, "0", "--tls-cert", "none.pem", "--tls-key", "none.pem"
+            ).stderr
+        )
     no_tls = run(tmp_path, "serve", "--port", "0", "--tls-cert", "none.pem", "--tls-key", "none.pem")
     assert (no_tls.returncode, no_tls.stdout) == (2, "")
     assert "none.pem" in no_tls.stderr

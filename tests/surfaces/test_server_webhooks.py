@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leasehold
-from leasehold.errors import InvalidInput, StoreError
+from leasehold.errors import InvalidInput, LeaseholdError, StoreError
 from leasehold.opening import open_served
 from leasehold.served import Served
 from leasehold.server.webhooks import delivery
@@ -138,6 +138,10 @@ def test_what_was_sent_is_remembered_whatever_the_options_are(tmp_path: Path, mo
     files = {state_file(f"postgresql://ann:{password}@db/locks") for password in ("old", "new")}
     assert len(files) == 1
     assert state_file("postgresql://ann:old@db/others") not in files
+    (tmp_path / "no folder").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "no folder"))
+    with pytest.raises(LeaseholdError, match="--webhook-state"):
+        state_file("postgresql://ann@db/locks")
 
 
 def test_a_new_hook_begins_with_what_happens_next(tmp_path: Path, receiver: Receiver) -> None:

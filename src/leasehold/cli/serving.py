@@ -9,6 +9,8 @@ from leasehold.errors import InvalidInput, LeaseholdError
 
 SECRET = "LEASEHOLD_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
 """Signs what the webhooks of the command line are told."""
+SHORTEST = 0.01
+"""How long a request, or a place, is kept at least, in seconds."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,9 +74,12 @@ def _store(store: str | None, url: str | None) -> Choice:
 
 def _seconds(context: Context, name: str) -> float:
     try:
-        return durations.parse(context.values[name]) / 1_000_000
+        seconds = durations.parse(context.values[name]) / 1_000_000
     except durations.BadDuration as error:
         raise InvalidInput(name, str(error)) from None
+    if seconds < SHORTEST:
+        raise InvalidInput(name, "must be at least 10ms: whoever waits would ask without a pause, or lose its place")
+    return seconds
 
 
 def _announce(context: Context, url: str) -> None:

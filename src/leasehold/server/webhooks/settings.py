@@ -69,7 +69,11 @@ def state_file(store: str) -> str:
     if scheme == "sqlite":
         return _kept(Path(f"{places.split_options(rest)[0]}-webhooks.json"), Path(f"{rest}-webhooks.json"))
     directory = Path(places.state_home(os.environ))
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"{directory}, where it would be remembered what was sent, cannot be made: {error.strerror}"
+        raise LeaseholdError(f"{why}; name a file with --webhook-state") from error
     by_place, by_url = places.digest(places.one_spelling(store)), places.digest(store)
     return _kept(directory / f"webhooks-{by_place[:16]}.json", directory / f"webhooks-{by_url[:16]}.json")
 
