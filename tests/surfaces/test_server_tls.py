@@ -208,6 +208,15 @@ def test_the_command_of_the_unit_starts_a_server(tmp_path: Path) -> None:
         assert server.ask("GET", "/readyz").status == 200
 
 
+def test_the_container_has_all_that_a_server_can_serve() -> None:
+    import tomllib
+
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    found = re.search(r'\*\.whl\)\[([a-z,]+)\]"', CONTAINER)
+    assert found is not None
+    assert set(found[1].split(",")) == extras & {"server", "postgres", "etcd", "mcp"}
+
+
 def test_the_container_starts_what_there_is(tmp_path: Path) -> None:
     """Its command with a key, as it must have one; its check of health, with the port of this server."""
     command = re.search(r"(?m)^CMD (\[.*\])$", CONTAINER)
