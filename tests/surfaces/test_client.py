@@ -6,6 +6,8 @@ import asyncio
 import inspect
 import json
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -231,6 +233,45 @@ def test_many_threads_that_find_a_server_gone_ask_the_next_one(
                 each.close()
             assert all(isinstance(each.result(), leasehold.Granted) for each in asked)
             assert locks._answers._first == 1  # type: ignore[attr-defined]
+
+
+FORKING = {
+    "plain": """
+import os, sys, leasehold
+locks = leasehold.connect(sys.argv[1], holder="ann")
+locks.list()
+child = os.fork()
+locks.acquire("in the child" if child == 0 else "in the parent", ttl=60)
+if child == 0:
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+locks.close()
+""",
+    "async": """
+import asyncio, os, sys, leasehold
+with asyncio.Runner() as runner:
+    locks = runner.run(leasehold.aconnect(sys.argv[1], holder="ann"))
+    runner.run(locks.list())
+    child = os.fork()
+    if child == 0:
+        asyncio.run(locks.acquire("in the child", ttl=60))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    runner.run(locks.acquire("in the parent", ttl=60))
+    runner.run(locks.close())
+""",
+}
+
+
+@pytest.mark.parametrize("kind", FORKING)
+def test_a_forked_child_has_connections_of_its_own(tmp_path: Path, kind: str) -> None:
+    """On its parent's, each of them could be told the other's answers: somebody else's lease, token and all."""
+    with serving(tmp_path) as alone, flaky(alone) as line:
+        words = [sys.executable, "-c", FORKING[kind], line.url]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert line.connections == 2
+        assert alone.holders("in%20the%20parent") == alone.holders("in%20the%20child") == ["ann"]
 
 
 def test_whoever_is_still_connecting_when_the_locks_are_closed_is_told(server: Running) -> None:

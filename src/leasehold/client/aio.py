@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.calls import Call
+from leasehold.client import forking
 from leasehold.client.deciding import GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
@@ -151,6 +152,14 @@ class AsyncHttpAnswers:
         self._undoing: set[asyncio.Task[None]] = set()
         self._is_key = all(base.token is None or base.token.startswith("lh_") for base in bases)
         """Not a session: the server would have to be told where it lives."""
+        self._inherited: list[Connection] = []
+        """Kept, and never used."""
+        forking.note(self)
+
+    def forget_connections(self) -> None:
+        """This is a forked child: they are its parent's, whose event loop would be told if one were closed here."""
+        self._inherited += [*self._idle, *self._busy]
+        self._idle, self._busy = [], set()
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
         """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""

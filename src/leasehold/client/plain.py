@@ -10,6 +10,7 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
+from leasehold.client import forking
 from leasehold.client.deciding import GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
 from leasehold.errors import Closed, Unreachable
@@ -99,6 +100,14 @@ class HttpAnswers:
         """The server that answered last: the next call begins there."""
         self._heard_at = -math.inf
         """When a server answered last."""
+        forking.note(self)
+
+    def forget_connections(self) -> None:
+        """This is a forked child: they are its parent's, and so is whoever was changing them."""
+        for connection in (*self._idle, *self._busy):
+            connection.hang_up()  # here: the parent's stay open
+        self._idle, self._busy = [], set()
+        self._changing = threading.Lock()
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
