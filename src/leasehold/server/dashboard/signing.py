@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 HEADER = "x-leasehold"
 """What our page sends with every request. Anything will do: that it can be sent is the proof."""
 LOOKS = ("GET", "HEAD")
+OWN_PAGE = "a signed-in browser may only be used by the dashboard's own page"
 
 
 class SignIn(Body):
@@ -55,8 +56,11 @@ def check_page(request: Request) -> None:
     """Whether it is our own page that asks."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin, host = request.headers.get("origin"), request.headers.get("host", "")
-    if site not in ("same-origin", "none") or (origin is not None and origin.partition("://")[2] != host):
-        raise Problem("not_allowed", "a signed-in browser may only be used by the dashboard's own page")
+    if site not in ("same-origin", "none"):
+        raise Problem("not_allowed", OWN_PAGE)
+    if origin is not None and origin.partition("://")[2] != host:
+        behind = f"it is at {origin[:100]} and asks {host[:100]}: if there is a proxy between, it must pass the Host on"
+        raise Problem("not_allowed", f"{OWN_PAGE}; {behind}")
     if request.method not in LOOKS and HEADER not in request.headers:
         raise Problem("not_allowed", f"with a cookie, the header {HEADER} is needed; with a key: Authorization")
 
