@@ -61,7 +61,8 @@ def test_an_empty_no_color_does_not_count(shell: Shell) -> None:
 def test_who_waits_on_a_terminal_sees_place_holder_and_time_left(shell: Shell, words: list[str]) -> None:
     shell.run("acquire", "x", "--name", "fix the parser", "--ttl", "20m")
     with Terminal(shell, *words, columns=120, holder="bob") as terminal:
-        terminal.until("of 10m, place 1: held by ada (fix the parser), 19m")
+        terminal.until("of 10m, place 1: held by ada, 19m")
+        terminal.until("s left (fix the parser)")
         shell.run("release", "x")
         assert terminal.end() == 0
     assert terminal.shown.count("\r\x1b[K") >= 2, "the line is rewritten, and wiped out at the end"
@@ -73,7 +74,8 @@ def test_who_waits_at_a_server_sees_the_same(shell: Shell, tmp_path: Path) -> No
         shell.run("acquire", "x", "--name", "fix the parser", "--ttl", "20m", env=env)
         words = ("acquire", "x", "--wait", "10m")
         with Terminal(shell, *words, columns=0, holder="bob", env=env) as terminal:
-            terminal.until("of 10m, place 1: held by ada (fix the parser), 19m")
+            terminal.until("of 10m, place 1: held by ada, 19m")
+            terminal.until("s left (fix the parser)")
             terminal.type(chr(3))
             assert terminal.end() == 130
         until(lambda: not server.waiting("x"))
@@ -182,3 +184,19 @@ def test_who_waits_for_an_answer_sees_for_how_long_and_for_whose(shell: Shell) -
     with Terminal(shell, "list") as terminal:
         assert terminal.end() == 0
     assert ESCAPE not in terminal.shown
+
+
+def test_a_narrow_terminal_cuts_off_the_work_and_not_the_time_that_is_left(shell: Shell) -> None:
+    shell.call("acquire", "x", "--name", "a very long story of what is going on there")
+    with Terminal(shell, "acquire", "x", "--wait", "10m", columns=60, holder="bob") as terminal:
+        terminal.until("held by ada, 29m")
+        terminal.until("s left (a")
+        terminal.type(chr(3))
+        assert terminal.end() == 130
+
+
+def test_who_tries_the_tools_on_a_terminal_is_told_whom_they_are_for(shell: Shell) -> None:
+    with Terminal(shell, "mcp") as terminal:
+        terminal.until("waiting for an agent")
+        terminal.type(chr(3))
+        terminal.end()

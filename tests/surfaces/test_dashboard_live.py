@@ -95,6 +95,18 @@ def test_one_heartbeat_of_a_session_fills_the_bars_of_its_leases(browser: Browse
         expect(left).to_have_text(re.compile("^(48|49|50)s$"))
 
 
+def test_the_bar_of_a_lease_that_ends_with_its_session_runs_down_with_the_session(
+    browser: Browser, server: Running
+) -> None:
+    session = server.post("sessions", {"holder": "tom", "ttl_seconds": 600}).json["credential"]
+    server.post("acquire", {"resources": "there-before", "session": session, "ttl_seconds": 86_000})
+    with looking(browser, server) as page:
+        server.post("acquire", {"resources": "seen-coming", "session": session, "ttl_seconds": 86_000})
+        for name in ("there-before", "seen-coming"):
+            expect(row(page, name).locator(".cell.left")).to_have_attribute("data-level", "high")
+            assert row(page, name).locator(".meter i").evaluate(PART) > 0.8
+
+
 def test_the_queue_is_counted_and_told_in_order(browser: Browser, server: Running) -> None:
     take(server, "busy", "ann", context={"step": 3, "of": "seven"})
     with looking(browser, server) as page:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
 from leasehold.cli import settle_down
 from leasehold.cli.outcomes import DONE
+from leasehold.cli.output import complain
 from leasehold.errors import LeaseholdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
+
+FOR_AGENTS = """\
+leasehold mcp: waiting for an agent on standard input (MCP). Editors start it themselves: leasehold install claude
+Ctrl-C ends it."""
 
 
 def mcp(context: Context) -> int:
@@ -20,6 +27,8 @@ def mcp(context: Context) -> int:
             raise
         raise LeaseholdError(f"{error.name} is missing; install the tools: pip install 'leasehold[mcp]'") from None
     settle_down()
+    if sys.stdin is not None and sys.stdin.isatty():  # somebody tries it out, and would see nothing at all
+        complain(FOR_AGENTS)
     given = context.values["holder"]
     serve(context.choice, context.holder if given is not None else None, context.space, context.session)
     return DONE

@@ -126,7 +126,8 @@ def _in_the_way(seen: Inspection) -> str:
         first = seen.leases[0]
         work = f" ({first.name})" if first.name else ""
         more = f" and {len(seen.leases) - 1} more" if len(seen.leases) > 1 else ""
-        return shown(f"held by {first.holder}{work}{more}, {_rounded(first.expires_at - seen.now)} left")
+        # The work comes last: it is what a narrow terminal may cut off.
+        return shown(f"held by {first.holder}{more}, {_rounded(first.expires_at - seen.now)} left{work}")
     if seen.closed:
         return shown(f"closed after {seen.closed[0].holder} ended uncleanly")
     return "free soon"

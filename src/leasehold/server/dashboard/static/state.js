@@ -76,10 +76,17 @@ export class State {
   }
 }
 
+// A lease ends with its session, if that is sooner: then its time runs down from what the session gave it last, and not
+// from a TTL that it never had. Without that, an agent's lease would always look as if it were about to expire.
+function lifeOf(session, ttl, acquired, expires, asOf) {
+  return session && expires < acquired + ttl ? Math.max(1, expires - asOf) : ttl;
+}
+
 function fromWire(lease) {
+  const ttl = lifeOf(lease.session, lease.ttl_seconds * 1000, ...[lease.acquired_at, lease.expires_at, lease.as_of].map(Date.parse));
   return {
     id: lease.id, space: lease.space, resources: lease.resources, holder: lease.holder, session: lease.session,
-    mode: lease.mode, slots: lease.slots, fence: lease.fence, ttl: lease.ttl_seconds * 1000,
+    mode: lease.mode, slots: lease.slots, fence: lease.fence, ttl,
     acquired: Date.parse(lease.acquired_at), expires: Date.parse(lease.expires_at),
     name: lease.name, reason: lease.reason, context: lease.context, text: textOf(lease),
   };
@@ -87,10 +94,10 @@ function fromWire(lease) {
 
 function fromGrant(event) {
   const detail = event.detail;
+  const acquired = Date.parse(event.at), expires = Date.parse(detail.expires_at);
   const lease = {
     id: event.lease, space: event.space, resources: event.resources, holder: event.holder, session: event.session,
-    mode: MODES[detail.mode] ?? detail.mode, slots: detail.slots, fence: event.fence, ttl: detail.ttl_seconds * 1000,
-    acquired: Date.parse(event.at), expires: Date.parse(detail.expires_at),
+    mode: MODES[detail.mode] ?? detail.mode, slots: detail.slots, fence: event.fence, ttl: lifeOf(event.session, detail.ttl_seconds * 1000, acquired, expires, acquired), acquired, expires,
     name: detail.name ?? null, reason: detail.reason ?? null, context: null,
   };
   lease.text = textOf(lease);
