@@ -117,3 +117,11 @@ def test_without_a_key_a_server_that_has_some_allows_nothing(tmp_path: Path) -> 
         done = run(tmp_path, "list", LEASEHOLD_URL=server.url)
         assert (done.returncode, done.stdout) == (8, "")
         assert "Next: show a key that the server knows: export LEASEHOLD_API_KEY=lh_…" in done.stderr
+
+
+def test_who_closes_the_door_before_an_admin_has_a_key_is_told_so(tmp_path: Path) -> None:
+    first = run(tmp_path, "keys", "create", "wall", "--role", "viewer")
+    assert "no admin has one yet: leasehold keys create NAME --role admin" in first.stderr
+    assert first.stdout.startswith("lh_")
+    assert run(tmp_path, "keys", "create", "ops", "--role", "admin").stderr == ""
+    assert run(tmp_path, "keys", "create", "ci").stderr == ""

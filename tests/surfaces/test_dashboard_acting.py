@@ -192,3 +192,48 @@ def test_keys_are_created_and_revoked(browser: Browser, office: tuple[Running, s
         expect(line).to_have_count(0)
     until(lambda: server.get("leases", key=made).status == 401)
     assert last(server, key, "key_revoked")["detail"]["why"] == "the wall is gone"
+
+
+def test_a_name_that_several_hold_ends_nobodys_lease_before_it_is_said_whose(
+    browser: Browser, office: tuple[Running, str]
+) -> None:
+    server, key = office
+    for space in ("default", "team"):
+        server.post("acquire", {"resources": "issue:42", "holder": f"of-{space}", "space": space}, key=key)
+    with looking(browser, server, view="act", key=key) as page:
+        page.get_by_label("Resource or lease").fill("issue:42")
+        page.get_by_role("button", name="Force-release …").click()
+        told = page.get_by_role("alert").filter(has_text="2 leases are on issue:42")
+        expect(told).to_contain_text("of-team in team")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        lease = server.get("inspect?resource=issue:42&space=team", key=key).json["leases"][0]["id"]
+        page.get_by_label("Resource or lease").fill(lease)
+        page.get_by_role("button", name="Force-release …").click()
+        expect(page.get_by_role("dialog")).to_contain_text("of-team holds issue:42 in team.")
+        agree(page, "Force-release")
+        expect(page.locator("#toasts")).to_contain_text("Released issue:42")
+    assert [each["holder"] for each in server.get("leases", key=key).json["leases"]] == ["of-default"]
+
+
+def test_the_first_key_is_an_admins_and_is_told_although_it_closes_the_door(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path) as server, looking(browser, server, view="act", calm=False) as page:
+        page.get_by_role("button", name="Create a key …").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("make an admin's first")
+        expect(dialog.get_by_label("Role")).to_have_value("admin")
+        dialog.get_by_label("Whose").fill("ops")
+        agree(page, "Create", "to begin with")
+        made = page.locator("#secret").inner_text()
+        expect(page.locator("#link-text")).to_have_text("Signed out")
+        expect(page.locator("#secret")).to_have_text(made)
+        assert server.get("leases", key=made).status == 200
+
+
+def test_who_is_signed_out_is_asked_nothing_more(browser: Browser, tmp_path: Path) -> None:
+    admin, other = create_key(tmp_path, "admin", name="ops"), create_key(tmp_path, "admin", name="eve")
+    with serving(tmp_path) as server, looking(browser, server, view="act", key=other, calm=False) as page:
+        page.get_by_role("button", name="Create a key …").click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        server.post("keys/revoke", {"id": other.split("_")[1]}, key=admin)
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        expect(page.get_by_role("dialog")).to_have_count(0)

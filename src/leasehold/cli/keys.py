@@ -23,11 +23,15 @@ def create(context: Context) -> int:
     where = values["key_file"]
     if where is not None:
         _check_unused(where)
+    is_careless = values["role"] != "admin" and _has_no_admin(context)
     outcome = context.locks.create_key(
         role=values["role"], name=values["name"], space=context.space, prefixes=tuple(values["prefix"] or ())
     )
     if not isinstance(outcome, KeyCreated):
         return context.end(outcome, "")
+    if is_careless:
+        make = context.suggest("keys create", "NAME", more=" --role admin")
+        context.out.warn(f"Careful: servers ask everybody for a key now, and no admin has one yet: {make}")
     if where is None:
         return context.end(outcome, outcome.credential)
     try:
@@ -36,6 +40,12 @@ def create(context: Context) -> int:
         context.locks.revoke_key(outcome.key.id)  # nobody will ever know it
         raise
     return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}, {outcome.key.role}")
+
+
+def _has_no_admin(context: Context) -> bool:
+    """From the first key on, servers ask everybody for one: somebody should have one that may do everything."""
+    found = context.locks.keys()
+    return not isinstance(found, Refused) and not any(each.role == "admin" for each in found)
 
 
 def _check_unused(path: str) -> None:

@@ -2,8 +2,11 @@
 
 import { get } from "./api.js";
 import { clear, createKey, endSession, forceRelease, revokeKey, steal } from "./acts.js";
-import { el } from "./dom.js";
+import { el, say } from "./dom.js";
 import { ago, left, moment, now } from "./times.js";
+
+const TOLD_MOST = 5;
+const OLD = 10_000; // the time left of a session is told anew, though nothing happens
 
 export class Act {
   constructor(app) {
@@ -14,10 +17,11 @@ export class Act {
     this.name = el("input", { id: "act-name", type: "text", autocomplete: "off", spellcheck: "false", placeholder: "deploy://api-prod", list: undefined });
     const of = (run) => async () => {
       const name = this.name.value.trim();
-      const lease = [...app.state.leases.values()].find((each) => each.id === name || each.resources.includes(name));
-      if (!lease) return this.#say(name ? `Nobody holds ${name}.` : "Which resource, or which lease?");
+      const found = [...app.state.leases.values()].filter((each) => each.id === name || each.resources.includes(name));
+      if (!found.length) return this.#say(name ? `Nobody holds ${name}.` : "Which resource, or which lease?");
+      if (found.length > 1) return this.#say(whichOf(name, found));
       this.#say("");
-      await run(lease);
+      await run(found[0]);
     };
     this.trouble = el("p", { class: "trouble", role: "alert", hidden: true });
     this.element = el("section", { class: "view act", "aria-labelledby": "act-title" },
@@ -28,11 +32,11 @@ export class Act {
           el("button", { type: "button", class: "danger", onclick: of(forceRelease) }, "Force-release …"), el("button", { type: "button", onclick: of(steal) }, "Steal …")), this.trouble),
       card("Closed after an accident", "Nobody gets these until somebody has looked and clears them.", this.closed),
       card("Sessions", "The live runs of agents. Ending one releases all that it holds.", this.sessions),
-      card("Keys", "Who may ask this server for what.", this.keys, el("p", { class: "buttons" }, el("button", { type: "button", class: "primary", onclick: () => createKey().finally(() => this.look()) }, "Create a key …"))));
+      card("Keys", "Who may ask this server for what.", this.keys, el("p", { class: "buttons" }, el("button", { type: "button", class: "primary", onclick: () => createKey(app.me.open).finally(() => this.look()) }, "Create a key …"))));
   }
 
   #say(text) {
-    this.trouble.textContent = text;
+    say(this.trouble, text);
     this.trouble.hidden = !text;
   }
 
@@ -42,7 +46,8 @@ export class Act {
   update() {}
 
   tick() {
-    if (this.visible && this.app.state.version !== this.drawn && performance.now() > (this.again ?? 0)) this.look();
+    const time = performance.now();
+    if (this.visible && time > (this.again ?? 0) && (this.app.state.version !== this.drawn || time > this.again + OLD)) this.look();
   }
 
   async look() {
@@ -50,14 +55,21 @@ export class Act {
     this.again = performance.now() + 3000;
     const again = () => this.look();
     await Promise.all([
-      fill(this.closed, "/dashboard/closed", (told) => told.closed, ["Resource", "Who left it", "Since", ""], (each) => [
-        each.resource, `${each.holder}${each.name ? ` (${each.name})` : ""}`, ago(Date.parse(each.since)), button("Clear …", () => clear(each).finally(again))]),
-      fill(this.sessions, "/v1/sessions", (told) => told.sessions, ["Holder", "Name", "Began", "Left", ""], (each) => [
-        each.holder, each.name ?? "", moment(Date.parse(each.started_at)), left(Date.parse(each.expires_at) - now()), button("End …", () => endSession(each).finally(again))]),
+      fill(this.closed, "/dashboard/closed", (told) => told.closed, ["Resource", "Space", "Who left it", "Since", ""], (each) => [
+        each.resource, each.space, `${each.holder}${each.name ? ` (${each.name})` : ""}`, ago(Date.parse(each.since)), button("Clear …", () => clear(each).finally(again))]),
+      fill(this.sessions, "/v1/sessions", (told) => told.sessions, ["Holder", "Space", "Name", "Began", "Left", ""], (each) => [
+        each.holder, each.space, each.name ?? "", moment(Date.parse(each.started_at)), left(Date.parse(each.expires_at) - now()), button("End …", () => endSession(each).finally(again))]),
       fill(this.keys, "/v1/keys", (told) => told.keys, ["Whose", "Role", "Space", "Names", "Created", ""], (each) => [
         each.name, each.role, each.space, each.prefixes.join(" ") || "all", moment(Date.parse(each.created_at)), button("Revoke …", () => revokeKey(each).finally(again))]),
     ]);
   }
+}
+
+// A name may be held by several, and in several spaces: whose lease ends is for people to say.
+function whichOf(name, found) {
+  const told = found.slice(0, TOLD_MOST).map((each) => `${each.holder} in ${each.space}: ${each.id}`);
+  const more = found.length > TOLD_MOST ? `; and ${found.length - TOLD_MOST} more` : "";
+  return `${found.length} leases are on ${name}. Which one? Name it by its id: ${told.join("; ")}${more}.`;
 }
 
 const button = (text, onclick) => el("button", { type: "button", class: "danger", onclick }, text);

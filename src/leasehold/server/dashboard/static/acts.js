@@ -4,7 +4,8 @@ import { get, post, Refusal } from "./api.js";
 import { confirm, tellOnce, toast } from "./dialog.js";
 
 const OTHERS_MOST = 5; // so many are named, the rest is counted
-const about = (lease) => `${lease.holder} holds ${lease.resources.join(" + ")}${lease.name ? ` (${lease.name})` : ""}.`;
+const inSpace = (space) => (space === "default" ? "" : ` in ${space}`);
+const about = (lease) => `${lease.holder} holds ${lease.resources.join(" + ")}${lease.name ? ` (${lease.name})` : ""}${inSpace(lease.space)}.`;
 
 export function forceRelease(lease) {
   return confirm({
@@ -55,7 +56,7 @@ export async function steal(lease) {
 export function clear(closed) {
   return confirm({
     title: "Open this resource again?",
-    says: [`${closed.resource} is closed since ${closed.holder} ended uncleanly.`, "Look at what was left half-done first: the next holder will not know."],
+    says: [`${closed.resource}${inSpace(closed.space)} is closed since ${closed.holder} ended uncleanly.`, "Look at what was left half-done first: the next holder will not know."],
     action: "Clear it",
     run: async ({ reason }) => {
       const told = await post("/v1/clear", { resource: closed.resource, reason, space: closed.space });
@@ -67,7 +68,7 @@ export function clear(closed) {
 export function endSession(session) {
   return confirm({
     title: "End this session?",
-    says: [`${session.holder}${session.name ? ` (${session.name})` : ""}: all that it holds is released, and it leaves every queue.`],
+    says: [`${session.holder}${session.name ? ` (${session.name})` : ""}${inSpace(session.space)}: all that it holds is released, and it leaves every queue.`],
     action: "End it",
     run: async ({ reason }) => {
       const told = await post("/v1/sessions/end", { session: session.id, space: session.space, reason });
@@ -76,12 +77,14 @@ export function endSession(session) {
   });
 }
 
-export async function createKey() {
+const FIRST = "There are no keys yet, and this server lets in everybody on its machine. From the first key on it asks everybody for one, you and every agent too: make an admin's first.";
+
+export async function createKey(isFirst) {
   const told = await confirm({
     title: "Create a key",
-    says: "Whoever has it may do what its role allows.",
+    says: [isFirst && FIRST, "Whoever has it may do what its role allows."],
     fields: [{ name: "name", label: "Whose", hint: "What an admin does is told under this name." },
-      { name: "role", label: "Role", options: ["viewer", "agent", "admin"], value: "viewer" },
+      { name: "role", label: "Role", options: ["viewer", "agent", "admin"], value: isFirst ? "admin" : "viewer" },
       { name: "space", label: "Space", value: "default" },
       { name: "prefixes", label: "Only names that begin with", hint: "Several with blanks between them; empty: every name.", required: false }],
     action: "Create",

@@ -1,7 +1,7 @@
 // Asking before doing: what will happen, why (it is in the history), and a button that says what it does.
 
 import { Refusal } from "./api.js";
-import { byId, el } from "./dom.js";
+import { byId, el, say } from "./dom.js";
 
 export function toast(text, kind = "good") {
   const node = el("p", { class: `toast ${kind}` }, text);
@@ -28,7 +28,7 @@ export function confirm({ title, says, fields = [], reason = true, action, dange
       ...[says].flat().filter(Boolean).map((line) => el("p", {}, line)),
       ...asked.map(field), trouble,
       el("p", { class: "buttons" }, el("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, "Cancel"), go));
-    const dialog = el("dialog", { "aria-labelledby": "dialog-title" }, form);
+    const dialog = el("dialog", { class: "asking", "aria-labelledby": "dialog-title" }, form);
     let done;
     dialog.addEventListener("close", () => { dialog.remove(); resolve(done); });
     form.addEventListener("submit", async (event) => {
@@ -40,7 +40,7 @@ export function confirm({ title, says, fields = [], reason = true, action, dange
         done = (await run(values)) ?? true;
         dialog.close();
       } catch (error) {
-        trouble.textContent = error.message;
+        say(trouble, error.message);
         trouble.hidden = false;
         go.disabled = false;
       }
@@ -49,6 +49,11 @@ export function confirm({ title, says, fields = [], reason = true, action, dange
     dialog.showModal();
     form.querySelector("input, select")?.focus();
   });
+}
+
+// Whoever is signed out is asked nothing more; a secret that is told once stays until somebody has it.
+export function askNothingMore() {
+  for (const dialog of document.querySelectorAll("dialog.asking[open]")) dialog.close();
 }
 
 // A secret that is told once, and never again.

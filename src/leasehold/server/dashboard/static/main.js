@@ -2,6 +2,7 @@
 
 import { Act } from "./act.js";
 import { Contention } from "./contention.js";
+import { askNothingMore } from "./dialog.js";
 import { byId, el } from "./dom.js";
 import { History } from "./history.js";
 import { Live } from "./live.js";
@@ -124,6 +125,7 @@ function leave() {
   Object.assign(app, { me: null, live: null, panel: null });
   current = null;
   closePanel();
+  askNothingMore();
   byId("tabs").hidden = true;
   byId("sign-out").hidden = true;
   byId("who").replaceChildren();
