@@ -12,7 +12,7 @@ import pytest
 
 from leasehold.cli import main
 from leasehold.cli.examples import EXAMPLES
-from leasehold.cli.help import FAMILIES
+from leasehold.cli.help import FAMILIES, MEANT
 from leasehold.cli.outcomes import MEANINGS
 from leasehold.cli.parsing import Line, parse
 from leasehold.cli.table import VERBS
@@ -316,3 +316,27 @@ def test_who_renews_is_not_told_of_a_default_that_is_not_its_own(verb: str) -> N
     said = next(option.help for option in VERBS[verb].options if option.flag == "--ttl")
     assert "30m)" not in said
     assert "as long as before" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("unlock", "did you mean release?"),
+        ("status", "did you mean list?"),
+        ("top", "did you mean watch?"),
+        ("aquire", "did you mean acquire?"),
+        ("-V", "there is no option -V, and a command is missing; did you mean --version?"),
+        ("--verbos", "there is no option --verbos"),
+        ("--space=x", "--space goes after a command"),
+    ],
+)
+def test_what_was_probably_meant_is_said(shell: Shell, typed: str, said: str) -> None:
+    done = shell.run(typed)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_no_word_of_other_tools_hides_a_command_of_ours() -> None:
+    names = {name.partition(" ")[0] for name in VERBS}
+    assert names.isdisjoint(MEANT)
+    assert names.issuperset(MEANT.values())

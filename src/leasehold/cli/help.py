@@ -41,6 +41,18 @@ FAMILIES = {
     "keys": "who may use the servers of this store: create, list, revoke",
 }
 """Commands of two words, by their first."""
+MEANT = {
+    **dict.fromkeys(("status", "ps", "locks", "leases"), "list"),
+    **dict.fromkeys(("unlock", "done"), "release"),
+    **dict.fromkeys(("claim", "take", "wait"), "acquire"),
+    **dict.fromkeys(("show", "check", "get", "who"), "inspect"),
+    **dict.fromkeys(("log", "events"), "history"),
+    **dict.fromkeys(("heartbeat", "extend"), "renew"),
+    "server": "serve",
+    "top": "watch",
+    "exec": "run",
+}
+"""What other tools call it: the letters alone would lead from `unlock` to `lock`."""
 
 
 def parse_or_explain(words: Sequence[str]) -> Line:
@@ -89,7 +101,7 @@ def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
         return
     from difflib import get_close_matches  # noqa: PLC0415
 
-    close = get_close_matches(first, known, 1)
+    close = [MEANT[first]] if first in MEANT else get_close_matches(first, known, 1)
     meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
     parser.error(f"there is no command {first!r}; {meant}")
 
@@ -105,6 +117,13 @@ def _what_is_too_much(word: str, verb: Verb) -> str:
         return f"{flag} goes after the command: leasehold {verb.name} … {flag}"
     name = "; a name that begins with a dash goes after --" if not flag.startswith("--") else ""
     return f"there is no option {flag}{f'; did you mean {close[0]}?' if close else name}"
+
+
+def _what_is_no_command(flag: str) -> str:
+    if any(flag == option.flag for verb in VERBS.values() for option in verb.options):
+        return f"{flag} goes after a command, such as: leasehold list {flag}"
+    meant = "; did you mean --version?" if flag.lower().startswith(("-v", "--ver")) else ""
+    return f"there is no option {flag}, and a command is missing{meant}"
 
 
 def _first_unknown(words: Sequence[str], verb: Verb) -> str | None:
@@ -139,8 +158,11 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong, and end with the exit code for that."""
         verb: Verb | None = self.get_default("verb")
         unknown = None if verb is None else _first_unknown(self.words, verb)
-        if verb is not None and unknown is not None and message.startswith("the following arguments are required"):
-            message = _what_is_too_much(unknown, verb)  # it may be what was meant to be there
+        if message.startswith("the following arguments are required"):
+            if verb is not None and unknown is not None:
+                message = _what_is_too_much(unknown, verb)  # it may be what was meant to be there
+            elif verb is None and self.words[:1] and self.words[0].startswith("-"):
+                message = _what_is_no_command(self.words[0].partition("=")[0])
         said = shown(message)
         if self.as_json:
             told = {"code": "usage", "message": f"{self.prog}: {said}; see {self.prog} --help"}
