@@ -43,6 +43,13 @@ class Look(Noun):
     waiting: dict[str, Waiting]
     queues: dict[str, frozenset[str]]
     """By the id of a lease, who waits for it to end: what they want may only overlap with what is held."""
+    is_all: bool
+    """Whether everybody who waits was told of."""
+
+    @property
+    def more(self) -> str:
+        """What to write after how many wait."""
+        return "" if self.is_all else "+"
 
 
 class Details(Noun):
@@ -123,7 +130,7 @@ class Screen:
         waiting = [each for each in seen.waiting.values() if self._fits(each.holder, each.resources, each.name)]
         foot = [HELP] if height >= TALL else []
         room = max(2, height - 1 - len(foot))
-        head = f"{when}  {counted(len(leases), 'lease')}, {len(waiting)} waiting{self._told()}"
+        head = f"{when}  {counted(len(leases), 'lease')}, {len(waiting)}{seen.more} waiting{self._told()}"
         if details is not None:
             body = _within([head, *_detailed(details, seen.now)], room)
         else:

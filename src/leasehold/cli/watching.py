@@ -21,12 +21,12 @@ from leasehold.pictures.waits import waits_of
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.model import Lease, Waiting
-    from leasehold.pictures.waits import Wait
+    from leasehold.model import Graph, Lease, Waiting
 
 HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 LATELY = 8
-EDGES_MOST = 10_000
+EDGES_MOST = 3_000
+"""Told again with each look, also over a slow line. Each waits for all before it: of one resource, some 75 waiters."""
 
 
 def watch(context: Context) -> int:
@@ -70,8 +70,8 @@ def _look(context: Context) -> Look | Refused:
         seen = context.locks.inspect(resource)
         if isinstance(seen, Refused):
             return seen
-        waits = _waits(context) if seen.waiting else None
-        return Look(seen.now, seen.leases, {each.id: each for each in seen.waiting}, _queues(waits or ()))
+        graph = _graph(context) if seen.waiting else None
+        return Look(seen.now, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True)
     leases = context.locks.list(space=context.space)
     return leases if isinstance(leases, Refused) else _with_queues(context, leases)
 
@@ -79,29 +79,32 @@ def _look(context: Context) -> Look | Refused:
 def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Look:
     """Everybody who waits for something that is held, each once."""
     now = max((lease.as_of for lease in leases), default=0)
-    waits = _waits(context) if leases else ()
-    wanted = [lease.resources for lease in leases] if waits is None else [wait.resources for wait in waits]
+    graph = _graph(context) if leases else None
     waiting: dict[str, Waiting] = {}
-    for name in dict.fromkeys(name for names in wanted for name in names):
+    for name in _waited_for(graph, leases):
         seen = context.locks.inspect(name)
         if isinstance(seen, Inspection):
             now = seen.now
             waiting.update((waiter.id, waiter) for waiter in seen.waiting)
-    return Look(now, leases, waiting, _queues(waits or ()))
+    return Look(now, leases, waiting, _queues(graph), is_all=graph is None or graph.complete)
 
 
-def _waits(context: Context) -> tuple[Wait, ...] | None:
-    """Who waits, for what: thousands of leases may be held, and nobody waits for most of them.
-
-    None if that cannot be told, or not of everybody: then each name that is held has to be looked at.
-    """
+def _graph(context: Context) -> Graph | None:
+    """Who waits for whom; None of a store that cannot tell."""
     graph = context.locks.graph(space=context.space, limit=EDGES_MOST)
-    return None if isinstance(graph, Refused) or not graph.complete else waits_of(graph)
+    return None if isinstance(graph, Refused) else graph
 
 
-def _queues(waits: tuple[Wait, ...]) -> dict[str, frozenset[str]]:
+def _waited_for(graph: Graph | None, leases: tuple[Lease, ...]) -> tuple[str, ...]:
+    """The names that have a queue: thousands of leases may be held, and nobody waits for most of them."""
+    if graph is None:  # then each name has to be asked for
+        return tuple(dict.fromkeys(name for lease in leases for name in lease.resources))
+    return tuple(dict.fromkeys(edge.resource for edge in graph.edges))
+
+
+def _queues(graph: Graph | None) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    for wait in waits:
+    for wait in () if graph is None else waits_of(graph):
         for lease in () if wait.polls else wait.leases:
             found.setdefault(lease, set()).add(wait.id)
     return {lease: frozenset(ids) for lease, ids in found.items()}
@@ -128,7 +131,7 @@ def _print(context: Context, seen: Look) -> None:
         data = {**wire.leases(seen.leases), "waiting": [wire.waiting(each, seen.now) for each in seen.waiting.values()]}
         context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": True, "data": data})
         return
-    lines = [f"{_clock()}  {counted(len(seen.leases), 'lease')}, {len(seen.waiting)} waiting"]
+    lines = [f"{_clock()}  {counted(len(seen.leases), 'lease')}, {len(seen.waiting)}{seen.more} waiting"]
     lines += lease_table(seen.leases).splitlines() if seen.leases else ["No live leases."]
     lines += [
         f"  waiting {each.position}. {shown(each.holder)} for {shown(' '.join(each.resources))}"
