@@ -11,7 +11,7 @@ from _operator import itemgetter  # see `records`
 from leasehold import calls, durations, keys, names
 from leasehold import commands as c
 from leasehold.errors import InvalidInput
-from leasehold.model import EXCLUSIVE, SECOND, SHARED, SLOTS, Ask, Claim, Option
+from leasehold.model import MODE_NAMES, SECOND, SHARED, SLOTS, Ask, Claim, Option
 from leasehold.noun import new
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ STATUSES: Final = ("completed", "failed", "cancelled")
 BY_SECRET: Final = "secret:"  # noqa: S105 (what stands before one)
 """What a credential begins with that is only a secret: a scheduler's own, from before it knew sessions."""
 SECRET_LEAST: Final = 16
-MODES: Final = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
+MODES: Final = {name: mode for mode, name in MODE_NAMES.items()}
 Asking = calls.Asking
 Settings = calls.Settings
 Terms = calls.Terms

@@ -40,6 +40,8 @@ SHARED: Final = "S"
 SLOTS: Final = "N"
 INTENT_EXCLUSIVE: Final = "IX"
 INTENT_SHARED: Final = "IS"
+MODE_NAMES: Final = {EXCLUSIVE: "exclusive", SHARED: "shared", SLOTS: "slots"}
+"""Own modes as everybody says them."""
 
 
 class Claim(Noun):

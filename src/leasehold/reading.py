@@ -9,6 +9,7 @@ from leasehold.model import (
     FOREVER,
     INTENT_EXCLUSIVE,
     INTENT_SHARED,
+    MODE_NAMES,
     Inspection,
     Key,
     Ref,
@@ -19,7 +20,7 @@ from leasehold.model import (
 from leasehold.rules.conflicts import nodes_of, who_wait
 from leasehold.rules.draft import Draft, Missing
 from leasehold.rules.ending import lapse, terms
-from leasehold.rules.granting import MODE_NAMES, lease_of, waiting_for
+from leasehold.rules.granting import lease_of, waiting_for
 from leasehold.rules.picture import picture
 from leasehold.rules.telling import by_hold
 from leasehold.stores import HistoryQuery

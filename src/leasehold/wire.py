@@ -157,10 +157,9 @@ def key(it: m.Key) -> Json:
     }
 
 
-_TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
-_MODES = {m.EXCLUSIVE: "exclusive", m.SHARED: "shared", m.SLOTS: "slots"}
-"""As events have them, and as everybody says."""
-_DURATIONS = ("ttl", "waited", "grace")
+TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
+DURATIONS = ("ttl", "waited", "grace")
+"""Details of events that are times and durations of the store's: a client turns them back (``client.decoding``)."""
 
 
 def event(it: m.Event) -> Json:
@@ -180,17 +179,17 @@ def event(it: m.Event) -> Json:
 
 
 def _told_as(key: str) -> str:
-    return f"{key}_seconds" if key in _DURATIONS else key
+    return f"{key}_seconds" if key in DURATIONS else key
 
 
 def _told(key: str, value: object) -> object:
-    if key in _TIMES and isinstance(value, int):
+    if key in TIMES and isinstance(value, int):
         return rfc3339(value)
-    if key in _DURATIONS and isinstance(value, int):
+    if key in DURATIONS and isinstance(value, int):
         return seconds(value)
     if key == "context" and isinstance(value, str):
         return _context(value)
-    return _MODES.get(value, value) if key == "mode" and isinstance(value, str) else value
+    return m.MODE_NAMES.get(value, value) if key == "mode" and isinstance(value, str) else value
 
 
 def inspection(it: m.Inspection) -> Json:

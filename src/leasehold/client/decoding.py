@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from leasehold import model as m
+from leasehold.checks import MODES
 from leasehold.errors import BY_CODE
+from leasehold.wire import DURATIONS, TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,9 +110,7 @@ def _key(it: Json) -> m.Key:
     return m.Key(it["id"], it["role"], it["space"], it["name"], prefixes, "", when(it["created_at"]))
 
 
-_DURATIONS = {"ttl_seconds": "ttl", "waited_seconds": "waited", "grace_seconds": "grace"}
-_TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
-_MODES = {"exclusive": m.EXCLUSIVE, "shared": m.SHARED, "slots": m.SLOTS}
+_DURATIONS = {f"{each}_seconds": each for each in DURATIONS}
 
 
 def event(it: Json) -> m.Event:
@@ -132,10 +132,10 @@ def event(it: Json) -> m.Event:
 def _detail(key: str, value: object) -> object:
     if key in _DURATIONS and isinstance(value, int | float):
         return span(value)
-    if key in _TIMES and isinstance(value, str):
+    if key in TIMES and isinstance(value, str):
         return when(value)
     if key == "mode" and isinstance(value, str):
-        return _MODES.get(value, value)
+        return MODES.get(value, value)
     return _text(value) if key == "context" else value
 
 

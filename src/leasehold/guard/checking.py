@@ -15,6 +15,7 @@ import os
 
 from leasehold import names
 from leasehold.compat.steps import ask
+from leasehold.config import POLICIES
 from leasehold.errors import InvalidInput
 from leasehold.model import Inspection
 from leasehold.noun import Noun
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     Seen: TypeAlias = tuple[tuple[Lease, ...], tuple[Blocker, ...]]
 
 
-OFF, WARN, REQUIRE, REQUIRE_OWN = "off", "warn", "require", "require-own"
-POLICIES = (OFF, WARN, REQUIRE, REQUIRE_OWN)
+OFF, WARN, REQUIRE, REQUIRE_OWN = POLICIES
 FREE, YOURS, HELD, CLOSED, NOT_YOURS = "free", "yours", "held", "closed", "not_yours"
 ROOT = "path:."
 FEW = 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+from leasehold.config import POLICIES
 from leasehold.errors import InvalidInput
-from leasehold.guard.checking import POLICIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leasehold.model import MODE_NAMES
 from leasehold.noun import Noun
 
 TYPE_CHECKING = False
@@ -14,7 +15,6 @@ ENDS = ("released", "expired", "forced", "cancelled")
 KINDS = ("granted", "updated", *ENDS)
 """The events that runs are made of."""
 OUTCOMES = ("held", "completed", "failed", "cancelled", "expired", "forced")
-_MODES = {"X": "exclusive", "S": "shared", "N": "slots"}
 
 
 class Run(Noun):
@@ -77,7 +77,7 @@ def _begun(event: Event) -> Run:
         event.holder,
         event.session,
         event.fence,
-        _MODES.get(_text(event, "mode") or ""),
+        MODE_NAMES.get(_text(event, "mode") or ""),
         _text(event, "name"),
         _text(event, "reason"),
         _text(event, "context"),

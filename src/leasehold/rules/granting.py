@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold import keys
-from leasehold.model import EXCLUSIVE, FOREVER, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
+from leasehold.model import EXCLUSIVE, FOREVER, MODE_NAMES, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
 from leasehold.noun import new
 from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, is_alive, nodes_of
@@ -29,13 +29,13 @@ WISH: Final = "wish"
 REQUEST_MEMORY: Final = 600 * SECOND
 """How long a request_id is remembered beyond the TTL of what it asked for."""
 
-MODE_NAMES: Final = {"X": "exclusive", "S": "shared", "N": "slots"}
+_MODE_NAMES: Final = MODE_NAMES
 
 
 def lease_of(hold: Hold, ask: Ask, now: int) -> Lease:
     """The lease as others may see it."""
     space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _ = ask
-    resources, kind = options[0].resources, MODE_NAMES[mode]
+    resources, kind = options[0].resources, _MODE_NAMES[mode]
     id_, fence, since, until = hold.id, hold.fence, hold.acquired_at, hold.expires_at
     told = (id_, space, resources, holder, session, kind, slots, fence, ttl, since, until, name, reason, context, now)
     return _new(_Lease, told)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _new: Final = new
 _Released: Final = Released
-CONTEXT_BYTES: Final = 16 * 1024
 
 
 def live_lease(draft: Draft, lease: str) -> Hold | None:
@@ -123,6 +122,8 @@ def give_back(
 
 def update(draft: Draft, command: Update) -> Outcome:
     """Replace the context, or merge into it, while the lease is held."""
+    from leasehold import contexts  # noqa: PLC0415 (whoever acquires or releases does without)
+
     hold = live_lease(draft, command.lease)
     if hold is None:
         return _never_was(draft, command.lease) or _lost(draft, command.lease)
@@ -132,8 +133,8 @@ def update(draft: Draft, command: Update) -> Outcome:
     context = _merged(ask.context, command.context) if command.merge else command.context
     if isinstance(context, Refused):
         return context
-    if len(context.encode()) > CONTEXT_BYTES:
-        return Refused("invalid", "context", f"after merging it is longer than {CONTEXT_BYTES} bytes of JSON")
+    if len(context.encode()) > contexts.BYTES:
+        return Refused("invalid", "context", f"after merging it is longer than {contexts.BYTES} bytes of JSON")
     ask = ask._replace(context=context)
     hold = rewrite(draft, hold, ask, hold.expires_at)
     draft.tell("updated", ask, hold, context=context)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leasehold.keys import home
-from leasehold.model import FOREVER, SECOND, Blocker, Held
+from leasehold.model import FOREVER, MODE_NAMES, SECOND, Blocker, Held
 from leasehold.rules.conflicts import holds_in_the_way, queue_at, waiters_in_the_way
 from leasehold.rules.ending import terms
-from leasehold.rules.granting import MODE_NAMES, waiting_for
+from leasehold.rules.granting import waiting_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from leasehold.compat.steps import aask
+from leasehold.config import POLICIES
 from leasehold.guard.editors import hooking, occasions
 from leasehold.guard.editors.answers import answer
-from leasehold.guard.editors.deciding import POLICIES, Terms
+from leasehold.guard.editors.deciding import Terms
 from leasehold.model import Refused
 from leasehold.server import permissions, problems
 from leasehold.server.bodies import read_body

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 import leasehold
-from leasehold.guard.checking import POLICIES
+from leasehold.config import POLICIES
 from leasehold.guard.editors.occasions import EDITORS
 from leasehold.server import answers, events, gateway_schema
 from leasehold.server.problems import STATUS, TROUBLE

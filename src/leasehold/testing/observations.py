@@ -7,7 +7,8 @@ one clock that is the same in every process (`time.monotonic_ns()` on one machin
 
 from __future__ import annotations
 
-from leasehold.model import EXCLUSIVE, SHARED, SLOTS, Event
+from leasehold.checks import MODES
+from leasehold.model import Event
 from leasehold.noun import Noun
 from leasehold.testing.invariants.holds import Holds
 from leasehold.testing.invariants.places import lineage
@@ -16,8 +17,6 @@ from leasehold.testing.invariants.wants import Violation
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-
-_MODES = {"exclusive": EXCLUSIVE, "shared": SHARED, "slots": SLOTS}
 
 
 class Observation(Noun):
@@ -66,7 +65,7 @@ def _leases(sections: Iterable[Observation]) -> dict[Observation, list[str]]:
 def _granted(section: Observation, resources: tuple[str, ...], number: int) -> Event:
     """A section as the events tell a lease: held until its expiry."""
     detail = {
-        "mode": _MODES[section.mode],
+        "mode": MODES[section.mode],
         "slots": section.slots,
         "ttl": section.end - section.start,
         "expires_at": section.end,

@@ -5,7 +5,7 @@ The same conversation (see ``compat.steps``) serves a hook that is a process of 
 
 from __future__ import annotations
 
-from leasehold.guard.checking import OFF, POLICIES, REQUIRE, REQUIRE_OWN, WARN, Asker, judged, place_of, typed
+from leasehold.guard.checking import OFF, REQUIRE, REQUIRE_OWN, WARN, Asker, judged, place_of, typed
 from leasehold.model import Deadlock, Granted, Held, Refused, TimedOut
 from leasehold.names import shown
 from leasehold.noun import Noun
@@ -119,4 +119,4 @@ def _no(terms: Terms, path: Resource, why: str) -> Decision:
     return Decision(allowed=False, message=shown(f"{why}. {todo} (see who has it: {see})."))
 
 
-__all__ = ["OFF", "POLICIES", "REQUIRE", "REQUIRE_OWN", "WARN", "YES", "Decision", "Terms"]
+__all__ = ["OFF", "REQUIRE", "REQUIRE_OWN", "WARN", "YES", "Decision", "Terms"]
