@@ -34,9 +34,6 @@ _ENDS: Final = frozenset({"timeout", "cancelled", "deadlock"})
 """Kinds of events by which a wait is over."""
 BEATS: Final = 3
 """For how many heartbeats this engine's waiters count as alive after each."""
-BEAT_EVERY: Final = 0.5
-LIFE: Final = BEATS * SECOND // 2
-"""What that comes to on a store that asks for no other pace (`Capabilities.beat`)."""
 LOOK_AGAIN: Final = 0.001
 MOST_OF_THE_TIME: Final = 4
 """A look at all queues is followed by a pause of so many times its length."""

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from leasehold import checks, keys
+from leasehold.attendance import BEATS
 from leasehold.checks import Asking, Settings
 from leasehold.commands import Proof, Release
 from leasehold.engine import Engine
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from leasehold.stores.memory import MemoryTransaction
 
 START = 1_000_000 * SECOND
+BEAT_EVERY = MemoryStore.capabilities.beat / SECOND
+ALIVE = BEATS * BEAT_EVERY
+"""For so long waiters count as alive after each heartbeat, in seconds."""
 TURNS = 100_000
 """An engine that needs more turns than this for one answer is spinning."""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.attendance import BEAT_EVERY
 from leasehold.engine import BATCH
 from leasehold.model import Granted, Held, Released, TimedOut
-from tests.engine.rig import Rig, acquire, begin_waiting, begun, release, take
+from tests.engine.rig import BEAT_EVERY, Rig, acquire, begin_waiting, begun, release, take
 
 NEVER = 3_600_000_000
 """A poll that does not come during a test: what happens then happened because the engine looked by itself."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from leasehold.attendance import AT_ONCE, BEAT_EVERY, LIFE
+from leasehold.attendance import AT_ONCE
 from leasehold.commands import Steal
 from leasehold.errors import Unreachable
 from leasehold.model import SECOND, Deadlock, Granted, Presence, TimedOut
 from leasehold.rules.granting import PICK_UP
-from tests.engine.rig import CountingStore, Rig, acquire, begin_waiting, begun, release, striking, take
+from tests.engine.rig import (
+    ALIVE,
+    BEAT_EVERY,
+    CountingStore,
+    Rig,
+    acquire,
+    begin_waiting,
+    begun,
+    release,
+    striking,
+    take,
+)
 
-ALIVE = LIFE / SECOND
 PICKED_UP = PICK_UP / SECOND
 
 

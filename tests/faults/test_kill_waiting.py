@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.attendance import LIFE
+from leasehold.attendance import BEATS
 from leasehold.errors import Unreachable
 from leasehold.model import Granted, Held, Lost, Renewed, TimedOut
+from leasehold.stores.sqlite import SqliteStore
 from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import (
     Asking,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from leasehold.locks import Locks
+
+LIFE = BEATS * SqliteStore.capabilities.beat
+"""For so long a process's waiters count as alive after each heartbeat."""
 
 
 @pytest.fixture

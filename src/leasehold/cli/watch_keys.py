@@ -57,11 +57,6 @@ class Keyboard:
 
             termios.tcsetattr(self._fd, termios.TCSANOW, self._before)  # type: ignore[arg-type] # as we got it
 
-    @property
-    def is_there(self) -> bool:
-        """Whether keys can be read."""
-        return self._fd is not None
-
     def wait(self, seconds: float) -> str | None:
         """The next key, by its name or as it is; None if none comes for so long."""
         if self._fd is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.calls import Call
 from leasehold.client import forking
-from leasehold.client.deciding import GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.deciding import CLOSED, CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
 from leasehold.errors import Closed, LeaseholdError, Unreachable
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Answer: TypeAlias = asyncio.Future[tuple[Head, bytes]]
 
-CONNECT_WITHIN = 5.0
-CLOSED = "these locks are closed; connect again"
 IDLE_MOST = 256
 """So many idle connections are kept."""
 
@@ -161,7 +159,7 @@ class AsyncHttpAnswers:
         self._inherited += [*self._idle, *self._busy]
         self._idle, self._busy = [], set()
 
-    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""
         if self._closed:
             raise Closed(CLOSED)

@@ -38,6 +38,11 @@ _ONCE = ("create_key", "steal")
 _ANYBODY = Request("GET", "/healthz", None)
 
 
+CONNECT_WITHIN = 5.0
+"""Seconds that it may take to be connected."""
+CLOSED = "these locks are closed; connect again"
+
+
 class NotSent(OSError):
     """Nobody was there to take the request: nothing has happened."""
 

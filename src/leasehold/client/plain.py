@@ -11,7 +11,7 @@ from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client import forking
-from leasehold.client.deciding import GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.deciding import CLOSED, CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
 from leasehold.errors import Closed, Unreachable
 
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from leasehold.calls import Call
     from leasehold.client.encoding import Request
 
-CONNECT_WITHIN = 5.0
 PROGRESS_EVERY = 50
 """Milliseconds."""
-CLOSED = "these locks are closed; connect again"
 
 
 class Connection:
@@ -109,7 +107,7 @@ class HttpAnswers:
         self._idle, self._busy = [], set()
         self._changing = threading.Lock()
 
-    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
         errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at)
         refused = errand.refused()

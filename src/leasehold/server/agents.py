@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import ClientDisconnect, Request
 
 from leasehold.model import Granted, Refused
-from leasehold.server import permissions
+from leasehold.server import permissions, problems
 from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 from leasehold.server.revoking import Watch, why_not
@@ -65,7 +65,7 @@ class Agents:
             permissions.allow(who, verb)
             bound = permissions.bound(who, verb, dict(asked))
         except Problem as problem:
-            return Refused(problem.code, str(problem.more.get("field") or ""), problem.detail)
+            return problems.as_refusal(problem)
         if verb == "acquire":
             return await self._acquire(who, bound)
         return await getattr(self._app.served.locks, verb)(**bound)

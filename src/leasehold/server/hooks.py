@@ -17,7 +17,6 @@ from leasehold.config import POLICIES
 from leasehold.guard.editors import hooking, occasions
 from leasehold.guard.editors.answers import answer
 from leasehold.guard.editors.deciding import Terms
-from leasehold.model import Refused
 from leasehold.server import permissions, problems
 from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
@@ -124,5 +123,5 @@ async def _ask(app: App, who: Principal, verb: str, asked: dict[str, Any]) -> An
         else:
             full = permissions.bound(who, verb, full)
     except Problem as problem:
-        return Refused(problem.code, str(problem.more.get("field") or ""), problem.detail)
+        return problems.as_refusal(problem)
     return await getattr(app.served.locks, verb)(**full)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from leasehold import durations, wire
 from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.model import Refused
 from leasehold.server import requests
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ def of_error(error: LeaseholdError) -> Problem:
     if isinstance(error, InvalidInput):
         return _of_field("invalid", error.field, str(error))
     return Problem(error.code, str(error))
+
+
+def as_refusal(problem: Problem) -> Refused:
+    """The same for whoever is told outcomes, and not answers of HTTP."""
+    return Refused(problem.code, str(problem.more.get("field") or ""), problem.detail)
 
 
 def _of_field(code: str, field: str, detail: str) -> Problem:

@@ -81,7 +81,7 @@ class ProcessAnswers:
             self.close()
             raise
 
-    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `locks.Answers`)
+    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The child's answer to this call."""
         if self._is_closed:
             raise Closed("these locks are closed; connect again")

@@ -125,7 +125,7 @@ def _never() -> bool:
 class Connection:
     """One connection, for one call at a time; it does not matter which thread takes the next step of a call.
 
-    While a call is under way it is what `stepwise` calls an answer that is on its way.
+    While a call is under way it is an answer that is on its way (see ``stores.Answering``).
     """
 
     def __init__(

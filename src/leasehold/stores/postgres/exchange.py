@@ -50,7 +50,7 @@ def send(connection: Connection, *calls: Call) -> None:
 
 
 class Exchange:
-    """Statements that were sent together, and what they have answered so far (see ``stepwise.Answering``)."""
+    """Statements that were sent together, and what they have answered so far (see ``stores.Answering``)."""
 
     __slots__ = ("_connection", "_count", "_failed", "_is_answered", "_results")
 

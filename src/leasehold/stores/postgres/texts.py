@@ -1,4 +1,4 @@
-"""Values as PostgreSQL reads them: JSON, and lists. Pure; on the way of every commit, so it does much in few calls."""
+"""Lists as PostgreSQL reads them, each as one text. Pure; on the way of every commit, so it does much in few calls."""
 
 from __future__ import annotations
 
