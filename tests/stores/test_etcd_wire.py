@@ -21,7 +21,6 @@ from tests.stores import etcd, wires
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PREFACE = 24
 HEADERS, RESET, SETTINGS, GOAWAY = 1, 3, 4, 7
 END = 0x4 | 0x1
 NOT_FOUND = b"\x8d"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WHO = ("sqlite:///x.db", "default", "ada")
-ONE, TWO, THREE = (f"l{fence}-{fence:032x}" for fence in (1, 2, 3))
+ONE, TWO = (f"l{fence}-{fence:032x}" for fence in (1, 2))
 
 
 @pytest.fixture(autouse=True)

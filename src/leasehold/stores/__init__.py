@@ -20,9 +20,18 @@ if TYPE_CHECKING:
     class Transaction(Protocol):
         """One atomic change under way. Left without `commit`, it changes nothing.
 
-        A store that can lose leases which still count (a standby that was promoted) may have an `opens_at` as well:
-        the rules grant nothing new before that time of its clock. One behind a network may have a `committing`: what
-        `commit` does, step by step (see ``stepwise``), so that an event loop need not wait for the answer.
+        Those below are all that a store needs. It may have more, each of which is asked for only where it is there:
+
+        - `opens_at`: the rules grant nothing new before that time of its clock. Of a store that can lose leases which
+          still count (a standby that was promoted).
+        - `committing(changes, events, fence)`: what `commit` does, step by step (see ``stepwise``), so that an event
+          loop need not wait for the answer. Of one behind a network.
+        - `confirming()`: the same where there is nothing to commit. Of one that may hand out what it only remembers:
+          no answer is given before this has said that it was true; otherwise it raises `Conflict`.
+        - `foresee(records)`: told before the commit what its changes make of these records, so that one that remembers
+          them need not work it out. A receipt is not in there.
+        - `part` and `write_ahead(changes, events)`: after every `part` commands (0: never) it is given what is decided,
+          to be written while the rest is being decided. `commit` is then told only what came after.
         """
 
         @property
