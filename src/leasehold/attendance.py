@@ -11,6 +11,7 @@ from leasehold import keys
 from leasehold.model import SECOND, Deadlock, Done, Granted, Queue, Queued, Refused, TimedOut
 from leasehold.noun import new
 from leasehold.pending import NEVER, Errand
+from leasehold.rules.draft import resources_of
 from leasehold.rules.timing import next_change
 from leasehold.waits import Wait, Waits
 
@@ -316,13 +317,9 @@ def _how_it_ended(event: Event, wait: Wait) -> Outcome:
         return _timed_out(wait)
     cycle = event.detail.get("cycle")
     if isinstance(cycle, list):
-        return Deadlock(_wanted(wait), tuple(map(str, cycle)))
+        return Deadlock(resources_of(wait.ask), tuple(map(str, cycle)))
     return Refused("cancelled", "request_id", str(event.detail.get("reason") or "the request was cancelled"))
 
 
 def _timed_out(wait: Wait) -> TimedOut:
-    return TimedOut(_wanted(wait), (), Queue(0, 0), 0)
-
-
-def _wanted(wait: Wait) -> tuple[str, ...]:
-    return tuple(name for option in wait.ask.options for name in option.resources)
+    return TimedOut(resources_of(wait.ask), (), Queue(0, 0), 0)

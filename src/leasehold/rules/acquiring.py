@@ -18,6 +18,7 @@ from leasehold.model import (
 )
 from leasehold.noun import new
 from leasehold.rules.conflicts import in_the_way, is_alive, may_close_cycle, modes_of, nodes_of, queue_at, slots_clash
+from leasehold.rules.draft import resources_of
 from leasehold.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.rules.granting import (
     REQUEST_MEMORY,
@@ -229,8 +230,7 @@ def _again(draft: Draft, home: Hold, ask: Ask, *, extend: bool = True) -> Grante
     home = rewrite(draft, home, known, expiry(draft, home.actor, known) if extend else home.expires_at)
     if extend:
         draft.tell("renewed", known, home, expires_at=home.expires_at)
-        if WISH in draft.record(home.actor).notes:
-            draft.drop(home.actor, WISH)
+        draft.discard(home.actor, WISH)
     return Granted(lease_of(home, known, draft.now), "", fresh=False)
 
 
@@ -315,10 +315,8 @@ def _deadlock(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Deadloc
     if cycle is None:
         return None
     draft.tell("deadlock", command.ask, cycle=list(cycle))
-    if WISH in draft.record(command.actor).notes:
-        draft.drop(command.actor, WISH)  # it was told: what it does next is a new decision
-    resources = tuple(name for option in command.ask.options for name in option.resources)
-    return Deadlock(resources, cycle)
+    draft.discard(command.actor, WISH)  # it was told: what it does next is a new decision
+    return Deadlock(resources_of(command.ask), cycle)
 
 
 def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:

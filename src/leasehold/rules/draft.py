@@ -24,6 +24,11 @@ _Drop: Final = Drop
 _Event: Final = Event
 
 
+def resources_of(ask: Ask) -> tuple[str, ...]:
+    """Everything that this request names, in any of its options."""
+    return tuple([name for option in ask.options for name in option.resources])
+
+
 class Missing(Exception):
     """The step needs records that were not loaded."""
 
@@ -110,6 +115,11 @@ class Draft:
         gone = _new(_Drop, (key, id_))
         self.changes[gone] = gone  # it says just what it is filed under
 
+    def discard(self, key: str, id_: str) -> None:
+        """The same, if it is there: what is not there is no change."""
+        if id_ in self.record(key).notes:
+            self.drop(key, id_)
+
     def tell(self, kind: str, ask: Ask, lease: Hold | None = None, **detail: object) -> None:
         """Note an event about a request or about the lease that came of it."""
         self.note(kind, ask, lease, detail)
@@ -117,10 +127,7 @@ class Draft:
     def note(self, kind: str, ask: Ask, lease: Hold | None, detail: dict[str, object]) -> None:
         """The same, for whoever has the details in a dict already."""
         options = ask.options
-        if len(options) == 1:
-            resources = options[0].resources
-        else:
-            resources = tuple([name for option in options for name in option.resources])
+        resources = options[0].resources if len(options) == 1 else resources_of(ask)
         id_: str | None = None
         fence = 0
         if lease is not None:

@@ -101,8 +101,7 @@ def _slots_at(claim: Claim, ask: Ask) -> int:
 
 def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object] | None) -> None:
     draft.put(home.actor, _new(_Ref, (home.id,)))
-    if WISH in draft.record(home.actor).notes:
-        draft.drop(home.actor, WISH)
+    draft.discard(home.actor, WISH)
     detail: dict[str, object] = {
         "mode": ask.mode,
         "slots": ask.slots,

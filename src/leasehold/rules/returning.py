@@ -9,6 +9,7 @@ from __future__ import annotations
 from leasehold import keys
 from leasehold.model import Deadlock, Done, Ref
 from leasehold.rules.conflicts import modes_of
+from leasehold.rules.draft import resources_of
 from leasehold.rules.ending import REQUEST
 from leasehold.rules.granting import find_waiter, leave, settle
 from leasehold.rules.waitgraph import cycle_of
@@ -39,11 +40,11 @@ def give_way(draft: Draft, waiter: Waiter, ask: Ask) -> Deadlock | None:
     if cycle is None:
         return None
     leave(draft, waiter, ask)
-    if ask.request is not None and REQUEST in draft.record(ask.request).notes:
-        draft.drop(ask.request, REQUEST)
+    if ask.request is not None:
+        draft.discard(ask.request, REQUEST)
     draft.tell("deadlock", ask, cycle=list(cycle), waiter=waiter.id)
     settle(draft)
-    return Deadlock(tuple(name for option in ask.options for name in option.resources), cycle)
+    return Deadlock(resources_of(ask), cycle)
 
 
 def _may_be_waited_for(draft: Draft, waiter: Waiter, ask: Ask, modes: dict[str, set[str]]) -> bool:

@@ -127,8 +127,7 @@ def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
 
 def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str | None) -> None:
     """The session itself is gone; who can be served by what it left is served later, by whoever calls."""
-    if WISH in draft.record(actor).notes:
-        draft.drop(actor, WISH)
+    draft.discard(actor, WISH)
     draft.drop(actor, SESSION)
     _tell(draft, "session_ended", session, reason=reason, **why)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leasehold.keys import home
 from leasehold.model import FOREVER, MODE_NAMES, SECOND, Blocker, Held
 from leasehold.rules.conflicts import holds_in_the_way, queue_at, waiters_in_the_way
+from leasehold.rules.draft import resources_of
 from leasehold.rules.ending import terms
 from leasehold.rules.granting import waiting_for
 
@@ -23,9 +24,8 @@ def held(draft: Draft, ask: Ask, order: tuple[int, ...]) -> Held:
     """The refusal of a request that is not granted now."""
     blockers = blockers_of(draft, ask, order)
     first_end = min((each.until for each in blockers if each.state != "waiting"), default=draft.now + RETRY_AT_MOST)
-    resources = tuple(name for option in ask.options for name in option.resources)
     retry_after = max(0, min(first_end - draft.now, RETRY_AT_MOST))
-    return Held(resources, blockers, queue_at(draft, ask, order), retry_after)
+    return Held(resources_of(ask), blockers, queue_at(draft, ask, order), retry_after)
 
 
 def blockers_of(draft: Draft, ask: Ask, order: tuple[int, ...]) -> tuple[Blocker, ...]:

@@ -181,9 +181,8 @@ def give_up(draft: Draft, command: GiveUp) -> Outcome:
     else:
         leave(draft, entry, entry.ask)
         draft.tell("cancelled", entry.ask, waiter=entry.id, reason="whoever asked is gone")
-    request = entry.ask.request
-    if request is not None and REQUEST in draft.record(request).notes:
-        draft.drop(request, REQUEST)  # it was not withdrawn: whoever comes back with it asks anew
+    if entry.ask.request is not None:
+        draft.discard(entry.ask.request, REQUEST)  # it was not withdrawn: whoever comes back with it asks anew
     settle(draft)
     return Done()
 
@@ -192,8 +191,8 @@ def beat(draft: Draft, command: Beat) -> Outcome:
     """The engine's waiters are alive for another while, or it has none left."""
     if command.life is not None:
         draft.put(command.engine, Presence(PRESENCE, draft.now + command.life))
-    elif PRESENCE in draft.record(command.engine).notes:
-        draft.drop(command.engine, PRESENCE)
+    else:
+        draft.discard(command.engine, PRESENCE)
     return Done()
 
 
