@@ -135,6 +135,16 @@ def test_a_server_notices_that_the_schema_was_changed_under_it(url: str) -> None
             locks.acquire("s", ttl=60)
 
 
+@pytest.mark.parametrize("what", ["SCHEMA {schema}", "TABLE {schema}.folded", "FUNCTION {schema}.begin_turn"])
+def test_what_was_dropped_under_a_server_is_told(url: str, what: str) -> None:
+    with leasehold.connect(url, holder="ada") as locks:
+        take(locks, "before")
+        with _admin() as connection:
+            connection.execute(f"DROP {what} CASCADE".replace("{schema}", parse(url).schema))
+        with pytest.raises(StoreUnsuitable, match="gone"):
+            locks.acquire("r", ttl=60)
+
+
 # ------------------------------------------------------------------------------------------- the role
 
 

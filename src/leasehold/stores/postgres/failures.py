@@ -51,6 +51,8 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (NotUnderstood, Unreachable, "the URL, or a variable such as PGSERVICE, says something that libpq cannot use"),
     (TakesNobody, Unreachable, "this database was told to take no connections"),
     (pg.UndefinedTable, StoreUnsuitable, "the tables are gone; connect again"),
+    (pg.InvalidSchemaName, StoreUnsuitable, "the tables are gone; connect again"),
+    (pg.UndefinedFunction, StoreUnsuitable, "its functions are gone, or are others than they were; connect again"),
 )
 _WHILE_CONNECTING: tuple[tuple[str, type[psycopg.Error]], ...] = (
     ("password authentication failed", pg.InvalidPassword),
