@@ -121,8 +121,8 @@ KEEPING = (
     Mutant(
         "the loop waits for its turn after a conflict",
         "batch.py",
-        "        except Conflict:\n            pass\n        yield None\n",
-        "        except Conflict:\n            pass\n",
+        "            why = str(error)\n        yield None\n",
+        "            why = str(error)\n",
         ("tests/engine/test_stepwise.py",),
     ),
     Mutant(

@@ -81,6 +81,20 @@ OVER_GIT = (
         ("tests/stores/test_git_clones.py", "-k", "whatever"),
     ),
     Mutant(
+        "git: a remote that was wiped counts from one again",
+        "stores/git/head.py",
+        "return self if self.fence >= mark else",
+        "return self if True else",
+        ("tests/stores/test_git_losses.py",),
+    ),
+    Mutant(
+        "guard: a merge may drop what a side has done",
+        "guard/commits/merging.py",
+        "set(in_neither | undone)",
+        "set(in_neither)",
+        ("tests/surfaces/test_git_hooks_merging.py", "-k", "by_itself"),
+    ),
+    Mutant(
         "guard: a part of it is enough to own it",
         "guard/checking.py",
         "if any(_covers(lease, resource) for lease in own):",
