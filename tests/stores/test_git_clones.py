@@ -86,6 +86,16 @@ def test_in_a_submodule_it_is_the_submodule_s_remote(shell: Shell, clone: Path, 
     assert leases(shell, clone / "sub") == ["inside"]
 
 
+def test_a_path_that_names_a_remote_is_taken_as_git_takes_it(shell: Shell, clone: Path, tmp_path: Path) -> None:
+    inner = bare(tmp_path / "inner.git")
+    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", "-b", "main", str(inner), "sub", cwd=clone)
+    assert shell.sh(f"cd '{clone}/sub' && leasehold acquire inside", env=HERE).code == 0
+    (shell.home / "inner.git").symlink_to(inner)
+    for path in ("../../inner.git", "~/inner.git"):
+        git("config", "remote.origin.url", path, cwd=clone / "sub")
+        assert leases(shell, clone / "sub") == ["inside"], path
+
+
 def test_from_a_hook_of_git(shell: Shell, clone: Path, tmp_path: Path) -> None:
     """A hook has GIT_DIR, GIT_INDEX_FILE and more in its environment."""
     hook = clone / ".git" / "hooks" / "pre-commit"

@@ -20,10 +20,12 @@ from leasehold.stores.git.command import run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 POLL = SECOND // 2
 TIMEOUT = 60 * SECOND
+_WORKTREE = "core.worktree "
+"""So a line of git's configuration begins that says where the files of a submodule are."""
 
 
 class Address(Noun):
@@ -99,7 +101,9 @@ def _of_repository(directory: str, remote: str | None) -> tuple[str, str]:
     """The URL of a repository's remote, and the repository's configuration."""
     if not os.path.isdir(os.path.join(directory, "objects")):
         raise StoreUnsuitable(f"{directory} is in no git repository: name one as git:PATH, or a remote as git+ssh://…")
-    urls = _urls(run(["--git-dir", directory, "config", "--get-regexp", r"^remote\..*\.(push)?url$"]).out)
+    wanted_keys = r"^(core\.worktree|remote\..*\.(push)?url)$"
+    listed = run(["--git-dir", directory, "config", "--get-regexp", wanted_keys]).out.splitlines()
+    urls = _urls(line for line in listed if not line.startswith(_WORKTREE))
     name = remote or ("origin" if "origin" in urls else next(iter(urls)) if len(urls) == 1 else "")
     root = os.path.dirname(directory) if os.path.basename(directory) == ".git" else directory
     if name not in urls:
@@ -110,15 +114,18 @@ def _of_repository(directory: str, remote: str | None) -> tuple[str, str]:
         )
     url = urls[name]
     if "://" not in url and ":" not in url.partition("/")[0]:
-        url = os.path.realpath(os.path.join(root, url))  # a path, relative to the repository
+        # A path, relative to where git runs: the files of a submodule are not beside its git directory.
+        worktree = next((line.removeprefix(_WORKTREE) for line in listed if line.startswith(_WORKTREE)), "")
+        top = os.path.join(directory, worktree) if worktree else root
+        url = os.path.realpath(os.path.join(top, os.path.expanduser(url)))  # noqa: PTH111
     return url, os.path.join(directory, "config")
 
 
-def _urls(listed: str) -> dict[str, str]:
+def _urls(listed: Iterable[str]) -> dict[str, str]:
     """The push URL of each remote, or else its URL: we mostly push, and must read where we write."""
     urls: dict[str, str] = {}
     pushed: dict[str, str] = {}
-    for line in listed.splitlines():
+    for line in listed:
         key, _, value = line.partition(" ")
         name, _, field = key.removeprefix("remote.").rpartition(".")
         (pushed if field == "pushurl" else urls).setdefault(name, value)
