@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 import socket
@@ -285,6 +286,18 @@ def test_whoever_is_still_connecting_when_the_locks_are_closed_is_told(server: R
 
     asyncio.run(closed_meanwhile())
     assert server.get("leases?resource=too%20late").json["leases"] == []
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the loops that ended have left it behind
+def test_locks_outlive_the_loop_that_they_were_opened_in(server: Running) -> None:
+    async def take(resource: str) -> None:
+        assert isinstance(await locks.acquire(resource, ttl=60), leasehold.Granted)
+
+    locks = asyncio.run(leasehold.aconnect(server.url, holder="ann"))
+    for resource in ("first loop", "second loop", "third loop"):
+        asyncio.run(take(resource))
+    asyncio.run(locks.close())
+    gc.collect()
 
 
 # --------------------------------------------------------------------------------- what is decided, alone

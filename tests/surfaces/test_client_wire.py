@@ -206,6 +206,9 @@ class HandMoved:
     def cancel(self) -> None:
         self.timers.clear()
 
+    def is_closed(self) -> bool:
+        return False
+
     def move(self, now: float) -> None:
         self.now = now
         for at, look in [each for each in self.timers if each[0] <= now]:

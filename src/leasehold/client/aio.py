@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -55,6 +56,11 @@ class Connection(asyncio.Protocol):
         self._stop_timer()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(exc or ConnectionResetError("the server closed the connection"))
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it can be asked: the server is there, and so is the loop that it was opened in."""
+        return self.is_open and not self._loop.is_closed()
 
     def ask(self, data: bytes, time_out: float) -> Answer:
         """Send a request; what comes back is its answer."""
@@ -130,8 +136,15 @@ class Connection(asyncio.Protocol):
         """Close; a request under way is given up, and the server notices."""
         self.is_open = False
         self._stop_timer()
-        if self._transport is not None:
+        if self._transport is None:
+            return
+        if not self._loop.is_closed():
             self._transport.abort()
+            return
+        line = self._transport.get_extra_info("socket")  # its loop is over and closes nothing any more
+        if line is not None:
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
 
 class AsyncHttpAnswers:
@@ -248,7 +261,7 @@ class AsyncHttpAnswers:
     def _kept(self, base: Base) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_open and connection.base == base:
+            if connection.is_usable and connection.base == base:
                 return connection
             connection.hang_up()
         return None
