@@ -105,6 +105,8 @@ class AsyncEngineAnswers:
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
+        if self._loop.is_closed():
+            self._move()
         if call.verb in LOOKS:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
         order = self._order(call)
@@ -120,6 +122,14 @@ class AsyncEngineAnswers:
                 self.engine.abandon(pending)
             raise
         return finished(outcome, secret) if secret else outcome
+
+    def _move(self) -> None:
+        """To the running loop: the one before has ended, and whoever asked there hears nothing any more."""
+        from asyncio import get_running_loop  # noqa: PLC0415 (not for plain code)
+
+        self._loop = get_running_loop()
+        self._is_woken = False  # the call that would have said so never came
+        self._hand_over()
 
     def _order(self, call: Call) -> orders.Order | Refused:
         if call.verb == "gc":
@@ -144,7 +154,11 @@ class AsyncEngineAnswers:
     def _hand_over(self) -> None:
         self._is_woken = False  # first: what is told from now on wakes us again
         while self._told:
-            _hand_over(*self._told.popleft())
+            answer, pending = self._told.popleft()
+            if answer.get_loop() is self._loop:
+                _hand_over(answer, pending)
+            else:
+                self.engine.abandon(pending)  # see `_move`
 
     async def close(self) -> None:
         """Answer everybody who still waits, then close the store. Also from a later loop, if the first has ended."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from leasehold.model import Lease
+
+R = TypeVar("R")
 VERBS = sorted(name for name in vars(Locks) if not name.startswith("_"))
 WITH_TWINS = ("close", "lock", "guarded")
 """What is made for blocks and functions has a type of its own on each side."""
@@ -47,9 +50,9 @@ def plain(url: str) -> Iterator[Locks]:
         yield locks
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
+def run(main: Coroutine[Any, Any, R]) -> R:
     """Run it, but not for ever."""
-    asyncio.run(asyncio.wait_for(main, PATIENCE))
+    return asyncio.run(asyncio.wait_for(main, PATIENCE))
 
 
 async def taken(locks: AsyncLocks, resource: str, **options: Any) -> Granted:
@@ -262,6 +265,39 @@ class TestClosing:
         assert not task.done()
         give_back(plain, take(plain, "r"))
         run(locks.close())
+
+
+class TestAnotherLoop:
+    def test_goes_on_where_one_has_ended(self, url: str, plain: Locks) -> None:
+        async def story(resource: str) -> None:
+            expect(Granted, await locks.acquire(resource, ttl=600))
+            assert resource in [lease.resources[0] for lease in await all_of(locks)]
+            async with locks.lock("block", ttl=600) as lease:
+                lease.ensure()
+
+        locks = run(leasehold.aconnect(url, holder="task"))
+        for resource in ("first", "second", "third"):
+            run(story(resource))
+        run(locks.close())
+        assert len(leases_of(plain)) == 3
+
+    def test_goes_on_where_one_has_ended_with_answers_under_way(self, url: str, plain: Locks) -> None:
+        loop = asyncio.new_event_loop()
+        locks = loop.run_until_complete(leasehold.aconnect(url, holder="task"))
+        asking = [loop.create_task(locks.acquire(f"r{place}", ttl=600)) for place in range(20)]
+        loop.run_until_complete(asyncio.sleep(0))
+        until(lambda: len(leases_of(plain)) == len(asking), "all are granted, and the loop does not look")
+        loop.set_exception_handler(lambda _loop, _context: None)  # it complains of the tasks that it leaves behind
+        loop.close()
+        expect(Granted, run(locks.acquire("other", ttl=600)))
+        until(lambda: len(leases_of(plain)) == 1, "what nobody heard of was given back")
+        run(locks.close())
+
+
+async def all_of(locks: AsyncLocks) -> tuple[Lease, ...]:
+    leases = await locks.list()
+    assert not isinstance(leases, Refused)
+    return leases
 
 
 class TestTogether:
