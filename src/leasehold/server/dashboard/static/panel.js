@@ -78,7 +78,8 @@ const hasHappened = (state, lease, seq) => state.latest.some((event) =>
 async function lookAt(app, lease) {
   const behind = (app.live?.graph?.waits ?? []).filter((wait) => wait.leases.includes(lease.id));
   const places = new Set(behind.map((wait) => wait.id)), own = new Set(lease.resources);
-  const names = [...new Set([...own, ...behind.flatMap((wait) => wait.resources)])].slice(0, NAMES_MOST);
+  const wanted = behind.flatMap((wait) => wait.resources); // before those that nobody waits for: there may be many of them
+  const names = [...new Set([lease.resources[0], ...wanted, ...own])].slice(0, NAMES_MOST);
   const seen = await Promise.all(names.map((resource) => get("/v1/inspect", { resource, space: lease.space })));
   const found = seen.flatMap((each, place) => each.waiting.filter((waiter) => own.has(names[place]) || places.has(waiter.id)));
   const waiting = [...new Map(found.map((waiter) => [waiter.id, waiter])).values()];
