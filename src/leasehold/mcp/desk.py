@@ -96,7 +96,7 @@ class Desk:
         names = [asked["resources"]] if isinstance(asked["resources"], str) else asked["resources"]
         looks = [await ask(party, "inspect", {"resource": name, "space": None}) for name in names]
         seen = [each for each in looks if isinstance(each, Inspection)]
-        return together(seen, who.place, any_of=asked["any_of"]) if seen else None
+        return together(seen, who.place, any_of=bool(asked.get("any_of"))) if seen else None
 
     async def renew(
         self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None
