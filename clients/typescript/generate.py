@@ -14,6 +14,7 @@ Json: TypeAlias = dict[str, Any]
 TARGET = Path(__file__).parent / "src" / "openapi.d.ts"
 HEAD = "// Made from the OpenAPI document by generate.py. Do not edit: change the server's types and run it again.\n"
 PLAIN = {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}
+STREAM = "text/event-stream"
 
 
 def type_of(schema: Json) -> str:
@@ -73,8 +74,9 @@ def generate() -> str:
         _operation(method, path, operation)
         for path, methods in told["paths"].items()
         for method, operation in methods.items()
+        if STREAM not in operation["responses"]["200"]["content"]  # it never ends, so there is no answer to wait for
     ]
-    paths = "/** Every route: what it takes, and what it answers when it is a yes. */\n"
+    paths = "/** Every route that has an answer: what it takes, and what it answers when it is a yes. */\n"
     return "\n".join((HEAD, *types, f"{paths}export interface Routes {{\n{''.join(routes)}}}\n"))
 
 

@@ -661,7 +661,7 @@ export interface Workflows {
   workflows: Workflow[];
 }
 
-/** Every route: what it takes, and what it answers when it is a yes. */
+/** Every route that has an answer: what it takes, and what it answers when it is a yes. */
 export interface Routes {
   /** Take a lease, or wait for it. */
   "POST /v1/acquire": { body: Acquire; answer: Granted; };
@@ -719,8 +719,6 @@ export interface Routes {
   "POST /v1/workflows/heartbeat": { body: BeatRun; answer: OneWorkflow; };
   /** End a run, with its outcome. */
   "POST /v1/workflows/release": { body: ReleaseRun; answer: ReleasedWorkflow; };
-  /** Which events, from now on or after `last_event_id`. */
-  "GET /v1/events": { query: { space?: string; resource?: string; holder?: string; last_event_id?: number; }; answer: Event; };
   /** Take the lock on a URI. */
   "POST /locks/acquire": { body: GatewayLock; answer: GatewayAcquired; };
   /** Give it back. */

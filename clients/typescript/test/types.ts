@@ -31,6 +31,8 @@ const status: "running" | "completed" | "failed" | "cancelled" | "expired" = run
 await locks.acquire({ ttl_seconds: 60 });
 // @ts-expect-error there is no such route
 await locks.request("GET /v1/nowhere");
+// @ts-expect-error a stream has no answer that one could wait for
+await locks.request("GET /v1/events");
 // @ts-expect-error a refusal has no token
 void (await locks.acquire({ resources: "x" })).token;
 
