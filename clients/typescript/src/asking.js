@@ -6,6 +6,8 @@ const LONGEST_PAUSE = 2_000;
 const LONGEST_RETRY_AFTER = 30_000;
 const KEPT_OPEN = 50; // seconds that a server keeps a waiting request, usually: then it hands back a ticket
 const SLACK = 15; // seconds that an answer may take beyond that
+const LONG = 5_000; // who waits longer first asks whether anybody is there: silence is no queue
+const HEARD = 30_000; // but not if somebody was heard of no longer ago than this
 const SILENCES = 2; // how often in a row nothing may come in time; with more servers, once for each of them
 const TOO_MUCH = 429;
 const GOING_AWAY = 503; // another server may do better
@@ -28,6 +30,7 @@ export class Asking {
   constructor(url, { apiKey, fetch: using } = {}) {
     this.bases = String(url).split(",").map(baseOf);
     this.first = 0; // the server that answered last: the next call begins there
+    this.heardAt = -Infinity;
     this.fetch = using ?? ((...asked) => globalThis.fetch(...asked));
     this.headers = { accept: "application/json", ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}) };
   }
@@ -42,15 +45,22 @@ export class Asking {
     let again = false;
     let silences = 0;
     let lost = false;
+    let isThere = performance.now() - this.heardAt < HEARD;
     for (let tries = 0; ; again = true) {
       const server = this.first;
       const base = this.bases[server % this.bases.length];
       let reply;
+      let isAsked = false;
       try {
+        if (!isThere && deadline - performance.now() > LONG) {
+          await this.#exchange(base, "GET", "/healthz", undefined, undefined, signal); // whatever it says, somebody is
+        }
+        isAsked = true;
         reply = await this.#exchange(base, method, path, shortened(asked, deadline), query, signal);
       } catch (cause) {
         if (signal?.aborted) throw signal.reason;
-        const wasSent = !UNSENT.has(cause?.cause?.code);
+        isThere = false;
+        const wasSent = isAsked && !UNSENT.has(cause?.cause?.code);
         if (once && wasSent) throw unknown(method, path, cause);
         lost ||= wasSent;
         silences = cause?.name === "TimeoutError" ? silences + 1 : 0;
@@ -60,6 +70,8 @@ export class Asking {
         continue;
       }
       silences = 0;
+      this.heardAt = performance.now();
+      isThere = reply.status !== GOING_AWAY; // then the next server is asked, if there is one
       if (reply.status === 202) {
         asked = { ...asked, request_id: reply.told.ticket };
         tries = 0; // it got on: what went wrong before does not count any more

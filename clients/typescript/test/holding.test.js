@@ -63,7 +63,7 @@ test("who waited renews before it begins: nobody told it when it was granted", a
   let waited = 0;
   t.mock.method(performance, "now", () => begun + waited);
   const [bob, asked] = answered(() => { waited += 30_000; });
-  assert.equal(await bob.withLock({ resources: "x", wait_seconds: 60 }, () => asked.join(" ")), "acquire renew");
+  assert.equal(await bob.withLock({ resources: "x", wait_seconds: 60 }, () => asked.join(" ")), "healthz acquire renew");
   assert.equal(await answered(() => {})[0].withLock({ resources: "x" }, () => "at once"), "at once");
 });
 

@@ -155,7 +155,7 @@ test("a server that is not there is unreachable", async () => {
 test("all of a wait is asked for: the server would take a part of it for the whole", async () => {
   const asked = [];
   const listening = async (_url, { body }) => {
-    asked.push(JSON.parse(body).wait_seconds);
+    if (body) asked.push(JSON.parse(body).wait_seconds); // before that it asked whether anybody is there
     return Response.json({ code: "deadlock", detail: "no" }, { status: 409 });
   };
   await new Locks(server.url, { fetch: listening }).acquire({ resources: "x", wait_seconds: 3600 });
@@ -171,6 +171,25 @@ test("a server that says nothing is soon given up, by name", async () => {
   const nobody = new Locks("http://127.0.0.1:9", { fetch: silent });
   await assert.rejects(nobody.list(), { code: "unreachable", message: /127\.0\.0\.1:9.*timeout/ });
   assert.equal(asked, 2);
+});
+
+test("who waits long asks first whether anybody is there", async () => {
+  const asked = [];
+  const silent = async (url) => {
+    asked.push(new URL(url).pathname);
+    throw new DOMException("The operation was aborted due to timeout", "TimeoutError");
+  };
+  const waiting = new Locks("http://127.0.0.1:9", { fetch: silent }).acquire({ resources: "x", wait_seconds: 600 });
+  await assert.rejects(waiting, { code: "unreachable" });
+  assert.deepEqual(asked, ["/healthz", "/healthz"]); // each of them for 15 s, where a wait would be given 65
+  const heard = [];
+  const answering = async (url) => {
+    heard.push(new URL(url).pathname);
+    return Response.json({ code: "deadlock", detail: "no" }, { status: 409 });
+  };
+  const client = new Locks("http://127.0.0.1:9", { fetch: answering });
+  for (const wait_seconds of [1, 600]) await client.acquire({ resources: "x", wait_seconds });
+  assert.deepEqual(heard, ["/v1/acquire", "/v1/acquire"]); // it was just heard of
 });
 
 test("an answer that never ends is given up like silence", async () => {
@@ -229,10 +248,11 @@ test("a route that does not answer in JSON gives its text, and what is no server
   }
 });
 
-/** A client that is answered from a list, and remembers where it asked. */
+/** A client that is answered from a list, and remembers where it asked. That somebody is there, it is always told. */
 function scripted(url, ...answers) {
   const asked = [];
   const fetching = async (where) => {
+    if (new URL(where).pathname === "/healthz") return Response.json({ status: "ok" });
     asked.push(new URL(where).host);
     const answer = answers.shift() ?? Response.json({ leases: [] });
     if (answer instanceof Error) throw answer;
