@@ -51,6 +51,13 @@ def test_its_own_tests(file: str) -> None:
     assert "# skipped 0" in told
 
 
+def test_npm_runs_the_tests_and_nothing_else() -> None:
+    """Of a whole folder, node runs everything, and waits for ever for what reads its input."""
+    tests = sorted(f"test/{file.name}" for file in (CLIENT / "test").glob("*.test.js"))
+    script = json.loads((CLIENT / "package.json").read_text())["scripts"]["test"]
+    assert script.split() == ["node", "--test", *tests]
+
+
 def test_the_types_are_made_from_the_openapi_document() -> None:
     done = subprocess.run(
         [sys.executable, CLIENT / "generate.py", "--check"],
