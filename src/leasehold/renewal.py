@@ -28,7 +28,9 @@ DRIFT = 1 / 1_000
 RENEWALS = 3
 """So many tries has a life: a lease is renewed after the first third of it."""
 SHORTEST_PART = 30
-"""The end of a session cuts a lease short; even then it is not renewed more often than this part of its TTL."""
+"""The end of a session cuts a lease short; even then it is not renewed more often than this part of its TTL,"""
+LATEST_PART = 2
+"""but at half of its life at the latest: the session may have got a heartbeat meanwhile, and the lease with it."""
 SHORTEST_RETRY = 0.005
 LONGEST_RETRY = 1.0
 LOOK_AGAIN = 5.0
@@ -57,7 +59,7 @@ def term(lease: Lease, sent: float) -> Term:
     life = max(0, lease.expires_at - lease.as_of) / SECOND * (1 - DRIFT)
     part = lease.ttl / SECOND / SHORTEST_PART
     retry = min(max(part, SHORTEST_RETRY), LONGEST_RETRY)
-    return Term(sent + max(life / RENEWALS, min(part, life)), sent + life, retry)
+    return Term(sent + max(life / RENEWALS, min(part, life / LATEST_PART)), sent + life, retry)
 
 
 class Tenure:

@@ -32,9 +32,17 @@ def test_only_what_is_left_counts() -> None:
 
 
 def test_a_life_cut_short_by_a_session_is_not_renewed_ever_faster() -> None:
-    assert term(lease(ttl=30, life=0.9), sent=100.0).renew_at - 100 >= 0.85
+    assert term(lease(ttl=30, life=2.4), sent=100.0).renew_at == pytest.approx(101, abs=0.01)  # not at a third
     gone = term(lease(ttl=30, life=-5), sent=100.0)
     assert gone.renew_at == gone.deadline == 100.0
+
+
+@pytest.mark.parametrize("life", [0.1, 0.9, 6])
+def test_a_life_cut_short_is_renewed_before_it_is_over(life: float) -> None:
+    """However short it is: while the session gets its heartbeats, so does the lease, and only a renewal tells of it."""
+    counted = term(lease(ttl=1800, life=life), sent=100.0)
+    assert counted.renew_at - 100 == pytest.approx(life / 2, rel=0.01)
+    assert counted.renew_at < counted.deadline
 
 
 def test_retries_are_quick_but_bounded() -> None:

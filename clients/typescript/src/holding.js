@@ -7,7 +7,8 @@ import { LeaseholdError } from "./asking.js";
 
 const DRIFT = 1 / 1_000; // so much of a life is not counted on: the server's clock may run a little faster than ours
 const RENEWALS = 3; // so many tries has a life
-const SHORTEST_PART = 30; // the end of a session cuts a lease short: even then it is not renewed more often than this
+const SHORTEST_PART = 30; // the end of a session cuts a lease short: even then it is not renewed more often than this,
+const LATEST_PART = 2; // but at half of its life at the latest: the session, and so the lease, may have got a heartbeat
 const SHORTEST_RETRY = 5;
 const LONGEST_RETRY = 1_000;
 const ERROR_LONGEST = 4_096;
@@ -52,7 +53,7 @@ class Tenure {
     const part = (lease.ttl_seconds * 1000) / SHORTEST_PART;
     this.lease = lease;
     this.deadline = sent + life; // from then on it may be another's
-    this.renewAt = sent + Math.max(life / RENEWALS, Math.min(part, life));
+    this.renewAt = sent + Math.max(life / RENEWALS, Math.min(part, life / LATEST_PART));
     this.retry = Math.min(Math.max(part, SHORTEST_RETRY), LONGEST_RETRY);
   }
 }

@@ -42,12 +42,15 @@ async function ends(resource) {
 test("what a session's end cuts short is renewed in time, and its loss is told", async () => {
   const { credential } = await locks.startSession({ ttl_seconds: 6 });
   const [eve, told] = cuttable("eve");
+  let isRenewed = false;
   const working = eve.withLock({ resources: "short", ttl_seconds: 600, session: credential }, async (_lease, signal) => {
     await until(() => told.asked.includes("/v1/renew")); // at a third of 600 s, nobody would wait for it
+    isRenewed = true;
     await locks.endSession(credential);
     if (!signal.aborted) await once(signal, "abort");
   });
   await assert.rejects(working, { code: "lost" });
+  assert.ok(isRenewed);
 });
 
 test("who finds at the end that the lease was gone is not told that all is well", async () => {
