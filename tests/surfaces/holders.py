@@ -13,7 +13,8 @@ from leasehold.errors import Unreachable
 from leasehold.model import Inspection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
 
     import pytest
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from leasehold.locks import Locks
     from leasehold.model import Event, Granted
     from leasehold.stores import Store
+
+    Run: TypeAlias = Callable[[Callable[[AsyncLocks], Awaitable[None]]], None]
+    """What the fixture `run` gives."""
 
 PATIENCE = 60.0
 """Far longer than anything here takes, however busy the machine is."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import leasehold
 from leasehold.errors import LeaseLost, NotAcquired, Unreachable
 from leasehold.model import Granted, Held, TimedOut
 from tests.surfaces.holders import (
@@ -21,51 +20,20 @@ from tests.surfaces.holders import (
     events,
     give_back_later,
     last_end,
-    renew_eagerly,
     store_of,
     unreachable,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator
-    from pathlib import Path
-    from typing import TypeAlias
+    from collections.abc import Callable, Coroutine
 
     from leasehold.async_locks import AsyncLocks
     from leasehold.locks import Locks
     from leasehold.stores import Transaction
-
-    Run: TypeAlias = Callable[[Callable[[AsyncLocks], Awaitable[None]]], None]
-
-
-@pytest.fixture(autouse=True)
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    renew_eagerly(monkeypatch)
+    from tests.surfaces.holders import Run
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite://{tmp_path}/locks.db"
-
-
-@pytest.fixture
-def ops(url: str) -> Iterator[Locks]:
-    with leasehold.connect(url, holder="ops") as opened:
-        yield opened
-
-
-@pytest.fixture
-def run(url: str) -> Run:
-    """Runs a coroutine function with locks of its own."""
-
-    def start(story: Callable[[AsyncLocks], Awaitable[None]]) -> None:
-        async def told() -> None:
-            async with await leasehold.aconnect(url, holder="a") as locks:
-                await story(locks)
-
-        asyncio.run(told())
-
-    return start
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 def test_a_block_under_a_lease(run: Run, ops: Locks) -> None:

@@ -8,50 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import leasehold
 from leasehold.errors import LeaseLost
 from leasehold.model import Inspection
-from tests.surfaces.holders import TTL, Losses, async_until, last_end, renew_eagerly
+from tests.surfaces.holders import TTL, Losses, async_until, last_end
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-    from pathlib import Path
-    from typing import TypeAlias
-
     from leasehold.async_locks import AsyncLocks
     from leasehold.locks import Locks
-
-    Run: TypeAlias = Callable[[Callable[[AsyncLocks], Awaitable[None]]], None]
-
-
-@pytest.fixture(autouse=True)
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    renew_eagerly(monkeypatch)
+    from tests.surfaces.holders import Run
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite://{tmp_path}/locks.db"
-
-
-@pytest.fixture
-def ops(url: str) -> Iterator[Locks]:
-    with leasehold.connect(url, holder="ops") as opened:
-        yield opened
-
-
-@pytest.fixture
-def run(url: str) -> Run:
-    """Runs a coroutine function with locks of its own."""
-
-    def start(story: Callable[[AsyncLocks], Awaitable[None]]) -> None:
-        async def told() -> None:
-            async with await leasehold.aconnect(url, holder="a") as locks:
-                await story(locks)
-
-        asyncio.run(told())
-
-    return start
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 def cancellations() -> int:

@@ -10,23 +10,13 @@ import pytest
 
 from leasehold import checks, config
 from leasehold.model import SECOND
-from tests.surfaces.someone import ROOT, SOURCE, settle
+from tests.surfaces.someone import ROOT, SOURCE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    place = home / "work"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def user_file(home: Path, text: str) -> Path:

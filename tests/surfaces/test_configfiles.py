@@ -9,23 +9,13 @@ import pytest
 
 import leasehold
 from leasehold import config
-from tests.surfaces.someone import pretend_a_stranger_wrote, settle
+from tests.surfaces.someone import pretend_a_stranger_wrote
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    place = home / "work"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def refusal(cwd: Path) -> leasehold.InvalidInput:

@@ -11,30 +11,16 @@ import pytest
 import leasehold
 from leasehold.errors import InvalidInput, LeaseLost, NotAcquired
 from leasehold.model import Held, Refused
-from tests.surfaces.holders import TTL, Losses, async_until, last_end, renew_eagerly, until
+from tests.surfaces.holders import TTL, Losses, async_until, last_end, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
     from leasehold.async_locks import AsyncLocks
     from leasehold.locks import Locks
 
 
-@pytest.fixture(autouse=True)
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    renew_eagerly(monkeypatch)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite://{tmp_path}/locks.db"
-
-
-@pytest.fixture
-def locks(url: str) -> Iterator[Locks]:
-    with leasehold.connect(url, holder="a") as opened:
-        yield opened
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 def held_now() -> tuple[str, ...]:

@@ -16,36 +16,14 @@ import leasehold
 from leasehold import holding
 from leasehold.errors import InvalidInput, LeaseLost, NotAcquired
 from leasehold.model import Deadlock, Granted, Held, Refused, TimedOut
-from tests.surfaces.holders import TTL, Losses, events, give_back_later, last_end, renew_eagerly, until
+from tests.surfaces.holders import TTL, Losses, events, give_back_later, last_end, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from leasehold.held import HeldLease
     from leasehold.locks import Locks
 
 
-@pytest.fixture(autouse=True)
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    renew_eagerly(monkeypatch)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite://{tmp_path}/locks.db"
-
-
-@pytest.fixture
-def locks(url: str) -> Iterator[Locks]:
-    with leasehold.connect(url, holder="a") as opened:
-        yield opened
-
-
-@pytest.fixture
-def ops(url: str) -> Iterator[Locks]:
-    with leasehold.connect(url, holder="ops") as opened:
-        yield opened
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 # -------------------------------------------------------------------------------------------- the good way

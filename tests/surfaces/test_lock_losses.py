@@ -12,36 +12,14 @@ import pytest
 import leasehold
 from leasehold.errors import Closed, LeaseLost, Unreachable
 from leasehold.model import SessionStarted
-from tests.surfaces.holders import ENDS, PATIENCE, TTL, Losses, last_end, renew_eagerly, store_of, unreachable, until
+from tests.surfaces.holders import ENDS, PATIENCE, TTL, Losses, last_end, store_of, unreachable, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from leasehold.locks import Locks
     from leasehold.stores import Transaction
 
 
-@pytest.fixture(autouse=True)
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    renew_eagerly(monkeypatch)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite://{tmp_path}/locks.db"
-
-
-@pytest.fixture
-def locks(url: str) -> Iterator[Locks]:
-    with leasehold.connect(url, holder="a") as opened:
-        yield opened
-
-
-@pytest.fixture
-def ops(url: str) -> Iterator[Locks]:
-    with leasehold.connect(url, holder="ops") as opened:
-        yield opened
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 # ---------------------------------------------------------------------------------------------- taken away

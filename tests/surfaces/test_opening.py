@@ -12,7 +12,7 @@ import pytest
 
 import leasehold
 from leasehold import config
-from tests.surfaces.someone import SOURCE, git, repository, settle
+from tests.surfaces.someone import SOURCE, git, repository
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,17 +25,7 @@ FORBIDDEN = frozenset(
 )
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    place = home / "work"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_connect_takes_everything_from_the_configuration(work: Path) -> None:

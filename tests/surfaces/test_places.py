@@ -9,20 +9,9 @@ from pathlib import Path
 import pytest
 
 from leasehold import config
-from tests.surfaces.someone import SOURCE, git, inside, pretend_a_stranger_wrote, repository, settle
+from tests.surfaces.someone import SOURCE, git, inside, pretend_a_stranger_wrote, repository
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    place = home / "work"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_worktrees_share_the_database_of_their_repository(home: Path) -> None:
