@@ -72,6 +72,11 @@ def format(us: int) -> str:  # noqa: A001 (read as durations.format, the counter
     return "".join(parts)
 
 
+def in_seconds(us: int) -> str:
+    """The same as people look at it: in whole seconds, and nothing of what is over already."""
+    return format(max(0, us) // SECOND * SECOND)
+
+
 def _decimal(us: int, unit: str) -> str:
     whole, part = divmod(us, _UNITS[unit])
     places = len(str(_UNITS[unit])) - 1

@@ -270,3 +270,8 @@ def test_durations_are_written(us: int, expected: str) -> None:
 @given(st.one_of(st.integers(0, durations.LONGEST), st.integers(0, 3 * DAY), st.integers(0, 3 * SECOND)))
 def test_what_is_written_is_read_back_to_the_microsecond(us: int) -> None:
     assert durations.parse(durations.format(us)) == us
+
+
+@pytest.mark.parametrize(("us", "text"), [(90_999_999, "1m30s"), (999_999, "0s"), (-5 * SECOND, "0s"), (0, "0s")])
+def test_as_people_look_at_it(us: int, text: str) -> None:
+    assert durations.in_seconds(us) == text

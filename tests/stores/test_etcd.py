@@ -13,11 +13,11 @@ import pytest
 
 import leasehold
 from leasehold.errors import Conflict, InvalidInput, OutcomeUnknown, StoreError, StoreUnsuitable, Unreachable
-from leasehold.model import EMPTY, Put, Ref
+from leasehold.model import EMPTY, SECOND, Put, Ref
 from leasehold.stores.etcd import EPOCH, EtcdStore, messages, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE
-from leasehold.stores.etcd.clock import EXACT, SECOND, Clock
+from leasehold.stores.etcd.clock import EXACT, Clock
 from leasehold.stores.etcd.clock import parse as parse_date
 from leasehold.testing.conformance.asking import leases_of, until
 from leasehold.testing.etcd import QUICK, Etcd

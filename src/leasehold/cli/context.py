@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import sys
 
-from leasehold import checks
+from leasehold import checks, durations
 from leasehold.cli import outcomes
 from leasehold.cli.output import Output, complain, fill_gaps, quoted
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.model import Refused
+from leasehold.model import SECOND, Refused
 from leasehold.names import shown
 
 TYPE_CHECKING = False
@@ -160,6 +160,13 @@ class Context:
             return int(text)
         except ValueError:
             raise InvalidInput(name, f"must be a whole number, not {shown(text)[:40]!r}") from None
+
+    def seconds(self, name: str) -> float:
+        """The value of an option that is a duration."""
+        try:
+            return durations.parse(self.values[name]) / SECOND
+        except durations.BadDuration as error:
+            raise InvalidInput(name, str(error)) from None
 
     def json_value(self, name: str) -> object:
         """The value of an option that is JSON."""

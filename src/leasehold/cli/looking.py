@@ -68,7 +68,7 @@ def lease_table(leases: tuple[Lease, ...], width: int | None = None) -> str:
             " ".join(lease.resources),
             lease.holder,
             lease.mode if lease.mode != "slots" else f"slots {lease.slots}",
-            durations.format(max(0, lease.expires_at - lease.as_of) // 1_000_000 * 1_000_000),
+            durations.in_seconds(lease.expires_at - lease.as_of),
             str(lease.fence),
             lease.name or "",
         )

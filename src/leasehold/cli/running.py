@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold import durations, wire
+from leasehold import wire
 from leasehold.cli import outcomes, settle_down
 from leasehold.cli.attending import Attendance, NotStarted
 from leasehold.cli.interrupts import Interrupts
@@ -12,8 +12,7 @@ from leasehold.cli.taking import asked_for
 from leasehold.cli.tenure import Tenure
 from leasehold.cli.waiting import wait_for
 from leasehold.cli.watchdog import now
-from leasehold.errors import InvalidInput
-from leasehold.model import SECOND, Granted, Lost, Refused, Released
+from leasehold.model import Granted, Lost, Refused, Released
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def run(context: Context) -> int:
     """Acquire, run, renew meanwhile, release."""
     settle_down()
-    kill_after = _seconds(context, "kill_after")
+    kill_after = context.seconds("kill_after")
     with Interrupts() as interrupts:
         asked_at = now()
         outcome = wait_for(
@@ -35,13 +34,6 @@ def run(context: Context) -> int:
             return context.end(outcome, "")
         context.caution()
         return Run(context, Tenure(context, outcome, asked_at, kill_after), interrupts).run()
-
-
-def _seconds(context: Context, option: str) -> float:
-    try:
-        return durations.parse(context.values[option]) / SECOND
-    except durations.BadDuration as error:
-        raise InvalidInput(option, str(error)) from None
 
 
 class Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leasehold import durations
 from leasehold.cli import settle_down
 from leasehold.cli.outcomes import DONE
 from leasehold.errors import InvalidInput, LeaseholdError
@@ -47,8 +46,8 @@ def serve(context: Context) -> int:
         values["tls_cert"],
         values["tls_key"],
         float(rate),
-        _seconds(context, "keep_open"),
-        _seconds(context, "keep_place"),
+        _patience(context, "keep_open"),
+        _patience(context, "keep_place"),
         hooks,
         values["webhook_state"] or (state_file(store.url) if hooks else ""),
     )
@@ -72,11 +71,8 @@ def _store(store: str | None, url: str | None) -> Choice:
     return found
 
 
-def _seconds(context: Context, name: str) -> float:
-    try:
-        seconds = durations.parse(context.values[name]) / 1_000_000
-    except durations.BadDuration as error:
-        raise InvalidInput(name, str(error)) from None
+def _patience(context: Context, name: str) -> float:
+    seconds = context.seconds(name)
     if seconds < SHORTEST:
         raise InvalidInput(name, "must be at least 10ms: whoever waits would ask without a pause, or lose its place")
     return seconds

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from leasehold import durations, wire
 from leasehold.cli.tables import cut
 from leasehold.errors import StoreError
-from leasehold.model import SECOND, Granted, Inspection
+from leasehold.model import Granted, Inspection
 from leasehold.names import shown
 from leasehold.pictures.standing import together
 
@@ -97,7 +97,7 @@ class WaitingLine:
                 self._last = known
                 self._context.out.give({"schema_version": wire.SCHEMA_VERSION, "event": "waiting", **state})
             return
-        waited = _rounded(seen.now - mine.since) if mine else "0s"
+        waited = durations.in_seconds(seen.now - mine.since) if mine else "0s"
         place = f", place {mine.position}" if mine else ""
         text = f"waiting {waited} of {_asked(self._context)}{place}: {_in_the_way(seen)}"
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or UNKNOWN_WIDTH
@@ -113,10 +113,6 @@ class WaitingLine:
             self._shown = False
 
 
-def _rounded(duration: int) -> str:
-    return durations.format(max(0, duration) // SECOND * SECOND)
-
-
 def _asked(context: Context) -> str:
     return durations.format(durations.parse(context.values["wait"]))
 
@@ -127,7 +123,8 @@ def _in_the_way(seen: Inspection) -> str:
         work = f" ({first.name})" if first.name else ""
         more = f" and {len(seen.leases) - 1} more" if len(seen.leases) > 1 else ""
         # The work comes last: it is what a narrow terminal may cut off.
-        return shown(f"held by {first.holder}{more}, {_rounded(first.expires_at - seen.now)} left{work}")
+        left = durations.in_seconds(first.expires_at - seen.now)
+        return shown(f"held by {first.holder}{more}, {left} left{work}")
     if seen.closed:
         return shown(f"closed after {seen.closed[0].holder} ended uncleanly")
     return "free soon"

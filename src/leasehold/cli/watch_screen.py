@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from leasehold import durations, wire
 from leasehold.cli.output import clock
 from leasehold.cli.tables import counted, cut, table
-from leasehold.model import SECOND
 from leasehold.names import shown
 from leasehold.noun import Noun
 
@@ -194,7 +193,7 @@ def _cells(lease: Lease, queues: dict[str, int], mark: str, *, with_bar: bool) -
         mark + " ".join(lease.resources),
         lease.holder,
         lease.mode if lease.mode != "slots" else f"slots {lease.slots}",
-        (f"{bar(left, lease.ttl)} " if with_bar else "") + durations.format(left // SECOND * SECOND),
+        (f"{bar(left, lease.ttl)} " if with_bar else "") + durations.in_seconds(left),
         str(lease.fence),
         str(waiting) if waiting else "",
         lease.name or "",

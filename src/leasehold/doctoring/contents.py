@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from leasehold.doctoring.finding import Finding, rounded
+from leasehold import durations
+from leasehold.doctoring.finding import Finding
 from leasehold.model import FOREVER
 from leasehold.names import shown
 
@@ -27,7 +28,7 @@ def about_leases(store: Store, now: int) -> Iterator[Finding]:
     for hold in live:
         if _is_of_dead_process(hold.holder):
             text = f"{_names(hold)} is held by {shown(hold.holder)}, a process that is gone"
-            left = rounded(hold.expires_at - now)
+            left = durations.in_seconds(hold.expires_at - now)
             yield Finding("leases", None, text, f"it ends by itself in {left}; or: leasehold force-release")
     for hold in homes:
         if _is_quarantined(hold, now):

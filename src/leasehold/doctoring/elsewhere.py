@@ -100,5 +100,5 @@ def _clock(now: int) -> Finding:
     if abs(apart) <= CLOCK_APART:
         return Finding("clock", True, "the clock there agrees with this machine's")
     side = "ahead of" if apart > 0 else "behind"
-    text = f"the clock there is {durations.format(abs(apart) // SECOND * SECOND)} {side} this machine's"
+    text = f"the clock there is {durations.in_seconds(abs(apart))} {side} this machine's"
     return Finding("clock", None, f"{text}; leases live by that one, only the times that are shown differ")

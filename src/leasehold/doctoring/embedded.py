@@ -9,7 +9,7 @@ from stat import S_IMODE, S_ISDIR
 
 from leasehold import durations, opening
 from leasehold.doctoring.contents import about_leases
-from leasehold.doctoring.finding import Finding, rounded
+from leasehold.doctoring.finding import Finding
 from leasehold.errors import LeaseholdError, StoreBehind
 from leasehold.model import SECOND
 from leasehold.names import shown
@@ -139,7 +139,7 @@ def _about_facts(facts: Facts, now: int) -> Iterator[Finding]:
         f"the next one is {facts.fence}, the high-water mark is {mark}",
         "" if facts.mark is not None else "the .gate file was removed: a restored backup would not be noticed",
     )
-    age = "" if facts.oldest is None else f", the oldest {rounded(now - facts.oldest)} old"
+    age = "" if facts.oldest is None else f", the oldest {durations.in_seconds(now - facts.oldest)} old"
     text = f"{facts.events} events{age}; the database has {_size(facts.size)}, its log {_size(facts.log)}"
     is_large = facts.log > LARGE_LOG
     yield Finding("history", None if is_large else True, text, "does a program read all the time?" if is_large else "")

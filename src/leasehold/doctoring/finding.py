@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from leasehold import durations
-from leasehold.model import SECOND
 from leasehold.noun import Noun
 
 
@@ -16,8 +14,3 @@ class Finding(Noun):
     text: str
     advice: str = ""
     """What to do, if anything."""
-
-
-def rounded(duration: int) -> str:
-    """A duration in whole seconds."""
-    return durations.format(duration // SECOND * SECOND)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from leasehold import durations
-from leasehold.model import SECOND
 from leasehold.names import shown
 from leasehold.pictures.layout import HEIGHT, MARGIN, WIDTH, placed
 from leasehold.pictures.shapes import (
@@ -39,10 +38,6 @@ def cycle_of(event: Event) -> tuple[str, ...]:
     return tuple(map(str, told)) if isinstance(told, list | tuple) else ()
 
 
-def _ago(us: int) -> str:
-    return durations.format(max(0, us) // SECOND * SECOND)
-
-
 def as_text(graph: Graph) -> str:
     """A line for each wait, and the cycles that were refused."""
     names = {agent.id: shown(agent.holder) for agent in graph.agents}
@@ -52,7 +47,7 @@ def as_text(graph: Graph) -> str:
         verb = "waits for" if edge.place is not None else "polls for"
         lines.append(
             f"{names[edge.waiter]} {verb} {shown(edge.resource)}, {how} {names[edge.blocker]}"
-            f" (since {_ago(graph.now - edge.since)})"
+            f" (since {durations.in_seconds(graph.now - edge.since)})"
         )
     if not graph.complete:
         lines.append("… and more: only those who wait longest are shown")
@@ -61,7 +56,8 @@ def as_text(graph: Graph) -> str:
     for event in graph.deadlocks[:CYCLES_MOST]:
         cycle = cycle_of(event)
         told = " → ".join(shown(each) for each in (*cycle, *cycle[:1]))
-        lines.append(f"refused {_ago(graph.now - event.at)} ago, as it would have closed a cycle: {told}")
+        ago = durations.in_seconds(graph.now - event.at)
+        lines.append(f"refused {ago} ago, as it would have closed a cycle: {told}")
     return "\n".join(lines)
 
 
@@ -183,7 +179,7 @@ def _node(kind: str, label: str, x: float, y: float) -> list[Shape]:
 
 def _cycle(cycle: tuple[str, ...], top: float, ago: int) -> tuple[list[Shape], float, float]:
     """One refused cycle: its nodes side by side, and a line back from the last to the first."""
-    says = f"Refused {_ago(ago)} ago: it would have closed this cycle"
+    says = f"Refused {durations.in_seconds(ago)} ago: it would have closed this cycle"
     shapes: list[Shape] = [Words(MARGIN, top + 14, says, RED, 13, bold=True)]
     y, step = top + 26, WIDTH + 36
     for place, label in enumerate(cycle):

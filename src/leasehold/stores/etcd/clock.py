@@ -10,7 +10,8 @@ from __future__ import annotations
 import calendar
 import time
 
-SECOND = 1_000_000
+from leasehold.model import SECOND
+
 EXACT = 5_000
 """How exactly the clock must be known before anything is decided by it, in microseconds."""
 STEP = 5 * SECOND

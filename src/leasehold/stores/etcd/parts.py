@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from leasehold.errors import Conflict
+from leasehold.model import SECOND
 from leasehold.stores.etcd import messages, rows
 
 TYPE_CHECKING = False
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 ROOM = 400_000
 """A value of more bytes is kept in parts of this size. etcd takes 1.5 MiB at once, and three values must fit."""
-PATIENCE = 3_600_000_000
-"""Parts to which nobody refers are left alone for so long, in microseconds: somebody may be about to."""
+PATIENCE = 3_600 * SECOND
+"""Parts to which nobody refers are left alone for so long: somebody may be about to."""
 AT_ONCE = 50
 _REFERENCE = b"@"
 

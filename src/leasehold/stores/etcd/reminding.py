@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from leasehold.model import SECOND
 from leasehold.noun import Noun
 from leasehold.stores.etcd import messages
 from leasehold.stores.quick_json import decode, encode
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd.messages import Found
     from leasehold.stores.etcd.rows import Names
 
-SPAN = 1_000_000
-"""A second, in microseconds."""
+SPAN = SECOND
 
 
 class Reminder(Noun):

@@ -14,6 +14,7 @@ import zlib
 from hashlib import sha1
 
 from leasehold.errors import StoreError
+from leasehold.model import SECOND
 from leasehold.stores.git.command import run
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ class Objects:
         """Write a commit with this message and time (microseconds); its id."""
         if not self._tree:
             self._tree = self._put(_EMPTY_TREE)
-        stamp = f"{at // 1_000_000} +0000"
+        stamp = f"{at // SECOND} +0000"
         text = f"tree {self._tree}\nauthor {_WHO} {stamp}\ncommitter {_WHO} {stamp}\n\n{message}"
         body = text.encode("utf-8", "surrogatepass")
         return self._put(b"commit %d\0" % len(body) + body)

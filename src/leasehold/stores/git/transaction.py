@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
-from leasehold.model import Put, Receipt
+from leasehold.model import SECOND, Put, Receipt
 from leasehold.rules.timing import due
 from leasehold.stepwise import through
 from leasehold.stores.git import head as heads
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from leasehold.stepwise import Steps
     from leasehold.stores.git import GitStore
 
-LOOK_EVERY = 60_000_000
-"""Nobody asked for anything: everything is looked at once in so many microseconds."""
+LOOK_EVERY = 60 * SECOND
+"""Nobody asked for anything: everything is looked at once in so long a time."""
 DISTRUST = 5.0
 """So many seconds the remote is asked first, once somebody else was seen to push as well."""
 BROKEN_OFF = 2
@@ -112,11 +112,7 @@ class GitTransaction:
 
     def _push(self, changes: Sequence[Put | Drop], fence: int) -> None:
         store, snapshot = self._store, self._snapshot
-        if len(store.broken_off) >= BROKEN_OFF:
-            # Each time the remote said that nothing had come of it: so it will not the next time either.
-            complaint = store.broken_off.pop()
-            store.broken_off.clear()
-            raise Unreachable(complaint)
+        self._check_broken_off()
         self._fetch_unknown(changes)
         stamp = Stamp(os.urandom(8).hex(), self.now, store.observer.wall())
         moves, after = self._moves(changes, stamp)
@@ -147,11 +143,23 @@ class GitTransaction:
         store.losses = 0
         store.broken_off.clear()
         store.foresight.note(moves)
+        self._note_due(changes)
+
+    def _check_broken_off(self) -> None:
+        """Each time the remote said that nothing had come of it: so it will not the next time either."""
+        broken_off = self._store.broken_off
+        if len(broken_off) >= BROKEN_OFF:
+            complaint = broken_off.pop()
+            broken_off.clear()
+            raise Unreachable(complaint)
+
+    def _note_due(self, changes: Sequence[Put | Drop]) -> None:
+        """Not later than need be: what it really is, is seen at the next load."""
+        times = self._store.due_times
         for change in changes:
-            # Not later than need be: what it really is, is seen at the next load.
             moment = due(change.entry) if isinstance(change, Put) else None
             if moment is not None:
-                store.due_times[change.key] = min(moment, store.due_times.get(change.key, moment))
+                times[change.key] = min(moment, times.get(change.key, moment))
 
     def _fetch_unknown(self, changes: Sequence[Put | Drop]) -> None:
         """What is written must have been seen, if only to be compared."""

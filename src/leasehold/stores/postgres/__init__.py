@@ -13,7 +13,7 @@ from _thread import allocate_lock, get_ident
 import psycopg
 
 from leasehold.errors import StoreError
-from leasehold.model import Put
+from leasehold.model import SECOND, Put
 from leasehold.stores import Capabilities
 from leasehold.stores.postgres import migrating, promotion
 from leasehold.stores.postgres.address import parse
@@ -53,7 +53,7 @@ TOO_MANY = 10.0
 """or after so many, if there were too many."""
 COMPANY = 256
 """For so many turns of ours after one of another server we say what we have changed."""
-_DAY = 24 * 3_600 * 1_000_000
+_DAY = 24 * 3_600 * SECOND
 _LAST = 2**62
 
 
