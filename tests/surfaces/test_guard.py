@@ -286,6 +286,17 @@ def test_guard_takes_its_policy_from(shell: Shell, repository: Path, where: str)
         assert done.code == (2 if where == "git config" else 4)
 
 
+def test_guard_does_not_guess_a_policy_that_git_cannot_tell(shell: Shell, repository: Path) -> None:
+    shell.run("acquire", "path:src")
+    git("config", "leasehold.lockPolicy", "require", cwd=repository)
+    with (repository / ".git" / "config").open("a") as file:
+        file.write("[broken")
+    done = shell.run("guard", "src/a.py", holder="bob")
+    assert done.code == 1
+    assert "git cannot tell leasehold.lockPolicy" in done.err
+    assert shell.run("guard", "src/a.py", "--policy", "require", holder="bob").code == 4, "which needs no telling"
+
+
 @pytest.mark.parametrize(
     ("words", "field"),
     [((), "paths"), (("--staged", "a"), "paths"), (("../../x",), "paths"), (("a", "--policy", "x"), "lock_policy")],

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 
 from leasehold.config import POLICIES
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, LeaseholdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.config import Choice
 
 GIT_KEY = "leasehold.lockPolicy"
+UNSET = 1
+"""How `git config --get` ends where nobody has set it."""
 
 
 def find(choice: Choice, given: str | None = None, here: str | None = None) -> tuple[str, str]:
@@ -39,6 +41,8 @@ def _of_git(here: str | None) -> str | None:
         )
     except FileNotFoundError:
         return None
+    if done.returncode not in (0, UNSET):  # a file that cannot be read may be the one that says `require`
+        raise LeaseholdError(f"git cannot tell {GIT_KEY}: {done.stderr.strip()}")
     return done.stdout.strip() or None
 
 

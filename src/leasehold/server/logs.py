@@ -7,7 +7,8 @@ import logging
 import sys
 import time
 
-_FIELDS = ("url", "path", "status", "code")
+_FIELDS = ("url",)
+"""What a record may say besides its message."""
 
 
 class JsonLines(logging.Formatter):
