@@ -153,6 +153,14 @@ def test_a_repository_without_a_remote(shell: Shell, tmp_path: Path) -> None:
     assert "no remote" in done.err
 
 
+def test_a_repository_whose_configuration_cannot_be_read(shell: Shell, clone: Path) -> None:
+    with (clone / ".git" / "config").open("a") as file:
+        file.write("[broken")
+    done = shell.sh(f"cd '{clone}' && leasehold acquire r", env=HERE)
+    assert done.code == 1
+    assert "bad config line" in done.err, "not that there is no remote: there is"
+
+
 def test_an_unreachable_remote_is_exit_code_9(shell: Shell, tmp_path: Path) -> None:
     for url in (f"git+file://{tmp_path}/nowhere.git", "git+git://127.0.0.1:9/x.git", "git+http://127.0.0.1:9/x.git"):
         done = shell.run("acquire", "r", "--url", url)

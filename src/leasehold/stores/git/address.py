@@ -26,6 +26,8 @@ POLL = SECOND // 2
 TIMEOUT = 60 * SECOND
 _WORKTREE = "core.worktree "
 """So a line of git's configuration begins that says where the files of a submodule are."""
+NO_REMOTES = 1
+"""How `git config --get-regexp` ends where nothing is like that."""
 
 
 class Address(Noun):
@@ -102,7 +104,10 @@ def _of_repository(directory: str, remote: str | None) -> tuple[str, str]:
     if not os.path.isdir(os.path.join(directory, "objects")):
         raise StoreUnsuitable(f"{directory} is in no git repository: name one as git:PATH, or a remote as git+ssh://…")
     wanted_keys = r"^(core\.worktree|remote\..*\.(push)?url)$"
-    listed = run(["--git-dir", directory, "config", "--get-regexp", wanted_keys]).out.splitlines()
+    done = run(["--git-dir", directory, "config", "--get-regexp", wanted_keys])
+    if done.code not in (0, NO_REMOTES):
+        raise StoreUnsuitable(f"git cannot tell the remotes of {directory}: {done.complaint}")
+    listed = done.out.splitlines()
     urls = _urls(line for line in listed if not line.startswith(_WORKTREE))
     name = remote or ("origin" if "origin" in urls else next(iter(urls)) if len(urls) == 1 else "")
     root = os.path.dirname(directory) if os.path.basename(directory) == ".git" else directory
