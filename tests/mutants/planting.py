@@ -36,19 +36,23 @@ def is_fresh(mutant: Mutant) -> bool:
     return (ROOT / "src/leasehold" / mutant.file).read_text().count(mutant.old) == 1
 
 
+def planted(mutant: Mutant) -> str:
+    """The file with the bug in it; raises `SyntaxError` if that is not even Python."""
+    text = (ROOT / "src/leasehold" / mutant.file).read_text().replace(mutant.old, mutant.new)
+    ast.parse(text)
+    return text
+
+
 def try_out(mutant: Mutant) -> Verdict:
     """Plant this bug in a copy, and run the tests that should notice."""
     if not is_fresh(mutant):
         return Verdict(mutant, STALE, f"the text to be replaced is not in {mutant.file}, or not once")
     with tempfile.TemporaryDirectory(prefix="leasehold-mutant-") as place:
         copy = _copy(Path(place))
-        file = copy / "src/leasehold" / mutant.file
-        planted = file.read_text().replace(mutant.old, mutant.new)
         try:
-            ast.parse(planted)
+            (copy / "src/leasehold" / mutant.file).write_text(planted(mutant))
         except SyntaxError as error:
             return Verdict(mutant, BROKEN, f"not even Python: {error}")
-        file.write_text(planted)
         return _judge(mutant, _pytest(copy, ["-x", *mutant.tests]))
 
 

@@ -153,7 +153,7 @@ SERVING = (
         "a session that ends leaves its leases behind",
         "rules/sessions.py",
         '        give_back(draft, hold, ask, "cancelled", "its session ended")\n',
-        "",
+        "        return\n",
         suite("sessions_that_end"),
     ),
     Mutant(
