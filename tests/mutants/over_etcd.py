@@ -33,8 +33,8 @@ OVER_ETCD = (
     Mutant(
         "etcd: a commit that was given up is forgotten",
         "stores/etcd/transaction.py",
-        "except BaseException:  # nobody tells us any more, or nobody wants to know",
-        "except StoreError:",
+        "if not isinstance(error, StoreError) or isinstance(error, OutcomeUnknown):",
+        "if isinstance(error, OutcomeUnknown):",
         (STEPS, "-k", "gives_a_commit_up"),
     ),
     Mutant(

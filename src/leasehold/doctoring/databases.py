@@ -66,7 +66,8 @@ def _about_facts(facts: Facts) -> Iterator[Finding]:
         text = "the URL says synchronous=yes, and replication is not: nothing is written"
         yield Finding("replication", False, text, "see synchronous_standby_names and synchronous_commit")
     if facts.pause:
-        text = f"nothing new is granted for another {durations.in_seconds(facts.pause)}: the database was promoted or restored"
+        left = durations.in_seconds(facts.pause)
+        text = f"nothing new is granted for another {left}: the database was promoted or restored"
         yield Finding("grants", None, text, "what is held can be renewed and released; docs/postgresql.md says why")
     if facts.deaf:
         advice = (
