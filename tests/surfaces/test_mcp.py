@@ -176,6 +176,15 @@ async def _look_and_force(client: Client) -> None:
     assert seen["data"]["free"] is False
     listed = await call(client, "list_locks", holder="ada")
     assert [lease["id"] for lease in listed["data"]["leases"]] == [taken["data"]["lease"]["id"]]
+    assert "check_lock" not in listed["advice"]
+    note = {"note": "x" * 600}
+    assert (await call(client, "acquire_lock", resource="path:notes", agent_id="ada", context=note))["ok"]
+    listed = await call(client, "list_locks", holder="ada")
+    assert [lease["context"] for lease in listed["data"]["leases"]] == [None, None]
+    assert listed["advice"].endswith("Long contexts are left out here: check_lock has them.")
+    seen = await call(client, "check_lock", resource="path:notes")
+    assert seen["data"]["leases"][0]["context"] == note
+    assert (await call(client, "release_lock", resource="path:notes", agent_id="ada"))["ok"]
     active = json.loads((await client.read_resource("lock://active")).contents[0].text)  # type: ignore[union-attr]
     assert active["leases"][0]["holder"] == "ada"
     one = json.loads(

@@ -1,5 +1,6 @@
 // One request to a server until it has its answer: safe retries, fail-over, waiting with a ticket. It knows no verb.
 
+const PORT = 7420;
 const TRIES = 6;
 const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 2_000;
@@ -108,12 +109,14 @@ export class Asking {
   }
 }
 
-/** Where a server is. */
+/** Where a server is; without a port, over http, at Leasehold's own, as for every other client. */
 function baseOf(url) {
   const base = URL.canParse(url) ? new URL(url) : undefined;
   if (base?.protocol !== "http:" && base?.protocol !== "https:") {
     throw new LeaseholdError("invalid", `url: must be http://HOST or https://HOST, not ${url}`, { field: "url" });
   }
+  // Port 80 is not told by a URL that was parsed, as it is that of http.
+  if (base.protocol === "http:" && !base.port && !/^[^/]*\/\/[^/]*:80(\/|$)/.test(url.trim())) base.port = PORT;
   return base.href.replace(/\/$/, "");
 }
 

@@ -274,6 +274,22 @@ test("of several servers, the next one is asked when one is not there or goes aw
   assert.throws(() => new Locks("http://a:1,nonsense"), { code: "invalid", field: "url" });
 });
 
+test("a server without a port is where it listens if nobody says otherwise", async () => {
+  for (const [url, host] of [
+    ["http://a", "a:7420"],
+    ["http://a/behind/", "a:7420"],
+    ["http://[::1]", "[::1]:7420"],
+    ["http://a:80", "a"],
+    ["http://a:80/behind", "a"],
+    ["http://a:8080", "a:8080"],
+    ["https://a", "a"],
+  ]) {
+    const [client, asked] = scripted(url);
+    await client.list();
+    assert.deepEqual(asked, [host], url);
+  }
+});
+
 test("what would happen twice is sent again only if it did not happen", async () => {
   const made = () => Response.json({ key: {}, credential: "lh_x" });
   for (const [route, body] of [

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
     from leasehold.mcp.parties import Party
     from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
+    from leasehold.model import Lease
 
     Progress = Callable[[float, str], Awaitable[None]]
 
 LISTED_MOST = 200
+CONTEXT_LISTED = 500
+"""Characters of JSON; longer contexts are told of one lease, not in a list."""
 TRIED_MOST = 100
 """So many leases on a resource are tried with a token of which nobody here knows whose it is."""
 OPENS_NOTHING = "none"
@@ -165,8 +168,11 @@ class Desk:
         if isinstance(found, Refused):
             refused: Listed = _answer(found)
             return refused
-        data = {**wire.leases(found[:LISTED_MOST]), "more": max(0, len(found) - LISTED_MOST)}
+        told = [_in_brief(lease) for lease in found[:LISTED_MOST]]
+        data = {**wire.leases(told), "more": max(0, len(found) - LISTED_MOST)}
         words = "Leave alone what others hold." if found else "Nothing is held."
+        if told != list(found[:LISTED_MOST]):
+            words += " Long contexts are left out here: check_lock has them."
         return {"ok": True, "advice": words, "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
 
     async def history(self, party: Party, resource: str | None, holder: str | None, limit: int) -> Told:
@@ -177,6 +183,12 @@ class Desk:
             refused: Told = _answer(found)
             return refused
         return {"ok": True, "advice": "", "data": wire.events(found)}  # type: ignore[typeddict-item] # as `wire` shapes it
+
+
+def _in_brief(lease: Lease) -> Lease:
+    """As one of many: what agents note down may be long, and all of a list goes into the context of whoever asks."""
+    is_long = lease.context is not None and len(lease.context) > CONTEXT_LISTED
+    return lease._replace(context=None) if is_long else lease
 
 
 async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> Who | Refused:
