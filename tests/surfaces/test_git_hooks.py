@@ -49,6 +49,42 @@ def test_one_s_own_is_committed_with_its_fence(repository: Repository) -> None:
     assert "acquire it first" in done.stderr
 
 
+EDITORS = {
+    "leaves it as it is": "true",
+    "removes everything": "truncate -s 0",
+    "removes our line": "sed -i /Leasehold/d",
+}
+
+
+@pytest.mark.parametrize("verbose", [(), ("--verbose",)], ids=["plain", "verbose"])
+@pytest.mark.parametrize("editor", EDITORS.values(), ids=EDITORS)
+def test_who_leaves_the_message_empty_calls_the_commit_off(
+    repository: Repository, editor: str, verbose: tuple[str, ...]
+) -> None:
+    repository.hold("path:src/a.py", "bob")
+    repository.change("src/a.py", "one")
+    repository.env["GIT_EDITOR"] = editor
+    done = repository.run("git", "commit", *verbose, holder="bob", code=1)
+    assert "empty commit message" in done.stderr
+
+
+def test_no_message_is_none_with_a_fence_either(repository: Repository) -> None:
+    repository.hold("path:src/a.py", "bob")
+    repository.change("src/a.py", "one")
+    assert "empty commit message" in repository.run("git", "commit", "-m", "", holder="bob", code=1).stderr
+
+
+def test_what_was_written_is_kept_with_its_fence(repository: Repository) -> None:
+    """Also if it looks like a comment, where git takes it for none."""
+    held = repository.hold("path:src/a.py", "bob")
+    for number, words in enumerate((["-m", "# a heading"], ["--verbose"])):
+        repository.change("src/a.py", str(number))
+        repository.env["GIT_EDITOR"] = "sed -i '1s/^/written here/'"
+        repository.run("git", "commit", *words, holder="bob")
+        first, *_, last = repository.message().strip().splitlines()
+        assert (first, last) == (["# a heading", "written here"][number], f"Leasehold-Fence: {held.lease.fence}")
+
+
 def test_people_are_warned_only(repository: Repository) -> None:
     repository.policy("require")
     repository.hold("path:src", "ada")

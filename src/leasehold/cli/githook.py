@@ -68,6 +68,13 @@ def _with_message(context: Context, policy: str, words: list[str]) -> int:
     return code
 
 
+def _after_editing(_context: Context, _policy: str, words: list[str]) -> int:
+    """Whoever left the message empty does not want this commit: our fences must not make one of it."""
+    if words:
+        asking.drop_lone_fences(words[0])
+    return DONE
+
+
 def _before_push(context: Context, policy: str, _words: list[str]) -> int:
     return _judged(context, policy, asking.pushed(sys.stdin.read()))[0]
 
@@ -83,6 +90,7 @@ def _received(context: Context, policy: str, _words: list[str]) -> int:
 _HOOKS = {
     "pre-commit": _before_commit,
     "prepare-commit-msg": _with_message,
+    "commit-msg": _after_editing,
     "pre-push": _before_push,
     "pre-receive": _received,
 }

@@ -345,7 +345,7 @@ VERBS = HOT | _table(
         "answer a hook of git: `leasehold install git` sets it up",
         "githook:git_hook",
         (
-            Word("name", "pre-commit, prepare-commit-msg, pre-push or pre-receive"),
+            Word("name", "pre-commit, prepare-commit-msg, commit-msg, pre-push or pre-receive"),
             Word("words", "as git gives them", "*"),
         ),
         (

@@ -21,6 +21,8 @@ MERGES = 100
 """So many merges of a push are looked into; of more than that, all counts that they have from either side."""
 _SETTINGS = ("-c", "trailer.separators=:", "-c", "log.showSignature=false")
 """A fence is written and read in one way, whatever this user wants to see."""
+_SCISSORS = b" ------------------------ >8 ------------------------"
+"""What comes after this, in a line of its own, is only shown to whoever writes the message (`commit --verbose`)."""
 _EVERY_NAME = ("--name-only", "--no-renames", "--ignore-submodules=none", "-z")
 
 
@@ -185,3 +187,22 @@ def add_fences(message: str, fences: list[int]) -> None:
     words = [word for fence in fences for word in ("--trailer", f"{TRAILER}: {fence}")]
     if words:
         git("interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *words, message)
+
+
+def drop_lone_fences(message: str) -> None:
+    """Empty a message that says nothing but fences: git refuses it then, as it does whenever nobody wrote anything."""
+    with open(message, "rb") as file:  # noqa: PTH123 (pathlib takes longer to import than this)
+        written = file.read()
+    lines = written.splitlines()
+    kept = [line for line in lines if not line.startswith(TRAILER.encode() + b":")]
+    if len(kept) < len(lines) and not _said(kept):
+        with open(message, "wb"):  # noqa: PTH123 (the same)
+            pass
+
+
+def _said(lines: list[bytes]) -> bytes:
+    """What somebody wrote. In an editor, git's own words are comments; without one, a comment may be meant."""
+    if os.environ.get("GIT_EDITOR") == ":":  # so git says that there is none
+        return b"".join(lines).strip()
+    shown = next((place for place, line in enumerate(lines) if _SCISSORS in line), len(lines))
+    return git("stripspace", "--strip-comments", feed=b"\n".join(lines[:shown]) + b"\n").strip()

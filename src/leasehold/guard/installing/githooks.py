@@ -19,7 +19,7 @@ from leasehold.guard.installing.changes import Change, Move
 if TYPE_CHECKING:
     from leasehold.guard.installing.changes import Ledger
 
-CLIENT = ("pre-commit", "prepare-commit-msg", "pre-push")
+CLIENT = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-push")
 SERVER = ("pre-receive",)
 FEEDING = ("pre-push", "pre-receive")
 """Hooks that git tells something on their standard input."""
