@@ -167,24 +167,6 @@ class TestThreadDriver:
         with pytest.raises(Closed):
             driver.ask(acquire(_engine(), "r"))
 
-    def test_closing_while_the_store_says_no_tells_who_closes(self) -> None:
-        trouble: list[Exception] = []
-
-        def fault(point: str) -> None:
-            if trouble and point == "begin":
-                raise trouble[0]
-
-        engine = _engine(Memory(fault=fault))
-        driver = ThreadDriver(engine)
-        driver.ask(acquire(engine, "r"), "alice")
-        waiting: Asking[object] = Asking(lambda: driver.ask(acquire(engine, "r", "bob", wait=600), "bob"))
-        until(lambda: engine.waiting == 1, "bob waits")
-        trouble.append(StoreError("the disk is full"))
-        with pytest.raises(StoreError, match="disk is full"):
-            driver.close()
-        with pytest.raises(Closed):
-            waiting.answer()
-
     def test_a_bug_is_told_to_those_who_ask_and_to_those_who_come(self) -> None:
         trouble: list[Exception] = []
 
