@@ -331,7 +331,7 @@ def test_a_commit_of_unknown_outcome_is_found_in_the_journal(store: PostgresStor
     assert _journal(store) == 0
 
 
-@pytest.mark.parametrize("how", ["refused", "too late", "impossible", "cut"])
+@pytest.mark.parametrize("how", ["refused", "too late", "impossible", "cut", "cancelled"])
 def test_what_was_not_committed_is_not_remembered(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -346,10 +346,15 @@ def test_what_was_not_committed_is_not_remembered(
     monkeypatch.setattr(transaction, "_PATIENCE", b"50ms")
     with psycopg.connect(server().url) as keeper:
         keeper.execute("SELECT pg_advisory_xact_lock(%s)", [store.address.salt if how == "too late" else 1])
+        if how == "cancelled":  # by whoever looks after the database, while the commit waits for something
+            keeper.execute(f"LOCK TABLE {store.address.schema}.journal")
+            store.writer().execute("SET statement_timeout = '50ms'")
         with pytest.raises((leasehold.LeaseholdError, UnicodeEncodeError)):
             turn.commit([Put(D, Ref("r1")), Drop(C, "r1")], events, turn.fence)
     monkeypatch.setattr(transaction, "_PATIENCE", b"5s")
     turn.close()
+    if how == "cancelled":
+        store.writer().execute("SET statement_timeout = 0")
     wanted = {A: ["r1"], B: ["r1", "r2"], C: ["r1"]}
     assert _seen(store) == wanted
     _commit(store, Put(A, Ref("r2")))

@@ -261,7 +261,7 @@ def test_half_a_character_is_refused_and_harms_nothing(store: SqliteStore, path:
     assert store.history(ALL) == []
 
 
-def test_a_commit_that_fails_is_not_remembered(store: SqliteStore, path: Path) -> None:
+def test_a_commit_that_fails_is_not_remembered(store: SqliteStore, path: Path, clock: FakeClock) -> None:
     commit(store, Put("na", Ref("x")), fences=1)
     connection = store._database.connection
 
@@ -270,14 +270,18 @@ def test_a_commit_that_fails_is_not_remembered(store: SqliteStore, path: Path) -
 
     connection.set_commit_hook(refuse)
     with pytest.raises(StoreError):
-        commit(store, Put("na", Ref("y")), Drop("na", "x"), events=(event(at=1),), fences=7)
+        commit(store, Put("na", Ref("y")), Drop("na", "x"), events=(event(at=clock.wall()),), fences=7)
     connection.set_commit_hook(None)
     assert entries(store, "na") == seen(store, "na") == {"x": Ref("x")}
     assert store.history(ALL) == []
-    commit(store, Put("na", Ref("z")), events=(event(at=2),))
+    commit(store, Put("na", Ref("z")), events=(event(at=clock.wall() + 2),))
     assert [each.seq for each in store.history(ALL)] == [1]
     store.prune()
     assert entries(store, "na") == seen(store, "na") == {"x": Ref("x"), "z": Ref("z")}
+    store.close()  # which folds the journal
+    later = SqliteStore(str(path), clock=clock)
+    assert [(each.seq, each.at) for each in later.history(ALL)] == [(1, clock.wall() + 2)]
+    later.close()
 
 
 def test_a_journal_that_could_not_be_read_is_read_again_from_where_it_was(
