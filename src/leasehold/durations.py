@@ -128,13 +128,14 @@ def _next_part(text: str) -> tuple[str, str, str]:
 def _count(number: str, unit: int, raw: object) -> int:
     # In integers, since a float would make 99999 of "0.1s"; what is finer than a microsecond is rounded down.
     whole, point, part = number.partition(".")
-    if not _is_digits(whole) or (point and not _is_digits(part)):
+    if not is_digits(whole) or (point and not is_digits(part)):
         raise _bad("bad_form", raw, "is not a duration")
     scale: int = 10 ** len(part)
     return int(whole + part) * unit // scale
 
 
-def _is_digits(text: str) -> bool:
+def is_digits(text: str) -> bool:
+    """Whether this is a whole number as everybody writes it."""
     return text.isascii() and text.isdigit()  # isdigit alone would let "²" through
 
 

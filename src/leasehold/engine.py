@@ -13,7 +13,7 @@ import time
 
 from leasehold import batch, keys
 from leasehold import commands as c
-from leasehold.errors import Closed, LeaseholdError
+from leasehold.errors import CLOSED, Closed, LeaseholdError
 from leasehold.model import SECOND, Done, Granted, Queued, Released
 from leasehold.pending import NEVER, Errand, Pending
 from leasehold.stepwise import through
@@ -449,4 +449,4 @@ def _nothing_more(_outcomes: Sequence[Outcome | Exception], _transaction: Transa
 
 
 def _closed() -> Closed:
-    return Closed("these locks are closed; connect again")
+    return Closed(CLOSED)

@@ -81,6 +81,10 @@ class Unreachable(StoreError):
     code = "unreachable"
 
 
+CLOSED = "these locks are closed; connect again"
+"""Of whatever is asked after that."""
+
+
 class Closed(LeaseholdError):
     """These locks were closed while the request was under way, or before."""
 

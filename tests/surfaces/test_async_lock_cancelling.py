@@ -209,18 +209,24 @@ def slow_release(monkeypatch: pytest.MonkeyPatch, locks: AsyncLocks) -> tuple[as
     return begun, goes_on
 
 
+async def cancelled_while_released(locks: AsyncLocks, begun: asyncio.Event) -> asyncio.Task[None]:
+    """A block that is being left, and has just been told that it is cancelled."""
+
+    async def block() -> None:
+        async with locks.lock("x", ttl=60):
+            pass
+
+    task = asyncio.create_task(block())
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    return task
+
+
 def test_a_cancellation_while_it_is_released(run: Run, ops: Locks, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(locks: AsyncLocks) -> None:
         begun, goes_on = slow_release(monkeypatch, locks)
-
-        async def block() -> None:
-            async with locks.lock("x", ttl=60):
-                pass
-
-        task = asyncio.create_task(block())
-        await begun.wait()
-        task.cancel()
-        await asyncio.sleep(0)
+        task = await cancelled_while_released(locks, begun)
         assert not task.done(), "the release comes first"
         goes_on.set()
         with pytest.raises(asyncio.CancelledError):
@@ -253,15 +259,7 @@ def test_a_cancellation_while_a_loss_is_brought_to_light(run: Run, ops: Locks, m
 def test_who_cancels_twice_does_not_wait_for_the_release(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(locks: AsyncLocks) -> None:
         begun, _ = slow_release(monkeypatch, locks)
-
-        async def block() -> None:
-            async with locks.lock("x", ttl=60):
-                pass
-
-        task = asyncio.create_task(block())
-        await begun.wait()
-        task.cancel()
-        await asyncio.sleep(0)
+        task = await cancelled_while_released(locks, begun)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.calls import Call
 from leasehold.client import forking
-from leasehold.client.deciding import CLOSED, CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
-from leasehold.errors import Closed, LeaseholdError, Unreachable
+from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -40,7 +40,6 @@ _ANYBODY = Request("GET", "/healthz", None)
 
 CONNECT_WITHIN = 5.0
 """Seconds that it may take to be connected."""
-CLOSED = "these locks are closed; connect again"
 
 
 class NotSent(OSError):

@@ -11,9 +11,9 @@ from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client import forking
-from leasehold.client.deciding import CLOSED, CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
-from leasehold.errors import Closed, Unreachable
+from leasehold.errors import CLOSED, Closed, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leasehold.errors import Closed, Unreachable
+from leasehold.errors import CLOSED, Closed, Unreachable
 from leasehold.locks import Locks
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ProcessAnswers:
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The child's answer to this call."""
         if self._is_closed:
-            raise Closed("these locks are closed; connect again")
+            raise Closed(CLOSED)
         return self._ask(call)
 
     def _ask(self, message: object) -> Any:  # noqa: ANN401

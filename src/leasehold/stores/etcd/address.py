@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, unquote
 
+from leasehold.durations import is_digits
 from leasehold.errors import InvalidInput
 from leasehold.noun import Noun
 
@@ -79,7 +80,7 @@ def _member(text: str) -> tuple[str, int]:
 
 def _is_member(text: str) -> bool:
     host, port = _host_and_port(text)
-    return bool(host) and _is_number(port) and 0 < int(port) < 65536
+    return bool(host) and is_digits(port) and 0 < int(port) < 65536
 
 
 def _host_and_port(text: str) -> tuple[str, str]:
@@ -88,10 +89,6 @@ def _host_and_port(text: str) -> tuple[str, str]:
 
 
 def _count(text: str) -> int:
-    if not _is_number(text):
+    if not is_digits(text):
         raise InvalidInput("url", "keep_events must be a whole number")
     return int(text)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()  # isdigit alone would let "²" through
