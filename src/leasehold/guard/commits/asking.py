@@ -62,9 +62,8 @@ def _staged_since(*commit: str) -> list[str]:
 
 def _being_merged() -> list[str]:
     """What the next commit merges into HEAD, if it is a merge."""
-    place = git("rev-parse", "--git-path", "MERGE_HEAD").decode("utf-8", "surrogateescape").rstrip("\n")
     try:
-        with open(place, encoding="ascii") as file:  # noqa: PTH123 (pathlib takes longer to import than this)
+        with open(_place("MERGE_HEAD"), encoding="ascii") as file:  # noqa: PTH123 (pathlib takes longer to import than this)
             return file.read().split()
     except FileNotFoundError:
         return []
@@ -79,9 +78,14 @@ def _differing(one: str, other: str) -> set[str]:
     return set(_names(git("diff-tree", "-r", *_EVERY_NAME, one, other)))
 
 
+def _place(name: str) -> str:
+    """Where git keeps this, in whatever worktree we are."""
+    return git("rev-parse", "--git-path", name).decode("utf-8", "surrogateescape").rstrip("\n")
+
+
 def is_asked_with_message() -> bool:
     """Whether git asks us a second time on the way to a commit: in `prepare-commit-msg`, or where others moved it."""
-    folder = git("rev-parse", "--git-path", "hooks").decode("utf-8", "surrogateescape").rstrip("\n")
+    folder = _place("hooks")
     hook = f"{folder}/{WITH_MESSAGE}"
     if not os.access(hook, os.X_OK):
         return False
@@ -196,8 +200,7 @@ def drop_lone_fences(message: str) -> None:
     lines = written.splitlines()
     kept = [line for line in lines if not line.startswith(TRAILER.encode() + b":")]
     if len(kept) < len(lines) and not _said(kept):
-        with open(message, "wb"):  # noqa: PTH123 (the same)
-            pass
+        os.truncate(message, 0)
 
 
 def _said(lines: list[bytes]) -> bytes:
