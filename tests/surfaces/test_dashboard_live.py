@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 PART = "node => new DOMMatrix(node.style.transform).a"
 """How full a bar is."""
+SHOWN = f"""lease => ({{
+    seconds: parseInt(lease.querySelector(".cell.left span").textContent),
+    part: ({PART})(lease.querySelector(".meter i")),
+}})"""
+"""What a row tells in words and as a bar, at one moment: between two questions the page may have gone on."""
 NASTY = '<img src=x onerror="window.pwned=1">'
 
 
@@ -63,14 +68,14 @@ def test_what_the_command_line_takes_appears_and_goes(browser: Browser, server: 
 def test_the_time_left_runs_down_and_what_has_run_out_goes(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path) as server, looking(browser, server) as page:  # nothing else happens here: time alone passes
         take(server, "long", ttl_seconds=50)
-        left = row(page, "long").locator(".cell.left span")
-        bar = row(page, "long").locator(".meter i")
-        expect(left).to_have_text(re.compile(r"^\d+s$"))
+        expect(row(page, "long").locator(".cell.left span")).to_have_text(re.compile(r"^\d+s$"))
+        lease = row(page, "long").element_handle()
         for _ in range(2):
-            seconds, full = int(left.inner_text()[:-1]), bar.evaluate(PART)
-            less = "([node, seconds]) => parseInt(node.textContent) < seconds"
-            page.wait_for_function(less, arg=[left.element_handle(), seconds])
-            assert bar.evaluate(PART) < full
+            shown = lease.evaluate(SHOWN)
+            # Two in words are at least one in truth, which the bar's three digits show.
+            less = f"([lease, shown]) => ({SHOWN})(lease).seconds < shown.seconds - 1"
+            page.wait_for_function(less, arg=[lease, shown])
+            assert lease.evaluate(SHOWN)["part"] < shown["part"]
         take(server, "short", ttl_seconds=4)
         expect(row(page, "short")).to_be_visible()
         expect(row(page, "short")).to_have_count(0)
