@@ -308,6 +308,17 @@ class _Deciding:
         return Put(self.engine, Receipt(RECEIPT, os.urandom(16).hex(), until - until % (60 * SECOND)))
 
 
+def rehearse(store: Store, command: Command, engine: str) -> None:
+    """Decide this as if somebody had asked it, and leave everything as it is."""
+    transaction = store.begin()
+    try:
+        deciding = _Deciding(transaction, list(keys_of(command)), engine, [command], 0)
+        if not deciding.decide(command) and hasattr(transaction, "rehearse"):
+            transaction.rehearse(list(deciding.changes.values()), deciding.events)
+    finally:
+        transaction.close()
+
+
 def happened(store: Store, receipt: Put) -> bool:
     """Whether the batch that left this receipt was committed."""
     _, found = store.read((receipt.key,))

@@ -2,8 +2,8 @@
 
 A commit in the loop is the faster way as long as it hardly waits; but while it waits nobody is heard, so that with
 slow commits a thread does better (house decision 4). Which of the two it is shows while serving. And while something
-goes from hand to hand, the loop does not fall asleep between two turns (docs/adr/0037). It decides nothing about
-leases.
+goes from hand to hand, the loop does not fall asleep between two turns (docs/adr/0037), and rehearses what comes next
+(docs/adr/0039). It decides nothing about leases.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ TRY_EVERY = 1.0
 TRIES = 3
 AWAKE = 0.001
 """For so many seconds the loop looks for the next request without falling asleep, if the last one came as soon."""
+REHEARSED_EVERY = 0.0001
+"""So often, in seconds, it goes through what is likely to be asked next."""
 
 
 class Pace:
@@ -77,18 +79,29 @@ class Vigil:
         self._idle_since = 0.0
         """When the last turn was over that somebody had asked for."""
         self._until = 0.0
+        self._now = 0.0
+        """When somebody last wanted to know whether it lasts."""
+        self._rehearse_at = 0.0
 
     def begins(self, begun: float, waiting: int) -> bool:
         """A turn is over that began then: whether to stay awake, as somebody waits and requests come in close order."""
         now = self._clock()
         is_lively = begun - self._idle_since < AWAKE
-        self._idle_since = now
+        self._idle_since = self._rehearse_at = now
         self._until = now + AWAKE if is_lively and waiting and self._is_possible else 0.0
         return self._until > 0.0
 
     def lasts(self) -> bool:
         """Whether it is not over yet."""
-        return self._clock() < self._until
+        self._now = self._clock()
+        return self._now < self._until
+
+    def wants_rehearsal(self) -> bool:
+        """Whether nothing was rehearsed since the last turn, or for a while, as of the last look at the clock."""
+        if self._now < self._rehearse_at:
+            return False
+        self._rehearse_at = self._now + REHEARSED_EVERY
+        return True
 
 
 class PacedDriver(LoopThreadDriver):
@@ -116,6 +129,7 @@ class PacedDriver(LoopThreadDriver):
 
     def _begin(self) -> None:
         if self._pace.wants_thread():
+            self._engine.rest()
             super()._begin()
         else:
             self._turn_here()
@@ -139,5 +153,9 @@ class PacedDriver(LoopThreadDriver):
     def _stay_awake(self) -> None:
         """A loop that has something to do soon only glances at its connections: it is there when the request is."""
         self._is_awake = self._vigil.lasts() and not self._closed
-        if self._is_awake:
-            self._loop.call_soon(self._stay_awake)
+        if not self._is_awake:
+            self._engine.rest()
+            return
+        self._loop.call_soon(self._stay_awake)  # first: whatever happens, there is a rest at the end
+        if self._turning is None and self._vigil.wants_rehearsal():
+            self._engine.rehearse()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pytest
 from leasehold import processors
 from leasehold.engine import Engine
 from leasehold.model import Granted, Released
-from leasehold.pacing import AWAKE, FAST, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver, Vigil
+from leasehold.pacing import AWAKE, FAST, REHEARSED_EVERY, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver, Vigil
 from leasehold.stores.memory import Memory, MemoryStore
 from tests.engine.rig import acquire, release, until_so
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from leasehold.model import Event
+    from leasehold.model import Event, Outcome
 
 FOR_EVER = 10_000
 """Turns; whoever has not changed its mind by then never will."""
@@ -110,6 +111,22 @@ class TestVigil:
         vigil.begins(now[0], 0)
         assert not vigil.lasts()
 
+    def test_what_comes_next_is_rehearsed_after_each_turn_and_then_now_and_again(self) -> None:
+        vigil, now = self.after(AWAKE / 2)
+        rehearsed = []
+        for _ in range(20):
+            assert vigil.lasts()
+            rehearsed.append(vigil.wants_rehearsal())
+            now[0] += REHEARSED_EVERY / 2
+        assert rehearsed[0]
+        assert rehearsed.count(True) > len(rehearsed) / 4
+        assert (True, True) not in set(itertools.pairwise(rehearsed)), "not all the time: somebody may ask"
+        now[0] -= REHEARSED_EVERY / 2
+        assert not vigil.wants_rehearsal()
+        vigil.begins(now[0], 1)
+        assert vigil.lasts()
+        assert vigil.wants_rehearsal(), "what is likely may be another thing after a turn"
+
 
 @pytest.mark.parametrize(
     ("limit", "expected"), [("50000 100000", 0.5), ("max 100000", None), ("rubbish", None), (None, None)]
@@ -139,6 +156,16 @@ async def until_commits_are_made(driver: PacedDriver, engine: Engine, disk: Disk
         if disk.is_loop is by_the_loop:
             return
     raise AssertionError("it never changed its mind")
+
+
+async def handed_on(driver: PacedDriver, engine: Engine) -> tuple[Outcome, asyncio.Future[Outcome]]:
+    """What `next` has got who waited for it, and somebody who waits behind."""
+    first = await driver.ask(acquire(engine, "hot"), "alice")
+    waiting = asyncio.ensure_future(driver.ask(acquire(engine, "hot", holder="next", wait=60), "next"))
+    last = asyncio.ensure_future(driver.ask(acquire(engine, "hot", holder="last", wait=60), "last"))
+    await until_so(lambda: engine.waiting == 2, "both wait")
+    await driver.ask(release(first))
+    return await waiting, last
 
 
 class TestPacedDriver:
@@ -254,3 +281,71 @@ class TestPacedDriver:
             driver.close()
 
         asyncio.run(play())
+
+    def test_a_vigil_rehearses_and_rests_at_its_end(self) -> None:
+        async def play() -> None:
+            loop, now = asyncio.get_running_loop(), [time.perf_counter() + 3_600]
+            done = list[str]()
+            engine = Engine(EarlyStore(done))
+            driver = PacedDriver(engine, loop, vigil=Vigil(lambda: now[0], available=2))
+            granted, last = await handed_on(driver, engine)
+            for _ in range(4):
+                now[0] += REHEARSED_EVERY
+                await asyncio.sleep(0)
+            assert len(done) >= 4
+            assert set(done) == {"early"}
+            now[0] += AWAKE
+            await until_so(lambda: not driver._is_awake, "the vigil is over")
+            assert done[-1] == "rest"
+            assert done.count("rest") == 1
+            last.cancel()
+            driver.close()
+
+        asyncio.run(play())
+
+    def test_nothing_is_rehearsed_while_a_thread_has_its_turn(self) -> None:
+        async def play() -> None:
+            loop, now = asyncio.get_running_loop(), [time.perf_counter() + 3_600]
+            pace, done = Pace(), list[str]()
+            store = EarlyStore(done)
+            engine = Engine(store)
+            driver = PacedDriver(engine, loop, pace, Vigil(lambda: now[0], available=2))
+            granted, last = await handed_on(driver, engine)
+            assert driver._is_awake
+            pace.is_slow, pace._try_at = True, pace._clock() + 3_600
+            store.may_commit.clear()
+            giving_back = asyncio.ensure_future(driver.ask(release(granted, "next")))
+            await until_so(lambda: driver._turning is not None, "a thread is at it")
+            assert done[-1] == "rest", "whoever began early lets go before a thread begins"
+            for _ in range(10):
+                now[0] += REHEARSED_EVERY / 2
+                await asyncio.sleep(0)
+            assert driver._is_awake
+            assert done[-1] == "rest"
+            store.may_commit.set()
+            assert isinstance(await giving_back, Released)
+            assert isinstance(await last, Granted)
+            driver.close()
+
+        asyncio.run(play())
+
+
+class EarlyStore(MemoryStore):
+    """One that tells when a turn begins early, and when that is given up."""
+
+    def __init__(self, done: list[str]) -> None:
+        super().__init__(Memory(fault=self._reached))
+        self._done = done
+        self.may_commit = threading.Event()
+        self.may_commit.set()
+
+    def _reached(self, point: str) -> None:
+        if point == "before_commit":
+            assert self.may_commit.wait(30)
+
+    def begin_early(self) -> bool:
+        self._done.append("early")
+        return True
+
+    def leave_early(self) -> None:
+        self._done.append("rest")

@@ -182,6 +182,21 @@ KEEPING = (
         ("tests/stores/test_sqlite_journal.py",),
     ),
     Mutant(
+        "a turn that began early goes on although something was written in it",
+        "stores/sqlite/database.py",
+        "        self.version = _UNKNOWN\n        self._is_early = False\n",
+        "        self.version = _UNKNOWN\n",
+        ("tests/stores/test_sqlite_early.py",),
+    ),
+    Mutant(
+        "a rehearsal is carried out",
+        "batch.py",
+        "            transaction.rehearse(list(",
+        "            transaction.commit(list(deciding.changes.values()), deciding.events, deciding.fence)\n"
+        "            transaction.rehearse(list(",
+        ("tests/stores/test_sqlite_early.py",),
+    ),
+    Mutant(
         "who writes to the tables leaves the journal as it is",
         "stores/sqlite/__init__.py",
         "            if database.journal is None:\n",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
           no answer is given before this has said that it was true; otherwise it raises `Conflict`.
         - `foresee(records)`: told before the commit what its changes make of these records, so that one that remembers
           them need not work it out. A receipt is not in there.
+        - `rehearse(changes, events)`: work out what `commit` would write, and write nothing. See `Store.begin`.
         - `part` and `write_ahead(changes, events)`: after every `part` commands (0: never) it is given what is decided,
           to be written while the rest is being decided. `commit` is then told only what came after.
         """
@@ -84,6 +85,10 @@ if TYPE_CHECKING:
 
             A store that has `committing` also has `ready(keys)`: whether one on these records could begin and be
             decided now, without waiting for anything.
+
+            One in the same process may have `begin_early()` and `leave_early()`: between them, if the first says True,
+            it is this thread's turn, its next transaction begins at once, and one without a commit does not end it.
+            Others are kept out meanwhile: it says False, and does not wait, if there are any.
             """
 
         def hint(self) -> bool:

@@ -79,9 +79,18 @@ class SqliteStore:
 
     def begin(self) -> SqliteTransaction:
         """Start a transaction; blocks until it is this caller's turn."""
-        self._database.enter()
+        if not self._database.is_early():
+            self._database.enter()
         self._cache.trim()
         return SqliteTransaction(self._database, self._cache, self._retention)
+
+    def begin_early(self) -> bool:
+        """Have our turn begin now, if nobody else writes: the next transaction of this thread has it at once."""
+        return self._database.enter_early()
+
+    def leave_early(self) -> None:
+        """It was for nothing: let others have theirs."""
+        self._database.leave_early()
 
     def hint(self) -> bool:
         """Whether another process has committed since the last call.
@@ -191,6 +200,12 @@ class SqliteTransaction:
         Who knows this has worked out all changes and names each entry once.
         """
         self._foreseen = records
+
+    def rehearse(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
+        """Work out what `commit` would write, and write nothing."""
+        from leasehold.stores.sqlite.appending import parts_of, row_of  # noqa: PLC0415 (not for one-shot processes)
+
+        row_of(changes, parts_of(events))
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it. It stays our turn until `close`, unless this fails."""
