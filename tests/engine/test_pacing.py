@@ -288,7 +288,7 @@ class TestPacedDriver:
             done = list[str]()
             engine = Engine(EarlyStore(done))
             driver = PacedDriver(engine, loop, vigil=Vigil(lambda: now[0], available=2))
-            granted, last = await handed_on(driver, engine)
+            _, last = await handed_on(driver, engine)
             for _ in range(4):
                 now[0] += REHEARSED_EVERY
                 await asyncio.sleep(0)
