@@ -110,7 +110,15 @@ class Member:
         """What is wrong with it, in its own words; for whoever finds that something is."""
         code = None if self.process is None else self.process.poll()
         state = "was killed" if self.process is None else "runs" if code is None else f"ended with {code}"
-        return f"{self.name} {state}; it says:\n{self._log.read_text(errors='replace')[-4000:]}"
+        return f"{self.name} {state}; it says:\n{self.said()[-4000:]}"
+
+    def said(self) -> str:
+        """All that it has logged."""
+        return self._log.read_text(errors="replace")
+
+    def has_ended(self) -> bool:
+        """Whether it is gone although nobody ended it."""
+        return self.process is not None and self.process.poll() is not None
 
     def leads(self) -> bool:
         """Whether it is the leader, as far as it knows."""
