@@ -30,6 +30,7 @@ that was paused. Whoever runs it has it started again."""
 def _wait_for(member: Member) -> None:
     def is_back() -> bool:
         if member.has_ended() and PANIC in member.said():
+            member.kill()  # which clears up after it
             member.start()
         return member.is_healthy()
 
