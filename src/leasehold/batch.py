@@ -312,7 +312,7 @@ def rehearse(store: Store, command: Command, engine: str) -> None:
     """Decide this as if somebody had asked it, and leave everything as it is."""
     transaction = store.begin()
     try:
-        deciding = _Deciding(transaction, list(keys_of(command)), engine, [command], 0)
+        deciding = _Deciding(transaction, keys_of(command), engine, [command], 0)
         if not deciding.decide(command) and hasattr(transaction, "rehearse"):
             transaction.rehearse(list(deciding.changes.values()), deciding.events)
     finally:

@@ -86,8 +86,8 @@ if TYPE_CHECKING:
             A store that has `committing` also has `ready(keys)`: whether one on these records could begin and be
             decided now, without waiting for anything.
 
-            One in the same process may have `begin_early()` and `leave_early()`: between them, if the first says True,
-            it is this thread's turn, its next transaction begins at once, and one without a commit does not end it.
+            One without a network may have `begin_early()` and `leave_early()`: between them, if the first says True, it
+            is this thread's turn, its next transaction begins at once, and one without a commit does not end it.
             Others are kept out meanwhile: it says False, and does not wait, if there are any.
             """
 
