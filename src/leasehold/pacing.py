@@ -2,8 +2,8 @@
 
 A commit in the loop is the faster way as long as it hardly waits; but while it waits nobody is heard, so that with
 slow commits a thread does better (house decision 4). Which of the two it is shows while serving. And while something
-goes from hand to hand, the loop does not fall asleep between two turns (docs/adr/0037), and rehearses what comes next
-(docs/adr/0039). It decides nothing about leases.
+goes from hand to hand, the loop does not fall asleep between two turns (docs/adr/0037), and prepares what comes next
+(docs/adr/0040). It decides nothing about leases.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 
 from leasehold import processors
 from leasehold.loop_drivers import LoopThreadDriver
+from leasehold.pending import NEVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ TRY_EVERY = 1.0
 TRIES = 3
 AWAKE = 0.001
 """For so many seconds the loop looks for the next request without falling asleep, if the last one came as soon."""
-REHEARSED_EVERY = 0.0001
-"""So often, in seconds, it goes through what is likely to be asked next."""
+ASKS_AGAIN = 0.0001
+"""Whoever gave something back that another got asks for the next thing within so many seconds, if it does."""
 
 
 class Pace:
@@ -83,11 +84,16 @@ class Vigil:
         """When somebody last wanted to know whether it lasts."""
         self._rehearse_at = 0.0
 
-    def begins(self, begun: float, waiting: int) -> bool:
-        """A turn is over that began then: whether to stay awake, as somebody waits and requests come in close order."""
+    def begins(self, begun: float, waiting: int, *, handed_on: bool = False) -> bool:
+        """A turn is over that began then: whether to stay awake, as somebody waits and requests come in close order.
+
+        `handed_on`: something went from hand to hand in it. Then there is another request to come before that is given
+        back, as a rule: whatever is prepared until then is for nothing.
+        """
         now = self._clock()
         is_lively = begun - self._idle_since < AWAKE
-        self._idle_since = self._rehearse_at = now
+        self._idle_since = now
+        self._rehearse_at = now + ASKS_AGAIN if handed_on else now
         self._until = now + AWAKE if is_lively and waiting and self._is_possible else 0.0
         return self._until > 0.0
 
@@ -97,10 +103,10 @@ class Vigil:
         return self._now < self._until
 
     def wants_rehearsal(self) -> bool:
-        """Whether nothing was rehearsed since the last turn, or for a while, as of the last look at the clock."""
+        """Whether it is time to, as of the last look at the clock; once after each turn."""
         if self._now < self._rehearse_at:
             return False
-        self._rehearse_at = self._now + REHEARSED_EVERY
+        self._rehearse_at = NEVER
         return True
 
 
@@ -143,7 +149,9 @@ class PacedDriver(LoopThreadDriver):
             if is_timed:
                 self._pace.saw(time.perf_counter() - self._begun - (time.thread_time() - worked))
             self._took(commands)
-            if self._vigil.begins(self._begun, self._engine.waiting) and not self._is_awake:
+            engine = self._engine
+            is_lively = self._vigil.begins(self._begun, engine.waiting, handed_on=engine.has_handed_on)
+            if is_lively and not self._is_awake:
                 self._is_awake = True
                 self._loop.call_soon(self._stay_awake)
         if self._engine.has_work:
@@ -157,5 +165,7 @@ class PacedDriver(LoopThreadDriver):
             self._engine.rest()
             return
         self._loop.call_soon(self._stay_awake)  # first: whatever happens, there is a rest at the end
-        if self._turning is None and self._vigil.wants_rehearsal():
+        if self._turning is None and not self._engine.has_work and self._vigil.wants_rehearsal():
             self._engine.rehearse()
+            if self.rehearse is not None:
+                self.rehearse()

@@ -51,12 +51,16 @@ class Pending:
             raise AssertionError("asked for an answer before it was there")
         return self.outcome
 
+    def foresee(self, outcome: Granted) -> None:
+        """This will be the answer, if what is likely comes true: whoever puts it into words can do so now."""
+
     def resolve(self, outcome: Outcome) -> None:
         """Here is the answer; a grant comes with the token that only its caller knows."""
-        if isinstance(outcome, _Granted):
-            outcome = _new(_Granted, (outcome.lease, self.token, outcome.fresh))
-        self.outcome = outcome
+        self.outcome = self._complete(outcome) if isinstance(outcome, _Granted) else outcome
         self._tell()
+
+    def _complete(self, outcome: Granted) -> Granted:
+        return _new(_Granted, (outcome.lease, self.token, outcome.fresh))
 
     def fail(self, error: Exception) -> None:
         """Something broke."""

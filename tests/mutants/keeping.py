@@ -191,10 +191,45 @@ KEEPING = (
     Mutant(
         "a rehearsal is carried out",
         "batch.py",
-        "            transaction.rehearse(list(",
-        "            transaction.commit(list(deciding.changes.values()), deciding.events, deciding.fence)\n"
-        "            transaction.rehearse(list(",
-        ("tests/stores/test_sqlite_early.py",),
+        "                return Prepared(store, command, transaction, deciding)\n",
+        "                transaction.commit(list(deciding.changes.values()), deciding.events, deciding.fence)\n"
+        "                return Prepared(store, command, transaction, deciding)\n",
+        ("tests/stores/test_sqlite_prepared.py",),
+    ),
+    Mutant(
+        "what was prepared is carried out whatever is asked",
+        "batch.py",
+        "type(commands[0]) is not type(self._command) or commands[0] != self._command",
+        "type(commands[0]) is not type(self._command)",
+        ("tests/stores/test_sqlite_prepared.py",),
+    ),
+    Mutant(
+        "what was prepared counts however long ago that was",
+        "batch.py",
+        "self.transaction.is_prepared() and self.transaction.time() < self._until",
+        "self.transaction.is_prepared()",
+        ("tests/stores/test_sqlite_prepared.py",),
+    ),
+    Mutant(
+        "what was prepared counts although the lease has run out since",
+        "batch.py",
+        "            if at is not None and at < until:\n                until = at\n        return until\n",
+        "            if at is not None and at < now:\n                until = at\n        return until\n",
+        ("tests/stores/test_sqlite_prepared.py",),
+    ),
+    Mutant(
+        "what was expected is told whatever came of it",
+        "server/hot.py",
+        "elif self._foreseen is not None and answer.outcome == self._foreseen:",
+        "elif self._foreseen is not None:",
+        ("tests/surfaces/test_server_hot.py",),
+    ),
+    Mutant(
+        "who begins a turn has what was prepared in it",
+        "stores/sqlite/__init__.py",
+        "            self._database.undo()\n        else:\n            self._database.enter()\n",
+        "            self._database.prepared = None\n        else:\n            self._database.enter()\n",
+        ("tests/stores/test_sqlite_prepared.py",),
     ),
     Mutant(
         "who writes to the tables leaves the journal as it is",

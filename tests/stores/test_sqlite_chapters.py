@@ -28,16 +28,6 @@ LONG = 5
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "locks.db"
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch)
     monkeypatch.setattr(chapters, "MOST", LONG)

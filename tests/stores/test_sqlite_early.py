@@ -8,51 +8,25 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import apsw
 import pytest
 
 from leasehold.engine import Engine
 from leasehold.errors import StoreError
-from leasehold.model import Granted, Put, Ref, Released
+from leasehold.model import Put, Ref
 from leasehold.stores.sqlite import SqliteStore, database
 from leasehold.stores.sqlite.gate import Gate
-from tests.engine.rig import begin_waiting, release, take
-from tests.stores.journals import ALL, STAYS, shorten, staying
+from tests.engine.rig import release
+from tests.stores.early import handed_on, is_open
+from tests.stores.journals import ALL, STAYS
 from tests.stores.samples import FakeClock, commit, entries, event, node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "locks.db"
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def store(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
-    """One that has been alone for long enough."""
-    shorten(monkeypatch)
-    monkeypatch.setattr(database, "LONG_ALONE", STAYS)
-    monkeypatch.setattr(database, "OPEN_EVERY", 10_007)
-    store = staying(path, clock)
-    yield store
-    store.close()
-
-
-def is_open(path: Path) -> bool:
-    """Whether anybody else could have a turn now."""
-    gate = Gate(f"{path}.gate")
-    try:
-        return gate.try_to_take()
-    finally:
-        gate.close()
+def store(alone: SqliteStore) -> SqliteStore:
+    return alone
 
 
 def test_the_gate_has_the_name_that_these_tests_look_for(store: SqliteStore, path: Path) -> None:
@@ -215,69 +189,3 @@ with leasehold.connect("sqlite:///{path}") as locks:
             store.begin_early()
         path.with_suffix(".gone").rename(path)
         assert store.begin_early(), "and nothing is left of the try"
-
-
-def handed_on(engine: Engine) -> Granted:
-    """What somebody has got who waited for it."""
-    first = take(engine, "hot")
-    waiting = begin_waiting(engine, "hot", "next")
-    engine.submit(release(first))
-    engine.turn()
-    assert isinstance(waiting.outcome, Granted)
-    return waiting.outcome
-
-
-class TestRehearsing:
-    def test_nothing_comes_of_it(self, store: SqliteStore, path: Path) -> None:
-        engine = Engine(store)
-        take(engine, "other")
-        engine.rehearse()
-        assert is_open(path), "nothing was handed on yet"
-        hot = handed_on(engine)
-        last = begin_waiting(engine, "hot", "last")
-        before = entries(store, node("hot")), store.history(ALL), store._database.meta.fence
-        for _ in range(3):
-            engine.rehearse()
-            assert not is_open(path)
-        assert (entries(store, node("hot")), store.history(ALL), store._database.meta.fence) == before
-        assert not last.is_done
-        given_back = engine.submit(release(hot, "next"))
-        engine.turn()
-        assert isinstance(given_back.outcome, Released)
-        assert given_back.outcome.released
-        assert isinstance(last.outcome, Granted)
-        assert last.outcome.lease.fence == before[2], "no number was used up"
-        engine.rehearse()
-        engine.rest()
-        assert is_open(path)
-        engine.close()
-
-    def test_what_is_gone_can_be_rehearsed_too(self, store: SqliteStore) -> None:
-        engine = Engine(store)
-        engine.submit(release(handed_on(engine), "next"))
-        engine.turn()
-        told = store.history(ALL)
-        engine.rehearse()
-        assert store.history(ALL) == told
-        engine.close()
-
-    def test_a_store_in_trouble_is_told_of_by_the_next_call(
-        self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        engine = Engine(store)
-        hot = handed_on(engine)
-
-        def fail() -> None:
-            raise apsw.IOError("the disk is gone")
-
-        with monkeypatch.context() as trouble:
-            trouble.setattr(store._database, "begin", fail)
-            engine.rehearse()
-            asked = engine.submit(release(hot, "next"))
-            engine.turn()
-            assert isinstance(asked.error, StoreError)
-        again = engine.submit(release(hot, "next"))
-        engine.turn()
-        assert isinstance(again.outcome, Released)
-        assert again.outcome.released
-        engine.close()

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "locks.db"
-
-
-@pytest.fixture
 def connections() -> Iterator[list[apsw.Connection]]:
     opened: list[apsw.Connection] = []
     apsw.connection_hooks.append(opened.append)

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 SQL = Path(leasehold.stores.__file__).parent / "sql" / "sqlite"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "locks.db"
-
-
 def tell(store: SqliteStore, *, fences: int = 0, late: int = 0) -> None:
     """A commit as the rules make them: its events happened at its time. Or so much before it."""
     transaction = store.begin()

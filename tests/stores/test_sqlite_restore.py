@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "locks.db"
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
 def fence(store: SqliteStore) -> int:
     transaction = store.begin()
     transaction.close()

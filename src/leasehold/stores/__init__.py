@@ -13,7 +13,7 @@ from leasehold.noun import Noun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Protocol
+    from typing import Protocol, TypeGuard
 
     from leasehold.model import Drop, Event, Put, Record
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
           no answer is given before this has said that it was true; otherwise it raises `Conflict`.
         - `foresee(records)`: told before the commit what its changes make of these records, so that one that remembers
           them need not work it out. A receipt is not in there.
-        - `rehearse(changes, events)`: work out what `commit` would write, and write nothing. See `Store.begin`.
         - `part` and `write_ahead(changes, events)`: after every `part` commands (0: never) it is given what is decided,
           to be written while the rest is being decided. `commit` is then told only what came after.
         """
@@ -86,9 +85,7 @@ if TYPE_CHECKING:
             A store that has `committing` also has `ready(keys)`: whether one on these records could begin and be
             decided now, without waiting for anything.
 
-            One without a network may have `begin_early()` and `leave_early()`: between them, if the first says True, it
-            is this thread's turn, its next transaction begins at once, and one without a commit does not end it.
-            Others are kept out meanwhile: it says False, and does not wait, if there are any.
+            One without a network may be an `EarlyStore`.
             """
 
         def hint(self) -> bool:
@@ -117,6 +114,45 @@ if TYPE_CHECKING:
 
         def close(self) -> None:
             """Give everything back. Idempotent."""
+
+    class EarlyStore(Store, Protocol):
+        """One whose turns can begin before there is anything to do in them.
+
+        Between the two, if the first says True, it is this thread's turn: its next transaction begins at once, and one
+        without a commit does not end it.
+        """
+
+        def begin_early(self) -> bool:
+            """Whether our turn has begun. That keeps others out: it says no, and does not wait, if there are any."""
+
+        def leave_early(self) -> None:
+            """It was for nothing: let others have theirs."""
+
+    class EarlyTransaction(Transaction, Protocol):
+        """One that such a store may begin: all of it can be done before it is asked for, but for the commit."""
+
+        def time(self) -> int:
+            """The store's clock as it is by now; `now` stays what it was."""
+
+        def prepare(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> bool:
+            """Write what `commit` would, without making it last. Whether that could be done.
+
+            If so, `commit` is told the same next, or `close` undoes it; so does whoever begins another one, or ends the
+            turn.
+            """
+
+        def is_prepared(self) -> bool:
+            """Whether it is, and nobody has undone it."""
+
+
+def can_begin_early(store: Store) -> TypeGuard[EarlyStore]:
+    """Whether it is one of those."""
+    return hasattr(store, "begin_early")
+
+
+def can_prepare(transaction: Transaction) -> TypeGuard[EarlyTransaction]:
+    """Likewise."""
+    return hasattr(transaction, "prepare")
 
 
 class Capabilities(Noun):

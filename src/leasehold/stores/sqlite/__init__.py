@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Entry, Event, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.clock import Clock
-    from leasehold.stores.sqlite.journal import Journal
+    from leasehold.stores.sqlite.journal import Journal, Row
     from leasehold.stores.sqlite.reading import Reader
 
 __all__ = ["SqliteStore"]
@@ -79,7 +79,9 @@ class SqliteStore:
 
     def begin(self) -> SqliteTransaction:
         """Start a transaction; blocks until it is this caller's turn."""
-        if not self._database.is_early():
+        if self._database.is_early():
+            self._database.undo()
+        else:
             self._database.enter()
         self._cache.trim()
         return SqliteTransaction(self._database, self._cache, self._retention)
@@ -145,13 +147,14 @@ class SqliteTransaction:
     """One turn at the gate."""
 
     __slots__ = (
-        "_appended",
         "_cache",
         "_committed",
         "_database",
         "_foreseen",
         "_is_over",
         "_retention",
+        "_row",
+        "_was_prepared",
         "fence",
         "now",
     )
@@ -164,8 +167,9 @@ class SqliteTransaction:
         self._committed: Sequence[Put | Drop] | None = None
         """What was made durable; it is not in the cache before `close`."""
         self._foreseen: Mapping[str, Record] | None = None
-        self._appended: Journal | None = None
-        """The journal that it went into as it is, which has yet to learn what that comes to."""
+        self._was_prepared = False
+        self._row: Row | None = None
+        """The row of the journal that it is written to, of which the journal has yet to learn."""
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
 
@@ -201,11 +205,24 @@ class SqliteTransaction:
         """
         self._foreseen = records
 
-    def rehearse(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
-        """Work out what `commit` would write, and write nothing."""
-        from leasehold.stores.sqlite.appending import parts_of, row_of  # noqa: PLC0415 (not for one-shot processes)
+    def time(self) -> int:
+        """The clock, as it is by now."""
+        return self._database.time(self._database.meta)
 
-        row_of(changes, parts_of(events))
+    def prepare(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> bool:
+        """Write what `commit` of the same would, as far as that can be undone. Whether only the commit is left now."""
+        self._check_under_way()
+        database = self._database
+        journal = database.journal
+        if not database.is_early() or journal is None or not self._goes_into(journal, changes, events):
+            return False
+        try:
+            database.prepare(self)
+            self._was_prepared = True
+            self._row = journal.write(database.cursor, (fence, journal.seq + len(events), self.now), changes, events)
+        except apsw.Error as error:
+            raise database.explain(error) from error
+        return True
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it. It stays our turn until `close`, unless this fails."""
@@ -241,22 +258,27 @@ class SqliteTransaction:
     def _journal(self, journal: Journal, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """One row for all of it; or into the tables, with whatever is in the journal already."""
         database = self._database
-        journal.add(changes, events)
-        newest = journal.seq
-        if database.is_journalling and not journal.is_full and not self._has_much_to_forget(journal, len(events)):
-            journal.append(database.cursor, (fence, newest, self.now), changes)
+        newest = journal.seq + len(events)
+        if self._row is not None or self._goes_into(journal, changes, events):
+            self._row = self._row or journal.write(database.cursor, (fence, newest, self.now), changes, events)
             database.commit(fence, len(events), self.now, rows=1)
-            self._appended = journal
             return
+        journal.add(changes, events)
         journal.follow(changes, self._cache.records)
         journal.fold(database.cursor, is_lasting=database.is_lasting)
         if is_time_to_trim(journal.first, newest):
             self._trim(newest, newest - journal.first + 1)
         database.commit(fence, len(events), self.now)
 
+    def _goes_into(self, journal: Journal, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
+        """Whether this becomes a row of the journal."""
+        if not self._database.is_journalling or not journal.has_room_for(changes, events):
+            return False
+        return not self._has_much_to_forget(journal, len(events))
+
     def _has_much_to_forget(self, journal: Journal, written: int) -> bool:
         """Whether history is so long that it cannot wait until the journal is folded; looked for now and then."""
-        newest = journal.seq
+        newest = journal.seq + written
         if not is_time_to_trim(newest - written + 1, newest):
             return False
         from leasehold.stores.sqlite.pruning import Retention, is_overdue  # noqa: PLC0415 (rare)
@@ -270,24 +292,37 @@ class SqliteTransaction:
         return trim(self._database.connection, Retention(*self._retention), newest, self.now, written)
 
     def _check_under_way(self) -> None:
-        if self._is_over or self._committed is not None:
+        if self._is_over or self._committed is not None or self._is_undone():
             raise StoreError("this transaction is over; begin another")
+
+    def is_prepared(self) -> bool:
+        """Whether `commit` has nothing left to write, and nobody has undone that."""
+        return self._was_prepared and not self._is_undone()
+
+    def _is_undone(self) -> bool:
+        return self._was_prepared and self._database.prepared is not self
 
     def close(self) -> None:
         """Give the records up; what was not committed never happened."""
         if self._is_over:
             return
         self._is_over = True
+        if self._committed is None and self._is_undone():
+            return  # it is somebody else's turn by now
         try:
             if self._committed is not None:
                 self._remember(self._committed)
+            elif self._was_prepared:
+                self._database.undo()
         finally:
             self._database.leave()
 
     def _remember(self, changes: Sequence[Put | Drop]) -> None:
         """What we know of the records is as good as it was before; after whoever waited was told."""
-        if self._appended is not None:
-            self._appended.follow(changes, self._cache.records)
+        journal = self._database.journal
+        if self._row is not None and journal is not None:
+            journal.append(self._row)
+            journal.follow(changes, self._cache.records)
         if self._foreseen is None:
             self._cache.follow(changes)
         else:

@@ -108,6 +108,8 @@ class Database:
         self._owner = 0
         self._is_early = False
         """Whether our turn has begun before there was anything to do in it, and there still is not."""
+        self.prepared: object = None
+        """Whose changes were written in it, to be committed, or undone, later."""
         self._commits = 0
         self._alone = 0
         self._doubts = 0
@@ -252,6 +254,23 @@ class Database:
         if self.is_early():
             self._is_early = False
             self.leave()
+
+    def prepare(self, whose: object) -> None:
+        """What is written from now on can be undone without ending a turn that has begun early."""
+        self.cursor.execute("SAVEPOINT prepared")
+        self.prepared = whose
+
+    def undo(self) -> None:
+        """What was written since then never happened. Once it is an ordinary turn, `leave` undoes all of it."""
+        if self.prepared is None or not self._is_early:
+            return
+        self.prepared = None
+        try:
+            self.cursor.execute("ROLLBACK TO prepared")
+            self.cursor.execute("RELEASE prepared")
+        except apsw.Error as error:
+            self._is_early = False
+            raise self.explain(error) from error
 
     def _take_turn(self, *, wait: bool) -> bool:
         """Begin, if need be after waiting at the gate; the mutex is ours. Whether it is our turn."""
@@ -407,6 +426,7 @@ class Database:
         except apsw.Error as error:
             raise self.explain(error) from error
         finally:
+            self.prepared = None
             self.gate.release()
             self._owner = 0
             self._mutex.release()

@@ -21,12 +21,15 @@ from leasehold.stores.sqlite import tell, write
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from leasehold.model import Entry, Event, Record
     from leasehold.stores.netting import Place
     from leasehold.stores.sqlite.chapters import Part
     from leasehold.stores.sqlite.database import Meta
+
+    Row: TypeAlias = tuple[list[Part], int, int]
+    """What is kept in mind of a row: its events, its size in bytes, and how many changes and events it has."""
 
 FULL = 5_000
 """Changes and events in it before it is folded: whoever looks at the database first has to read all those changes."""
@@ -69,10 +72,9 @@ class Journal:
         self.seq = 0
         self.length = self.size = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether others would have to read for too long."""
-        return self.length > FULL or self.size > LARGE
+    def has_room_for(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
+        """Whether others would not have to read for too long, with these in it as well."""
+        return self.length + len(changes) + len(events) <= FULL and self.size <= LARGE
 
     @property
     def first(self) -> int:
@@ -110,7 +112,7 @@ class Journal:
         self.keys.update([key for key, _ in left])
 
     def add(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
-        """We are about to commit this: events and changes, of which `follow` is told before anybody looks or folds."""
+        """We are about to fold this as well: events and changes, of which `follow` is told before."""
         self._fresh = events
         self.seq += len(events)
         self.length += len(changes) + len(events)
@@ -155,17 +157,28 @@ class Journal:
 
     # --------------------------------------------------------------------------------------- writing
 
-    def append(self, cursor: apsw.Cursor, numbers: tuple[int, int, int], changes: Sequence[Put | Drop]) -> None:
-        """One row for what was added just now; with the next fence, the newest event and the time."""
+    def write(
+        self,
+        cursor: apsw.Cursor,
+        numbers: tuple[int, int, int],
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+    ) -> Row:
+        """One row for these, with the next fence, the newest event and the time; `append` is told once it lasts."""
         from leasehold.stores.sqlite.appending import parts_of, row_of  # noqa: PLC0415 (not for one-shot processes)
 
-        parts = parts_of(self._fresh)
+        parts = parts_of(events)
         body = row_of(changes, parts)
         cursor.execute(_APPEND, (self.number + 1, *numbers, body))
-        self.told += len(self._fresh)
+        return parts, len(body), len(changes) + len(events)
+
+    def append(self, row: Row) -> None:
+        """This row was committed."""
+        parts, size, length = row
+        self.told += sum([part[0] for part in parts])
         self._parts += parts
-        self._fresh = ()
-        self.size += len(body)
+        self.size += size
+        self.length += length
 
     def fold(self, cursor: apsw.Cursor, *, is_lasting: bool) -> None:
         """Write to the tables what it comes to, and empty it; the caller writes the numbers and commits.

@@ -1,0 +1,33 @@
+"""What tests of turns that begin early share: who is kept out meanwhile, and a lease that goes from hand to hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasehold.model import Granted
+from leasehold.stores.sqlite.gate import Gate
+from tests.engine.rig import begin_waiting, release, take
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from leasehold.engine import Engine
+
+
+def is_open(path: Path) -> bool:
+    """Whether anybody else could have a turn now."""
+    gate = Gate(f"{path}.gate")
+    try:
+        return gate.try_to_take()
+    finally:
+        gate.close()
+
+
+def handed_on(engine: Engine, **asked: object) -> Granted:
+    """What somebody has got who waited for it, and asked for it like this."""
+    first = take(engine, "hot")
+    waiting = begin_waiting(engine, "hot", "next", **asked)
+    engine.submit(release(first))
+    engine.turn()
+    assert isinstance(waiting.outcome, Granted)
+    return waiting.outcome
