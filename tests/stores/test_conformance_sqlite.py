@@ -11,9 +11,10 @@ import pytest
 import leasehold
 from leasehold.batch import Prepared
 from leasehold.engine import Engine
-from leasehold.stores.sqlite import SqliteStore, database
+from leasehold.stores.sqlite import SqliteStore
 from leasehold.testing.conformance import Conformance, Connections
 from leasehold.testing.processes import in_a_process
+from tests.stores.early import begin_early_always
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +53,7 @@ class TestPreparedAhead(Conformance):
 
 def prepare(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
     """From now on engines rehearse before each turn, whoever else is there; what of that was carried out."""
-    for name, value in {"LASTING": 1, "ALONE": 0, "LONG_ALONE": 1, "OPEN_EVERY": 10_007}.items():
-        monkeypatch.setattr(database, name, value)
+    begin_early_always(monkeypatch)
     turn, commit = Engine.turn, Prepared.commit
     carried_out: list[Prepared] = []
 

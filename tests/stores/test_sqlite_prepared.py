@@ -143,11 +143,8 @@ class TestTurns:
     ) -> None:
         transaction = prepared(store, "x")
 
-        def fail(*_: object, **__: object) -> None:
-            raise apsw.FullError("the disk is full")
-
         with monkeypatch.context() as trouble:
-            trouble.setattr(store._database, "commit", fail)
+            fill_disk(trouble, store)
             with pytest.raises(StoreError, match="full"):
                 transaction.commit(*written(transaction, "x"))
         assert is_open(path)
@@ -185,6 +182,13 @@ os.kill(os.getpid(), signal.SIGKILL)
             assert entries(store, A) == {"kept": Ref("kept")}
             commit(store, Put(A, Ref("next")), fences=1)
             assert entries(store, A) == {"kept": Ref("kept"), "next": Ref("next")}
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, store: SqliteStore) -> None:
+    def commit(*_: object, **__: object) -> None:
+        raise apsw.FullError("the disk is full")
+
+    monkeypatch.setattr(store._database, "commit", commit)
 
 
 def deciding_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,12 +429,9 @@ class TestRehearsing:
         last = begin_waiting(engine, "hot", "last")
         engine.rehearse()
 
-        def fail(*_: object, **__: object) -> None:
-            raise apsw.FullError("the disk is full")
-
         asked = engine.submit(release(hot, "next"))
         with monkeypatch.context() as trouble:
-            trouble.setattr(store._database, "commit", fail)
+            fill_disk(trouble, store)
             engine.turn()
         assert isinstance(asked.error, StoreError)
         assert not last.is_done

@@ -25,7 +25,8 @@ from leasehold.server.batches import Batch
 from leasehold.server.hot import Several
 from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import Waits
-from leasehold.stores.sqlite import SqliteStore, database
+from leasehold.stores.sqlite import SqliteStore
+from tests.stores.early import begin_early_always
 from tests.surfaces.serving import PATIENCE, Running, create_key, id_of, read_reply, serving, until, until_soon
 
 if TYPE_CHECKING:
@@ -328,8 +329,7 @@ def history_of(line: socket.socket, lease: str, kind: str) -> list[Any]:
 
 
 def test_a_grant_that_is_expected_is_put_into_words_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"LASTING": 1, "ALONE": 0, "LONG_ALONE": 1, "OPEN_EVERY": 10_007}.items():
-        monkeypatch.setattr(database, name, value)
+    begin_early_always(monkeypatch)
     monkeypatch.setattr(batch, "RECENT", 3600 * SECOND)  # this test is slower than a server,
     monkeypatch.setattr(pacing, "AWAKE", 0.0)  # and says itself when to rehearse
     said: list[object] = []
