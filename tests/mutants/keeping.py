@@ -222,7 +222,7 @@ KEEPING = (
         "server/hot.py",
         "elif self._foreseen is not None and answer.outcome == self._foreseen:",
         "elif self._foreseen is not None:",
-        ("tests/surfaces/test_server_hot.py",),
+        ("tests/surfaces/test_server_foreseen.py",),
     ),
     Mutant(
         "who begins a turn has what was prepared in it",

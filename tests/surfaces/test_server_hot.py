@@ -6,7 +6,8 @@ import asyncio
 import gc
 import json
 import socket
-from contextlib import ExitStack, asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
@@ -14,20 +15,16 @@ import uvicorn
 import uvloop
 
 import leasehold
-from leasehold import batch, pacing
 from leasehold.checks import Settings
-from leasehold.model import SECOND
 from leasehold.pending import Pending
 from leasehold.served import Served
-from leasehold.server import hot
 from leasehold.server.app import App, asgi
 from leasehold.server.batches import Batch
 from leasehold.server.hot import Several
 from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import Waits
 from leasehold.stores.sqlite import SqliteStore
-from tests.stores.early import begin_early_always
-from tests.surfaces.serving import PATIENCE, Running, create_key, id_of, read_reply, serving, until, until_soon
+from tests.surfaces.serving import PATIENCE, Running, create_key, id_of, read_reply, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -222,6 +219,12 @@ def read_whole(line: socket.socket, asked: str) -> bytes:
     return read_reply(line).content
 
 
+def history_of(line: socket.socket, name: str) -> list[Any]:
+    """What happened to this resource, the newest first."""
+    found: list[Any] = json.loads(read_whole(line, f"GET /v1/history?resource={name}&limit=500 HTTP/1.1"))["events"]
+    return found
+
+
 @asynccontextmanager
 async def in_this_process(path: Path, rate: float = 0) -> AsyncIterator[tuple[Served, tuple[str, int]]]:
     """A server of this very process, and where it listens."""
@@ -263,95 +266,34 @@ def test_an_answered_request_leaves_nothing_for_the_collector(
         gc.enable()
 
 
-class Relay:
-    """Three who take turns at one name, at a server of this process that is told when to prepare what comes next."""
+def test_what_goes_from_hand_to_hand_is_told_right(server: Running, line: socket.socket) -> None:
+    """Enough of it for the server to stay awake, and to have the next release done before it is asked for."""
+    for number in range(300):
+        taken(line, f"alone-{number:03}")
+    workers, times = 6, 25
 
-    def __init__(self, served: Served, lines: list[socket.socket]) -> None:
-        self.engine = served._engine
-        self.lines = lines
-        self.granted: dict[str, Any] = {}
+    def work(number: int) -> list[Any]:
+        told = []
+        with connected(server) as mine:
+            for time in range(times):
+                who, why = f"h{number}", f"for the {time}th time"
+                asked = {"resources": "hot", "holder": who, "reason": why, "wait_seconds": 50}
+                granted = ask(mine, "acquire", asked).json
+                assert (granted["lease"]["holder"], granted["lease"]["reason"]) == (who, why)
+                given_back = ask(mine, "release", {"lease": granted["lease"]["id"], "token": granted["token"]}).json
+                assert given_back["released"] is True
+                told.append(granted["lease"])
+        return told
 
-    async def begin(self) -> None:
-        """The first has it, the second waits."""
-        asked = {"resources": "hot", "holder": "h0"}
-        self.granted = (await asyncio.to_thread(ask, self.lines[0], "acquire", asked)).json
-        await self.queue(1)
-
-    async def queue(self, number: int) -> None:
-        asked = {"resources": "hot", "holder": f"h{number}", "wait_seconds": 50, "context": {"number": number}}
-        self.lines[number % 3].sendall(spelled("acquire", asked))
-        await until_soon(lambda: self.engine.waiting == 1)
-
-    async def hand_on(self, number: int) -> None:
-        """From the one before it to this one."""
-        lease, token = self.granted["lease"]["id"], self.granted["token"]
-        given_back = await asyncio.to_thread(
-            ask, self.lines[(number - 1) % 3], "release", {"lease": lease, "token": token}
-        )
-        assert given_back.json["released"] is True
-        self.granted = (await asyncio.to_thread(read_reply, self.lines[number % 3])).json
-
-
-async def _relayed(path: Path, runs: int, said: list[object]) -> None:
-    async with in_this_process(path, rate=1000) as (served, where):
-        with ExitStack() as stack:
-            lines = [stack.enter_context(socket.create_connection(where, timeout=PATIENCE)) for _ in range(3)]
-            relay = Relay(served, lines)
-            await relay.begin()
-            for number in range(1, runs):
-                await _hand_on(relay, number, said)
-
-
-async def _hand_on(relay: Relay, number: int, said: list[object]) -> None:
-    if number > 1:
-        await relay.queue(number)
-    before, idle = len(said), relay.lines[(number - 1) % 3]
-    relay.engine.rehearse()
-    foreseen = said[before:]
-    is_disturbed = number % 3 == 0
-    if is_disturbed:  # by somebody who gets the next fence
-        await asyncio.to_thread(taken, idle, f"other-{number}")
-    await relay.hand_on(number)
-    lease, token = relay.granted["lease"], relay.granted["token"]
-    assert (lease["holder"], lease["context"]) == (f"h{number}", {"number": number})
-    told = await asyncio.to_thread(history_of, idle, lease["id"], "granted")
-    assert [(each["fence"], each["at"]) for each in told] == [(lease["fence"], lease["acquired_at"])]
-    if number > 1 and not is_disturbed:  # before that nobody had been handed anything
-        (words,) = foreseen
-        assert isinstance(words, leasehold.Granted)
-        assert (words.lease.id, words.token) == (lease["id"], token)
-        assert len(said) == before + 2, "only the release had to be put into words"
-
-
-def history_of(line: socket.socket, lease: str, kind: str) -> list[Any]:
-    found = json.loads(read_whole(line, "GET /v1/history?resource=hot HTTP/1.1"))["events"]
-    return [each for each in found if each["lease"] == lease and each["kind"] == kind]
-
-
-def test_a_grant_that_is_expected_is_put_into_words_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin_early_always(monkeypatch)
-    monkeypatch.setattr(batch, "RECENT", 3600 * SECOND)  # this test is slower than a server,
-    monkeypatch.setattr(pacing, "AWAKE", 0.0)  # and says itself when to rehearse
-    said: list[object] = []
-    yes = hot._yes
-
-    def listened(outcome: object) -> bytes:
-        said.append(outcome)
-        return yes(outcome)
-
-    monkeypatch.setattr(hot, "_yes", listened)
-    uvloop.run(_relayed(tmp_path / "locks.db", 8, said))
-
-
-def test_what_is_only_rehearsed_counts_for_nobody(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with in_this_process(tmp_path / "locks.db", rate=5) as (served, where):
-            with socket.create_connection(where, timeout=PATIENCE) as line:
-                await asyncio.to_thread(taken, line, "one")
-                assert served._driver.rehearse is not None
-                for _ in range(100):
-                    served._driver.rehearse()
-                await asyncio.to_thread(taken, line, "two")  # the rate would not allow it after a hundred requests
-            assert served.newest() == 4, "two grants and two releases"
-
-    uvloop.run(play())
+    with ThreadPoolExecutor(workers) as threads:
+        leases = {lease["id"]: lease for told in threads.map(work, range(workers)) for lease in told}
+    assert len(leases) == workers * times
+    events = [each for each in reversed(history_of(line, "hot")) if each["kind"] in ("granted", "released")]
+    assert len(events) == 2 * len(leases)
+    for granted, released in zip(events[::2], events[1::2], strict=True):
+        lease = leases[granted["lease"]]
+        assert (granted["kind"], released["kind"], released["lease"]) == ("granted", "released", lease["id"])
+        assert (granted["fence"], granted["at"]) == (lease["fence"], lease["acquired_at"])
+        assert granted["at"] <= released["at"]
+    assert [each["at"] for each in events] == sorted(each["at"] for each in events)
+    assert [each["fence"] for each in events[::2]] == sorted(lease["fence"] for lease in leases.values())
