@@ -193,13 +193,6 @@ class Attendance:
         if pending.abandoned:
             self.give_back(pending, id_)
 
-    def foresee(self, picked_up: dict[str, Lease]) -> None:
-        """These will be told what they waited for, if what is likely comes true."""
-        for id_, lease in picked_up.items():
-            wait = self._waits.get(id_)
-            for pending in wait.pendings if wait is not None else ():
-                pending.foresee(_new(_Granted, (lease, "", True)))
-
     def serve(self, result: Result) -> None:
         """Tell those who were granted what they waited for."""
         for id_, lease in result.picked_up.items():

@@ -12,8 +12,6 @@ from itertools import islice
 from leasehold.errors import Conflict, LeaseholdError, OutcomeUnknown, StoreError
 from leasehold.model import SECOND, Put, Receipt
 from leasehold.rules import Need, keys_of, step
-from leasehold.rules.timing import next_change
-from leasehold.stores import can_prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Event, Lease, Outcome, Record
     from leasehold.rules import Step
     from leasehold.stepwise import Steps
-    from leasehold.stores import EarlyTransaction, Store, Transaction
+    from leasehold.stores import Store, Transaction
 
     Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], list[Command]]
 
@@ -32,8 +30,6 @@ ATTEMPTS: Final = 100
 """How often a batch is decided again before its callers are told that the store is too busy."""
 LOOKS_AHEAD: Final = 8
 """So often a batch is looked through for what the commands to come will need, where each load is a trip."""
-RECENT: Final = SECOND // 1_000
-"""What was decided so long before it was asked for still counts."""
 RECEIPT: Final = "receipt"
 RECEIPT_LIFE: Final = 3600 * SECOND
 
@@ -300,16 +296,6 @@ class _Deciding:
             if not is_there:
                 raise Conflict("the commit did not happen") from None
 
-    def holds_until(self) -> int:
-        """So long it would not be decided otherwise: nothing that it changes runs out by itself, and it is recent."""
-        now, until = self.transaction.now, self.transaction.now + RECENT
-        for key in self.view.changed:
-            record = self.view.loaded.get(key)
-            at = next_change(record, now) if record is not None else None
-            if at is not None and at < until:
-                until = at
-        return until
-
     def hand_on(self) -> None:
         """A store that can write while we go on deciding is given what was decided since the last time."""
         if hasattr(self.transaction, "write_ahead") and (self.changes or len(self.events) > self.told):
@@ -320,56 +306,6 @@ class _Deciding:
         # To the minute: a store with an index of such times need not change it with each commit.
         until = self.transaction.now + RECEIPT_LIFE
         return Put(self.engine, Receipt(RECEIPT, os.urandom(16).hex(), until - until % (60 * SECOND)))
-
-
-class Prepared:
-    """One command, decided before it is asked for: only its commit is left. Whoever has it commits or closes it."""
-
-    __slots__ = ("_command", "_deciding", "_store", "_until", "outcomes", "picked_up", "transaction")
-
-    def __init__(self, store: Store, command: Command, transaction: EarlyTransaction, deciding: _Deciding) -> None:
-        self._store = store
-        self._command = command
-        self._deciding = deciding
-        self._until = deciding.holds_until()
-        self.transaction = transaction
-        self.outcomes = list(deciding.outcomes)
-        self.picked_up = deciding.picked_up
-
-    def is_of(self, commands: list[Command]) -> bool:
-        """Whether it is just this that is asked, and would not be decided otherwise now."""
-        if len(commands) != 1 or type(commands[0]) is not type(self._command) or commands[0] != self._command:
-            return False
-        return self.transaction.is_prepared() and self.transaction.time() < self._until
-
-    def commit(self) -> Steps[Result]:
-        """Carry it out. Whoever gets the result closes it, soon."""
-        try:
-            yield from self._deciding.commit(self._store)
-        except BaseException:
-            self.close()
-            raise
-        return Result(self.outcomes, self._deciding)
-
-    def close(self) -> None:
-        """It was for nothing."""
-        self.transaction.close()
-
-
-def prepare(store: Store, command: Command, engine: str) -> Prepared | None:
-    """Decide this as if somebody had asked it, and write it, as far as that can be undone; None: not possible here."""
-    transaction = store.begin()
-    try:
-        if can_prepare(transaction):
-            deciding = _Deciding(transaction, keys_of(command), engine, [command], 0)
-            is_decided = not deciding.decide(command) and bool(deciding.changes)
-            if is_decided and transaction.prepare(list(deciding.changes.values()), deciding.events, deciding.fence):
-                return Prepared(store, command, transaction, deciding)
-    except BaseException:
-        transaction.close()
-        raise
-    transaction.close()
-    return None
 
 
 def happened(store: Store, receipt: Put) -> bool:

@@ -17,7 +17,6 @@ from leasehold.errors import CLOSED, Closed, LeaseholdError
 from leasehold.model import SECOND, Done, Granted, Queued, Released
 from leasehold.pending import NEVER, Errand, Pending
 from leasehold.stepwise import through
-from leasehold.stores import can_begin_early
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from leasehold.batch import Result
     from leasehold.collection import Collection
     from leasehold.model import Ask, Event, Outcome
-    from leasehold.rehearsal import Rehearsal
     from leasehold.stepwise import Steps
     from leasehold.stores import Store, Transaction
 
@@ -80,10 +78,6 @@ class Engine:
         """Those who wait, since the first that did."""
         self._collection: Collection | None = None
         """The clearing up that is under way."""
-        self._rehearsal: Rehearsal | None = None
-        """What is likely to be asked next, since the first that got what it had waited for."""
-        self.has_handed_on = False
-        """Whether somebody did in the last turn."""
         self._closed = False
         self._sweep_at = 0.0
         self._is_sweeping = False
@@ -208,16 +202,6 @@ class Engine:
             raise
         return len(asked)
 
-    def rehearse(self) -> None:
-        """Nobody asks anything now, but somebody is about to: have it done but for its commit (docs/adr/0040)."""
-        if self._rehearsal is not None and self._attendance is not None:
-            self._attendance.foresee(self._rehearsal.prepare())
-
-    def rest(self) -> None:
-        """Nobody is about to ask anything any more: others may have their turn."""
-        if self._rehearsal is not None:
-            self._rehearsal.rest()
-
     def _turn(self, asked: list[Pending]) -> Steps[None]:
         now = self._clock()
         extra: list[c.Command] = []
@@ -233,11 +217,7 @@ class Engine:
             if asked or extra or self._is_sweep_due(now):
                 commands = [each.command for each in asked]
                 commands += extra
-                prepared = self._rehearsal.take(commands, self._closing) if self._rehearsal is not None else None
-                if prepared is not None:
-                    result = yield from prepared.commit()
-                else:
-                    result = yield from batch.run(self.store, commands, self.key, self._closing)
+                result = yield from batch.run(self.store, commands, self.key, self._closing)
         except LeaseholdError as error:
             if isinstance(error, batch.Unresolved):
                 self._unresolved = (error, asked, extra)
@@ -305,9 +285,6 @@ class Engine:
                 self._attendance.serve(result)
         finally:
             result.close()
-        self.has_handed_on = bool(result.picked_up)
-        if self.has_handed_on:
-            self._expect(result)
         outcomes = result.outcomes
         for place, pending in enumerate(asked):
             self._answer_one(pending, outcomes[place])
@@ -320,16 +297,6 @@ class Engine:
             self._attendance.learn(result, extra, self._decided_at)
         if self.observe is not None and result.events:
             self.observe(result.events)
-
-    def _expect(self, result: Result) -> None:
-        """Whoever was handed something gives it back some day."""
-        if self._rehearsal is None:
-            if not can_begin_early(self.store):
-                return
-            from leasehold.rehearsal import Rehearsal  # noqa: PLC0415 (not for those who never wait)
-
-            self._rehearsal = Rehearsal(self.store, self.key)
-        self._rehearsal.expect(result)
 
     def _answer_one(self, pending: Pending, outcome: Outcome | Exception) -> None:
         # Those two first, as they are the most: what it is not takes longer to say.

@@ -144,8 +144,6 @@ class LoopThreadDriver(LoopDriver):
         """What is to be told by the loop."""
         self.measure: Callable[[int, float], None] | None = None
         """Told how many commands each turn took on, and how many seconds it took."""
-        self.rehearse: Callable[[], None] | None = None
-        """Called when nobody asks anything but somebody is about to, if this kind of driver sees that coming."""
         super().__init__(engine, loop)
 
     def enter(self, pending: Pending) -> None:

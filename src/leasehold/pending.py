@@ -51,9 +51,6 @@ class Pending:
             raise AssertionError("asked for an answer before it was there")
         return self.outcome
 
-    def foresee(self, outcome: Granted) -> None:
-        """This will be the answer, if what is likely comes true: whoever puts it into words can do so now."""
-
     def resolve(self, outcome: Outcome) -> None:
         """Here is the answer; a grant comes with the token that only its caller knows."""
         self.outcome = self._complete(outcome) if isinstance(outcome, _Granted) else outcome

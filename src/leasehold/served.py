@@ -97,10 +97,6 @@ class Served:
         """Have each turn's size and seconds told."""
         self._driver.measure = told
 
-    def rehearse(self, call: Callable[[], None]) -> None:
-        """Have this called shortly before somebody asks something, where that can be seen coming."""
-        self._driver.rehearse = call
-
     def order(self, verb: str, asked: dict[str, Any]) -> orders.Order | Refused:
         """What to `enter`, for whoever keeps the answer itself."""
         return self._answers.order(verb, asked)

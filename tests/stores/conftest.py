@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.stores.sqlite import database
-from tests.stores.journals import STAYS, shorten, staying
+from tests.stores.journals import shorten, staying
 from tests.stores.samples import FakeClock
 
 if TYPE_CHECKING:
@@ -29,10 +28,8 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def alone(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
-    """A store whose process stays, and has been alone for long enough to begin early."""
+    """A store whose process stays and is alone."""
     shorten(monkeypatch)
-    monkeypatch.setattr(database, "LONG_ALONE", STAYS)
-    monkeypatch.setattr(database, "OPEN_EVERY", 10_007)
     store = staying(path, clock)
     yield store
     store.close()

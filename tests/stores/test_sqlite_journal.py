@@ -18,7 +18,7 @@ from leasehold.errors import StoreBehind, StoreError
 from leasehold.model import Drop, Put, Ref
 from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.memory import Memory, MemoryStore
-from leasehold.stores.sqlite import SqliteStore, SqliteTransaction, appending, database, journal, lasting
+from leasehold.stores.sqlite import SqliteStore, appending, database, journal, lasting
 from leasehold.stores.sqlite.checkup import look
 from leasehold.stores.sqlite.database import ALONE, APPLICATION_ID, LASTING, SCHEMA_VERSION
 from leasehold.stores.sqlite.gate import Gate
@@ -61,7 +61,6 @@ class Scene:
         self.memory = MemoryStore(Memory(clock=self.clock.wall))
         self.stores = [SqliteStore(str(path), clock=self.clock) for _ in range(2)]
         self.was_journalled = 0
-        self.was_prepared = 0
         self.number = 1
 
     def step(self) -> None:
@@ -82,29 +81,12 @@ class Scene:
         changes = some_changes(self.chance, self.memory, now, self.number)
         events = some_events(self.chance, now, self.number)
         for each in (store, self.memory):
-            is_early = isinstance(each, SqliteStore) and each.begin_early()
             turn = each.begin()
             turn.load([change.key for change in changes] if self.chance.random() < 0.7 else [])
             fence = turn.fence + self.number % 3
-            if is_early and isinstance(turn, SqliteTransaction):
-                turn = self.prepared(store, turn, changes, events, fence)
             turn.commit(changes, events, fence)
             turn.close()
-        store.leave_early()
         self.number += len(changes) + 1
-
-    def prepared(
-        self, store: SqliteStore, turn: SqliteTransaction, changes: list[Put | Drop], events: list[Event], fence: int
-    ) -> SqliteTransaction:
-        """The same turn with all of it written ahead; or another one, since that was undone."""
-        if self.chance.random() < 0.3:
-            return turn
-        self.was_prepared += turn.prepare(changes, events, fence)
-        if self.chance.random() < 0.6:
-            return turn
-        if self.chance.random() < 0.5:
-            turn.close()
-        return store.begin()
 
     def compare(self) -> None:
         expected = known(self.memory)
@@ -123,7 +105,6 @@ class Scene:
 @pytest.mark.parametrize("seed", range(8))
 def test_whoever_writes_nobody_can_tell(path: Path, seed: int, library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch)
-    monkeypatch.setattr(database, "LONG_ALONE", 1)
     if not library:  # the server's own, which embedded users need not have
         monkeypatch.setattr(quick_json, "msgspec", None)
         monkeypatch.setattr(appending, "encode_whole", quick_json._chosen()[1])
@@ -135,7 +116,6 @@ def test_whoever_writes_nobody_can_tell(path: Path, seed: int, library: bool, mo
     scene.compare()
     scene.close()
     assert scene.was_journalled > 10
-    assert scene.was_prepared > 5
     assert rows(path) == 0
     with brief(path, scene.clock) as again:
         assert known(again) == known(scene.memory)

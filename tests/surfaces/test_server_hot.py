@@ -267,7 +267,6 @@ def test_an_answered_request_leaves_nothing_for_the_collector(
 
 
 def test_what_goes_from_hand_to_hand_is_told_right(server: Running, line: socket.socket) -> None:
-    """Enough of it for the server to stay awake, and to have the next release done before it is asked for."""
     for number in range(300):
         taken(line, f"alone-{number:03}")
     workers, times = 6, 25

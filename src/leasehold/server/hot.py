@@ -89,33 +89,19 @@ class Asked(Pending):
 class Waiting(Wait):
     """An acquire that waits."""
 
-    __slots__ = ("_foreseen", "_hot", "_line", "_words")
+    __slots__ = ("_hot", "_line")
 
     def __init__(self, hot: Hot, line: Line, who: str, asked: dict[str, Any], order: Order) -> None:
         super().__init__(hot.waits, who, asked, order)
         self._hot = hot
         self._line = line
-        self._foreseen: Granted | None = None
-        """What the answer was likely to be, the last time that somebody could tell,"""
-        self._words = b""
-        """and how that is said."""
-
-    def foresee(self, outcome: Granted) -> None:
-        """Find the words before they are needed."""
-        self._foreseen = foreseen = self._complete(outcome)
-        self._words = _yes(foreseen)
 
     def hear(self, answer: Answer) -> None:
         """The wait is over."""
         if self._line.has_left():
             self.leave()
             return
-        if not isinstance(answer, Pending):
-            said = self._hot.written(answer)
-        elif self._foreseen is not None and answer.outcome == self._foreseen:
-            said = self._words
-        else:
-            said = self._hot.answer(answer)
+        said = self._hot.answer(answer) if isinstance(answer, Pending) else self._hot.written(answer)
         self._line.end(said, self)
 
 
@@ -177,8 +163,6 @@ class Hot:
         self.served = app.served
         self.heads: dict[bytes, Head] = {}
         """Of requests that were plain and allowed, bytes and all."""
-        self._last_release: tuple[Head, bytes] | None = None
-        self.served.rehearse(self._rehearse)
 
     def take(self, line: Line, protocol: Protocol, body: bytes, head: bytes | None) -> bool:
         """Whether this request is being answered; if not, nothing has happened. `head`: keep it in mind."""
@@ -228,25 +212,8 @@ class Hot:
         if isinstance(order, Refused):
             return False
         line.begin(None, keep_alive=keep_alive)
-        if head.verb == "release":
-            self._last_release = (head, body)
         self.served.enter(Asked(self, line, order))
         return True
-
-    def _rehearse(self) -> None:
-        """Somebody is about to release something: go through the last one, so that the processor has the way in mind.
-
-        Nothing comes of it: the order is not given, and does not count towards anybody's rate.
-        """
-        if self._last_release is None:
-            return
-        head, body = self._last_release
-        try:
-            who = self._who(head.token)
-            if who is not None:
-                self.served.order(head.verb, permissions.bounded(who, head.verb, _arguments(head.decode(body))))
-        except _UNUSABLE:
-            self._last_release = None  # its key may no longer do that
 
     def _begin_wait(self, line: Line, head: Head, asked: dict[str, Any], *, keep_alive: bool) -> bool:
         who = self._who(head.token)

@@ -13,7 +13,7 @@ from leasehold.noun import Noun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Protocol, TypeGuard
+    from typing import Protocol
 
     from leasehold.model import Drop, Event, Put, Record
 
@@ -84,8 +84,6 @@ if TYPE_CHECKING:
 
             A store that has `committing` also has `ready(keys)`: whether one on these records could begin and be
             decided now, without waiting for anything.
-
-            One without a network may be an `EarlyStore`.
             """
 
         def hint(self) -> bool:
@@ -114,45 +112,6 @@ if TYPE_CHECKING:
 
         def close(self) -> None:
             """Give everything back. Idempotent."""
-
-    class EarlyStore(Store, Protocol):
-        """One whose turns can begin before there is anything to do in them.
-
-        Between the two, if the first says True, it is this thread's turn: its next transaction begins at once, and one
-        without a commit does not end it.
-        """
-
-        def begin_early(self) -> bool:
-            """Whether our turn has begun. That keeps others out: it says no, and does not wait, if there are any."""
-
-        def leave_early(self) -> None:
-            """It was for nothing: let others have theirs."""
-
-    class EarlyTransaction(Transaction, Protocol):
-        """One that such a store may begin: all of it can be done before it is asked for, but for the commit."""
-
-        def time(self) -> int:
-            """The store's clock as it is by now; `now` stays what it was."""
-
-        def prepare(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> bool:
-            """Write what `commit` would, without making it last. Whether that could be done.
-
-            If so, `commit` is told the same next, or `close` undoes it; so does whoever begins another one, or ends the
-            turn.
-            """
-
-        def is_prepared(self) -> bool:
-            """Whether it is, and nobody has undone it."""
-
-
-def can_begin_early(store: Store) -> TypeGuard[EarlyStore]:
-    """Whether it is one of those."""
-    return hasattr(store, "begin_early")
-
-
-def can_prepare(transaction: Transaction) -> TypeGuard[EarlyTransaction]:
-    """Likewise."""
-    return hasattr(transaction, "prepare")
 
 
 class Capabilities(Noun):

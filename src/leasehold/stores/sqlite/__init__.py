@@ -79,20 +79,9 @@ class SqliteStore:
 
     def begin(self) -> SqliteTransaction:
         """Start a transaction; blocks until it is this caller's turn."""
-        if self._database.is_early():
-            self._database.undo()
-        else:
-            self._database.enter()
+        self._database.enter()
         self._cache.trim()
         return SqliteTransaction(self._database, self._cache, self._retention)
-
-    def begin_early(self) -> bool:
-        """Have our turn begin now, if nobody else writes: the next transaction of this thread has it at once."""
-        return self._database.enter_early()
-
-    def leave_early(self) -> None:
-        """It was for nothing: let others have theirs."""
-        self._database.leave_early()
 
     def hint(self) -> bool:
         """Whether another process has committed since the last call.
@@ -154,7 +143,6 @@ class SqliteTransaction:
         "_is_over",
         "_retention",
         "_row",
-        "_was_prepared",
         "fence",
         "now",
     )
@@ -167,7 +155,6 @@ class SqliteTransaction:
         self._committed: Sequence[Put | Drop] | None = None
         """What was made durable; it is not in the cache before `close`."""
         self._foreseen: Mapping[str, Record] | None = None
-        self._was_prepared = False
         self._row: Row | None = None
         """The row of the journal that it is written to, of which the journal has yet to learn."""
         self.now = database.time(database.meta)
@@ -205,25 +192,6 @@ class SqliteTransaction:
         """
         self._foreseen = records
 
-    def time(self) -> int:
-        """The clock, as it is by now."""
-        return self._database.time(self._database.meta)
-
-    def prepare(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> bool:
-        """Write what `commit` of the same would, as far as that can be undone. Whether only the commit is left now."""
-        self._check_under_way()
-        database = self._database
-        journal = database.journal
-        if not database.is_early() or journal is None or not self._goes_into(journal, changes, events):
-            return False
-        try:
-            database.prepare(self)
-            self._was_prepared = True
-            self._row = journal.write(database.cursor, (fence, journal.seq + len(events), self.now), changes, events)
-        except apsw.Error as error:
-            raise database.explain(error) from error
-        return True
-
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it. It stays our turn until `close`, unless this fails."""
         self._check_under_way()
@@ -259,8 +227,8 @@ class SqliteTransaction:
         """One row for all of it; or into the tables, with whatever is in the journal already."""
         database = self._database
         newest = journal.seq + len(events)
-        if self._row is not None or self._goes_into(journal, changes, events):
-            self._row = self._row or journal.write(database.cursor, (fence, newest, self.now), changes, events)
+        if self._goes_into(journal, changes, events):
+            self._row = journal.write(database.cursor, (fence, newest, self.now), changes, events)
             database.commit(fence, len(events), self.now, rows=1)
             return
         journal.add(changes, events)
@@ -292,28 +260,17 @@ class SqliteTransaction:
         return trim(self._database.connection, Retention(*self._retention), newest, self.now, written)
 
     def _check_under_way(self) -> None:
-        if self._is_over or self._committed is not None or self._is_undone():
+        if self._is_over or self._committed is not None:
             raise StoreError("this transaction is over; begin another")
-
-    def is_prepared(self) -> bool:
-        """Whether `commit` has nothing left to write, and nobody has undone that."""
-        return self._was_prepared and not self._is_undone()
-
-    def _is_undone(self) -> bool:
-        return self._was_prepared and self._database.prepared is not self
 
     def close(self) -> None:
         """Give the records up; what was not committed never happened."""
         if self._is_over:
             return
         self._is_over = True
-        if self._committed is None and self._is_undone():
-            return  # it is somebody else's turn by now
         try:
             if self._committed is not None:
                 self._remember(self._committed)
-            elif self._was_prepared:
-                self._database.undo()
         finally:
             self._database.leave()
 

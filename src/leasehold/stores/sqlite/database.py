@@ -41,11 +41,6 @@ LASTING = 64
 ALONE = 16
 """It writes a journal once it has made so many commits since somebody else made one. Where processes take turns, each
 would have to read what the others have journalled, and gain nothing."""
-LONG_ALONE = 512
-"""After so many of those its turns may begin before there is something to do in them."""
-OPEN_EVERY = 31
-"""After one in so many they do not: whoever came to the gate meanwhile has time to wake up. An odd number, since two
-commits hand a lease on, and the pauses after them are of different length."""
 
 READ_META = """
 SELECT coalesce(last.fence, newest.next, meta.fence), coalesce(last.seq, newest.seq, meta.seq),
@@ -106,10 +101,6 @@ class Database:
         self._forks = _forks
         self._mutex = allocate_lock()
         self._owner = 0
-        self._is_early = False
-        """Whether our turn has begun before there was anything to do in it, and there still is not."""
-        self.prepared: object = None
-        """Whose changes were written in it, to be committed, or undone, later."""
         self._commits = 0
         self._alone = 0
         self._doubts = 0
@@ -224,63 +215,15 @@ class Database:
     def enter(self) -> None:
         """Wait for our turn and begin; `forget` is called if somebody else has written since our last turn."""
         self.check_usable()
-        self.leave_early()
         if self._owner == get_ident():
             raise StoreError(f"{self.path}: a transaction of this store is already under way in this thread")
         self._mutex.acquire()
         if self.closed:  # while we waited
             self._mutex.release()
             self.check_usable()
-        self._take_turn(wait=True)
-
-    def enter_early(self) -> bool:
-        """Begin our turn before there is anything to do in it, if nobody else has it or has had one lately.
-
-        It becomes an ordinary one when something is about to be written (`doubt`), and ends with `leave_early`.
-        """
-        if not self.is_early():
-            self.check_usable()
-            if self._alone < LONG_ALONE or self._alone % OPEN_EVERY == 0 or not self._mutex.acquire(blocking=False):
-                return False
-            self._is_early = self._take_turn(wait=False)
-        return self._is_early
-
-    def is_early(self) -> bool:
-        """Whether our turn has begun so, in this thread, and nothing was done in it yet."""
-        return self._is_early and self._owner == get_ident()
-
-    def leave_early(self) -> None:
-        """There was nothing to do in it: let others have theirs."""
-        if self.is_early():
-            self._is_early = False
-            self.leave()
-
-    def prepare(self, whose: object) -> None:
-        """What is written from now on can be undone without ending a turn that has begun early."""
-        self.cursor.execute("SAVEPOINT prepared")
-        self.prepared = whose
-
-    def undo(self) -> None:
-        """What was written since then never happened. Once it is an ordinary turn, `leave` undoes all of it."""
-        if self.prepared is None or not self._is_early:
-            return
-        self.prepared = None
-        try:
-            self.cursor.execute("ROLLBACK TO prepared")
-            self.cursor.execute("RELEASE prepared")
-        except apsw.Error as error:
-            self._is_early = False
-            raise self.explain(error) from error
-
-    def _take_turn(self, *, wait: bool) -> bool:
-        """Begin, if need be after waiting at the gate; the mutex is ours. Whether it is our turn."""
         self._owner = get_ident()
         try:
-            if wait:
-                self.gate.take()
-            elif not self.gate.try_to_take():
-                self.leave()
-                return False
+            self.gate.take()
             self.begin()
             if self._unmarked:
                 self.gate.set_mark(self.meta.fence)
@@ -290,7 +233,6 @@ class Database:
             if isinstance(error, apsw.Error | OSError):
                 raise self.explain(error) from error
             raise
-        return True
 
     def begin(self) -> None:
         """Begin, once the gate is ours."""
@@ -349,7 +291,6 @@ class Database:
     def doubt(self) -> None:
         """Until `trust` tells otherwise, what we remember is not what the database holds."""
         self.version = _UNKNOWN
-        self._is_early = False
 
     def trust(self) -> None:
         """What we remember is what the database holds after our commit."""
@@ -412,11 +353,8 @@ class Database:
         self._unmarked = False
 
     def leave(self) -> None:
-        """Undo what was not committed; our turn is over. Nothing to do if it was not ours, but a parent process's.
-
-        One that has begun early goes on if nothing was done in it.
-        """
-        if not self._owner or self._is_early or self.is_inherited():
+        """Roll back what was not committed and end our turn. Does nothing if the turn is a parent process's."""
+        if not self._owner or self.is_inherited():
             return
         try:
             if self._is_to_be_marked:
@@ -426,7 +364,6 @@ class Database:
         except apsw.Error as error:
             raise self.explain(error) from error
         finally:
-            self.prepared = None
             self.gate.release()
             self._owner = 0
             self._mutex.release()
@@ -440,16 +377,14 @@ class Database:
     def peek_version(self) -> int | None:
         """The data version now; None while a transaction is under way."""
         self.check_usable()
-        is_ours = self.is_early()  # our turn has begun, but nothing is done in it
-        if not is_ours and not self._mutex.acquire(blocking=False):
+        if not self._mutex.acquire(blocking=False):
             return None
         try:
             return self.data_version()
         except apsw.Error as error:
             raise self.explain(error) from error
         finally:
-            if not is_ours:
-                self._mutex.release()
+            self._mutex.release()
 
     def others(self) -> tuple[int, int] | None:
         """Differs from what it was if somebody else has committed since; None while that cannot be told."""
@@ -465,7 +400,6 @@ class Database:
             abandon(self.connection)
             abandon(self.cursor)
             return
-        self.leave_early()
         if self._owner == get_ident():
             self.leave()
         self._mutex.acquire()
