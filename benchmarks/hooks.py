@@ -14,6 +14,7 @@ from benchmarks.report import Figure, at_most
 
 BY_COMMAND = 3.0
 BY_HTTP_MS = 5.0
+JSON = {"Content-Type": "application/json"}
 HOOK = [*startup.MODULE, "hook", "claude"]
 
 
@@ -83,7 +84,7 @@ def _asked(port: int, text: str, root: str, rounds: int) -> list[float]:
     taken = []
     for _ in range(rounds):
         started = time.perf_counter()
-        line.request("POST", f"/v1/hooks/claude?policy=require&root={root}", text)
+        line.request("POST", f"/v1/hooks/claude?policy=require&root={root}", text, JSON)
         reply = line.getresponse()
         assert reply.status == 200, reply.read()
         reply.read()

@@ -30,7 +30,8 @@ lines = []
 for number in range(count):
     body = json.dumps({"resources": "wanted", "holder": f"{name}-{number}", "wait_seconds": 600, "ttl_seconds": 3600})
     line = socket.create_connection((host, port))
-    head = f"POST /v1/acquire HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n"
+    head = f"POST /v1/acquire HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: application/json\\r\\n"
+    head += f"Content-Length: {len(body)}\\r\\n\\r\\n"
     line.sendall((head + body).encode())
     lines.append(line)
 print("waiting", flush=True)

@@ -102,10 +102,11 @@ def test_a_body_that_is_too_large_and_a_wrong_method(server: Running) -> None:
     assert server.ask("GET", "/locks/acquire").status == 405
 
 
-def test_a_content_type_is_not_asked_for(server: Running) -> None:
+def test_a_body_has_to_say_that_it_is_json_as_the_original_commands_do(server: Running) -> None:
     body = json.dumps({"secret": start(server, "plain"), "resourceKey": "plain://x"}).encode()
     reply = server.ask("POST", "/locks/acquire", body, **{"Content-Type": "application/x-www-form-urlencoded"})
-    assert reply.status == 200
+    assert (reply.status, list(reply.json)) == (415, ["error"])
+    assert server.ask("POST", "/locks/acquire", body, **{"Content-Type": "application/json"}).status == 200
 
 
 def test_without_keys_no_page_of_another_site_gets_in(server: Running) -> None:

@@ -78,7 +78,10 @@ def test_a_body_that_says_that_it_is_too_large_is_refused_before_it_comes(server
 @pytest.mark.parametrize("before", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["first", "second"])
 def test_a_head_has_its_bound_however_it_arrives(server: Running, before: bytes) -> None:
     """In one piece, more than a piece, or at the end of a piece that other requests are in."""
-    bare = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nX: " % len(GOOD)
+    bare = (
+        b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX: "
+        % len(GOOD)
+    )
     for size, status in ((60_000, b"200 OK"), (66_000, b"400 Bad Request"), (100_000, b"400 Bad Request")):
         request = before + bare + b"y" * size + b"\r\nConnection: close\r\n\r\n"
         with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
@@ -113,7 +116,8 @@ def test_a_slash_too_many_leads_nowhere(server: Running, method: str) -> None:
 
 def test_a_large_body_does_not_count_for_the_head_that_arrives_with_it(server: Running) -> None:
     body = json.dumps({"resources": "with much", "holder": "x", "context": "y" * 16_000}).encode() + b" " * 49_000
-    head = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nX: %b\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"X: %b\r\nContent-Length: %d\r\n\r\n"
     with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         line.sendall(b"POST /v1/acq")
@@ -123,7 +127,10 @@ def test_a_large_body_does_not_count_for_the_head_that_arrives_with_it(server: R
 
 
 def test_truncated_requests_change_nothing(server: Running) -> None:
-    head = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(GOOD)
+    head = (
+        b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        % len(GOOD)
+    )
     for cut in range(1, len(head + GOOD)):
         with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
             line.sendall((head + GOOD)[:cut])
@@ -145,8 +152,8 @@ def test_pipelined_requests_are_answered_in_order(server: Running) -> None:
 def test_pipelined_hot_and_ordinary_requests_are_answered_in_order(server: Running) -> None:
     def post(path: str, body: object) -> bytes:
         content = json.dumps(body).encode()
-        head = f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
-        return head.encode() + content
+        head = f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
     requests = [post("acquire", {"resources": f"p{number}", "holder": f"h{number}"}) for number in range(20)]
     requests[5] = post("acquire", {"resources": "p4", "holder": "h5", "wait_seconds": 0.05})
@@ -171,7 +178,7 @@ def test_pipelined_hot_and_ordinary_requests_are_answered_in_order(server: Runni
 
 
 def test_a_client_that_never_reads_is_not_served_without_end(server: Running) -> None:
-    one = b"POST /v1/renew HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+    one = b"POST /v1/renew HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     with socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
         line.setblocking(False)
         sent = 0
@@ -186,7 +193,11 @@ def test_a_client_that_never_reads_is_not_served_without_end(server: Running) ->
 
 def test_random_bytes_and_mutated_requests(server: Running) -> None:
     chance = random.Random(20261115)
-    whole = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(GOOD) + GOOD
+    whole = (
+        b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        % len(GOOD)
+        + GOOD
+    )
     for _ in range(300):
         broken = bytearray(whole)
         for _ in range(chance.randint(1, 8)):

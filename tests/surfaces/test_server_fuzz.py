@@ -78,6 +78,8 @@ def whole(chance: random.Random) -> bytes:
     content = body(chance, route.takes) if route.method == "POST" else b""
     query = f"?resource=fuzz-{chance.randrange(50)}" if route.method == "GET" and chance.random() < 0.5 else ""
     head = f"{route.method} {route.path}{query} HTTP/1.1\r\nHost: localhost\r\n"
+    if chance.random() < 0.9:
+        head += "Content-Type: application/json\r\n"
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 

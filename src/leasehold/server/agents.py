@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import ClientDisconnect, Request
 
 from leasehold.model import Granted, Refused
-from leasehold.server import permissions, problems
+from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 from leasehold.server.revoking import Watch, why_not
@@ -48,6 +48,8 @@ class Agents:
         try:
             who = await self._app.admit(request, None)
             body = await read_body(request, BODY_MOST)
+            if body:
+                decoding.check_media_type(request.headers.get("content-type"))
             endpoint = await self._opened()
         except ClientDisconnect:
             return

@@ -15,13 +15,14 @@ from leasehold import wire
 from leasehold.compat.steps import aask, verbs_of
 from leasehold.errors import LeaseholdError
 from leasehold.server import agents, batches, decoding, events, health, hooks, openapi, permissions, problems
-from leasehold.server.auth import Door, check_place
+from leasehold.server.auth import Door
 from leasehold.server.bodies import read_body
 from leasehold.server.dashboard import routes as dashboard
 from leasehold.server.dashboard import signing
 from leasehold.server.gateway import endpoints as gateway_endpoints
 from leasehold.server.limits import Rates
 from leasehold.server.metrics import Metrics
+from leasehold.server.origin import check_place
 from leasehold.server.problems import Problem
 from leasehold.server.requests import DEFAULT_TTL, Body, Query
 from leasehold.server.routes import ROUTES
@@ -76,12 +77,17 @@ class App:
         """Whatever ended a request, as problem+json."""
         return problems.respond(self.noted(error))
 
+    def check_place(self, request: Request) -> None:
+        """Refuse what a page of another origin asks of a server without keys."""
+        if self.door.is_open:
+            told = request.headers
+            check_place(told.get("host"), told.get("origin"), told.get("sec-fetch-site"))
+
     async def admit(self, request: Request, space: str | None) -> Principal:
         """Who asks; counted against its rate."""
         header = request.headers.get("authorization")
         who = await self.door.admit(header, space, lambda: signing.shown(request))
-        if self.door.is_open:
-            check_place(request.headers.get("host"), request.headers.get("origin"))
+        self.check_place(request)
         self.rates.take(who.id)
         return who
 
@@ -134,7 +140,7 @@ def _watching(app: App) -> Endpoint:
 
 
 def _looking(app: App, look: Callable[[App], Awaitable[Response]]) -> Endpoint:
-    """What anybody may see who gets through to this port."""
+    """What anybody may see who gets through to this port; a link to it may stand on any page."""
 
     async def answer(request: Request) -> Response:
         if app.door.is_open:

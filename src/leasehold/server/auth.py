@@ -7,7 +7,6 @@ hashes, in constant time, and an unknown id costs the same as a wrong secret.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Final
@@ -195,26 +194,3 @@ def _bearer(header: str | None) -> str:
     except UnicodeEncodeError:
         raise Problem("unauthenticated", "this key is not spelled like one") from None
     return token
-
-
-def check_place(host: str | None, origin: str | None) -> None:
-    """Without keys, no web page of another site may use a browser on this machine to get in."""
-    if host is None or not is_loopback(_without_port(host)):
-        raise Problem("misdirected", "without keys, only requests to localhost are served (the Host header)")
-    if origin is not None and not is_loopback(_without_port(origin.partition("://")[2])):
-        raise Problem("not_allowed", "without keys, pages of other sites may not ask (the Origin header)")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach it: by its address, which nobody can lead elsewhere as names can be."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdigit() else host).lower()

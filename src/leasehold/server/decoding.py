@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)
 
+JSON = "application/json"
 _NUMBERS = ("since", "before", "limit", "last_event_id")
 MISSPELLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises; a `ValidationError`, of something that is JSON, is one of them."""
@@ -33,14 +34,17 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def check_media_type(media_type: str | None) -> None:
-    """Whoever says what a body is must say that it is JSON."""
-    if media_type is not None and media_type.partition(";")[0].strip().lower() != "application/json":
-        raise Problem("media_type", "the body must be application/json")
+    """Refuse a body that does not say that it is JSON: what a web page can send without asking first never does."""
+    kind = (media_type or "").partition(";")[0].strip()
+    if kind.lower() != JSON:
+        came = f"came as {kind[:100]}" if kind else "does not say what it is"
+        raise Problem("media_type", f"the body {came}; send JSON, with the header\nContent-Type: {JSON}")
 
 
 def decode(kind: type[B], content: bytes, media_type: str | None = None) -> B:
-    """The body, understood."""
-    check_media_type(media_type)
+    """The body, understood. None at all is an empty object, and has no type."""
+    if content or media_type is not None:
+        check_media_type(media_type)
     try:
         body: B = decoder_of(kind)(content or b"{}")
     except msgspec.ValidationError as error:

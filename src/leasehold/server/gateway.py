@@ -12,8 +12,7 @@ import msgspec
 from leasehold.compat import action_llama as llama
 from leasehold.compat.steps import aask
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.server import permissions, problems
-from leasehold.server.auth import check_place
+from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 
@@ -70,11 +69,6 @@ def _of_problem(problem: Problem) -> Response:
 # --------------------------------------------------------------------------------------------- who asks
 
 
-def _check_door(app: App, request: Request) -> None:
-    if app.door.is_open:
-        check_place(request.headers.get("host"), request.headers.get("origin"))
-
-
 async def _admit(app: App, secret: str, space: str | None) -> Principal:
     """The session behind a secret, counted against its rate."""
     for credential in llama.credentials(secret):
@@ -109,7 +103,7 @@ async def _ask(app: App, who: Principal, steps: Steps[llama.Reply]) -> llama.Rep
 
 def _changing(app: App, steps: Callable[[App, llama.Run, str, dict[str, Any]], Steps[llama.Reply]]) -> Endpoint:
     async def answer(app: App, request: Request) -> llama.Reply:
-        _check_door(app, request)
+        app.check_place(request)
         body = await _body(request)
         secret = _text(body, "secret")
         if secret is None:
@@ -133,6 +127,7 @@ def _heartbeat(_app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Ste
 
 async def _body(request: Request) -> dict[str, Any]:
     content = await read_body(request)
+    decoding.check_media_type(request.headers.get("content-type"))
     try:
         body = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -148,7 +143,7 @@ def _text(body: dict[str, Any], field: str) -> str | None:
 
 
 async def _own(app: App, request: Request) -> llama.Reply:
-    _check_door(app, request)
+    app.check_place(request)
     secret = request.query_params.get("secret") or _bearer(request)
     if not secret:
         return llama.bad("missing secret")
@@ -166,7 +161,7 @@ async def _status(app: App, request: Request) -> llama.Reply:
     space = request.query_params.get("space")
     token = _bearer(request)
     if token and not token.startswith("lh_"):
-        _check_door(app, request)
+        app.check_place(request)
         who = await _admit(app, token, space)
     else:
         who = await app.admit(request, space)

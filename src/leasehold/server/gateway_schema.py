@@ -99,6 +99,7 @@ ERRORS = {
     "403": "no live run has this secret, or its key is not for this name",
     "408": "the body did not arrive",
     "413": "the body is too large",
+    "415": "the body does not say that it is JSON",
     "421": "without keys, the `Host` is another",
     "429": "too many requests, or too many locks",
     "500": "a bug; the server's log tells what",

@@ -17,7 +17,7 @@ from leasehold.config import POLICIES
 from leasehold.guard.editors import hooking, occasions
 from leasehold.guard.editors.answers import answer
 from leasehold.guard.editors.deciding import Terms
-from leasehold.server import permissions, problems
+from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 
@@ -67,7 +67,9 @@ def _endpoint(app: App, editor: str, secrets: Secrets) -> Endpoint:
     async def respond(request: Request) -> Response:
         who = await app.admit(request, None)
         permissions.allow(who, "acquire")
-        given = _decoded(await read_body(request, BODY_MOST))
+        content = await read_body(request, BODY_MOST)
+        decoding.check_media_type(request.headers.get("content-type"))
+        given = _decoded(content)
         told = await _told(app, who, occasions.of(editor, occasions.flatten(given)), given, request, secrets)
         return problems.ok(told or {})
 

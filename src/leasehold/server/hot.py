@@ -15,9 +15,9 @@ from leasehold.errors import InvalidInput
 from leasehold.model import Granted, Refused
 from leasehold.pending import Pending
 from leasehold.server import decoding, permissions, problems, shapes
-from leasehold.server.auth import check_place
 from leasehold.server.batches import Batch
 from leasehold.server.lines import END
+from leasehold.server.origin import check_place
 from leasehold.server.principals import OPEN
 from leasehold.server.problems import Problem
 from leasehold.server.routes import ROUTES
@@ -190,7 +190,7 @@ class Hot:
         if shown is not None:
             token = shown[7:].decode("latin-1").strip() if shown.startswith(_KEY) else None
             return None if token is None else Head(route.verb, decoder, length, token)
-        check_place(_text(given.get(b"host")), _text(given.get(b"origin")))
+        check_place(*(_text(given.get(name)) for name in (b"host", b"origin", b"sec-fetch-site")))
         return Head(route.verb, decoder, length, None)
 
     def begin(self, line: Line, head: Head, body: bytes, *, keep_alive: bool = True) -> bool:

@@ -168,6 +168,11 @@ class Protocol(HttpToolsProtocol):
         if self._timer is None:
             self._set_timer()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the head. One behind the body, a trailer, is dropped: it must never pass for one of the head."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """The head is here: of a request that may be a hot one, or of one for uvicorn."""
         if self._is_too_large():

@@ -19,9 +19,9 @@ from leasehold.noun import Noun
 from leasehold.opening import open_served
 from leasehold.server import logs
 from leasehold.server.app import App, asgi
-from leasehold.server.auth import is_loopback
 from leasehold.server.certificates import renewed
 from leasehold.server.limits import RATE
+from leasehold.server.origin import is_loopback
 from leasehold.server.process import settle_in
 from leasehold.server.protocol import protocol_for
 from leasehold.server.waiting import GRACE, SLICE, Waits

@@ -14,6 +14,7 @@ import msgspec
 import leasehold
 from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
+from leasehold.server.origin import is_own_site, is_same_origin
 from leasehold.server.problems import Problem
 from leasehold.server.requests import Body
 
@@ -54,11 +55,10 @@ def shown(request: Request) -> str | None:
 
 def check_page(request: Request) -> None:
     """Whether it is our own page that asks."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
     origin, host = request.headers.get("origin"), request.headers.get("host", "")
-    if site not in ("same-origin", "none"):
+    if not is_own_site(request.headers.get("sec-fetch-site")):
         raise Problem("not_allowed", OWN_PAGE)
-    if origin is not None and origin.partition("://")[2] != host:
+    if origin is not None and not is_same_origin(host, origin):
         behind = f"it is at {origin[:100]} and asks {host[:100]}: if there is a proxy between, it must pass the Host on"
         raise Problem("not_allowed", f"{OWN_PAGE}; {behind}")
     if request.method not in LOOKS and HEADER not in request.headers:
