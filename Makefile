@@ -14,6 +14,9 @@ SOURCES := $(shell find src scripts -type f -not -name '*.pyc' -not -name '*.so'
 # In how many processes `make test` runs the tests; 0: in one, as pytest does by itself.
 WORKERS ?= 2
 
+# Which tests `make test` runs; empty: all of them, after the lint.
+TESTS ?=
+
 # What `make run` shows, on which store; each of them is started for it and gone afterwards.
 STORE ?= sqlite
 STORES := sqlite postgres etcd
@@ -30,8 +33,8 @@ help: ## show this list
 run: $(READY) ## see it work: a server with its live page and busy agents (STORE=postgres or etcd: on one of its own)
 	$(if $(RUN_ON_$(STORE)),$(RUN_ON_$(STORE)),$(error there is no STORE=$(STORE); there are $(STORES)))
 
-test: lint browser ## lint, then all tests with the settings of CI
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test: $(if $(TESTS),$(READY),lint browser) ## lint, then all tests with the settings of CI (TESTS=…: these alone, without lint)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 browser: $(READY) ## find Chromium for the tests of the page, or try to install it; says so if it cannot
 	@$(BIN)/python -m tests.surfaces.browsing
@@ -40,14 +43,14 @@ many: $(READY) ## measure the page with 5,000 leases and 200 events a second for
 	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -s -o timeout=0 tests/surfaces/test_dashboard_many.py
 
 lint: $(READY) ## style, types, and who may import whom
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/python $(BIN)/lint-imports --no-logo
 
 format: $(READY) ## let ruff put the code in shape
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
 
 wheel: $(READY) ## build the compiled wheel for this Python into dist/ (needs a C compiler)
 	@$(BIN)/python -m tests.compiled.building dist
@@ -84,6 +87,7 @@ $(READY): pyproject.toml
 	@echo "Setting up $(VENV) (once, and again when pyproject.toml changes) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/leasehold --version >/dev/null 2>&1 || $(BIN)/python scripts/mend_launcher.py $(BIN)/leasehold
 	@touch $@
 
 $(COMPILED_READY): $(READY) $(SOURCES)
@@ -93,4 +97,5 @@ $(COMPILED_READY): $(READY) $(SOURCES)
 	@$(BIN)/python -m tests.compiled.building $(COMPILED)/wheel $(COMPILED)/bin/python
 	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(COMPILED)/wheel/*.whl)[bench]"
 	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(COMPILED)/wheel/*.whl
+	@$(COMPILED)/bin/leasehold --version >/dev/null 2>&1 || $(BIN)/python scripts/mend_launcher.py $(COMPILED)/bin/leasehold
 	@touch $@

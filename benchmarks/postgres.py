@@ -40,7 +40,7 @@ GOAL = 3.0
 @contextmanager
 def database() -> Iterator[Postgres]:
     """A PostgreSQL as it comes, which waits for the disk."""
-    with scratch.folder() as folder, Postgres(folder=Path(folder), segment=16) as server:
+    with scratch.folder_for_servers() as folder, Postgres(folder=Path(folder), segment=16) as server:
         yield server
 
 

@@ -39,11 +39,12 @@ def free_port() -> int:
 
 
 class Leash:
-    """Ends a process of ours, and removes its folder, once we are gone ourselves, however that came about."""
+    """Ends a process of ours, if one is given, and removes a folder, once we are gone, for whatever reason."""
 
-    def __init__(self, pid: int, folder: Path) -> None:
-        # It waits for a line that never comes: what it reads from ends with us, and with nobody else.
-        words = ["/bin/sh", "-c", 'read -r _; kill -9 "$1"; rm -rf -- "$2"', "sh", str(pid), str(folder)]
+    def __init__(self, pid: int | None, folder: Path) -> None:
+        # The shell waits for a line that never comes: its standard input ends with us, and with nothing else.
+        script = 'read -r _; [ -z "$1" ] || kill -9 "$1"; rm -rf -- "$2"'
+        words = ["/bin/sh", "-c", script, "sh", str(pid or ""), str(folder)]
         quiet = subprocess.DEVNULL
         self._shell = subprocess.Popen(  # noqa: S603 (our own words)
             words, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True

