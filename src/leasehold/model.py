@@ -21,7 +21,8 @@ can wait and hold: a session, or a holder without one.
 
 from __future__ import annotations
 
-from leasehold.noun import Noun
+from leasehold.noun import Noun, Refusal, Success
+from leasehold.noun import Outcome as Answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -387,7 +388,7 @@ class Graph(Noun):
 # ------------------------------------------------------------------------------------------ outcomes
 
 
-class Granted(Noun):
+class Granted(Success):
     """You have it."""
 
     lease: Lease
@@ -396,7 +397,7 @@ class Granted(Noun):
     """False when this lease was yours already: a retry, or a re-entrant acquire."""
 
 
-class Held(Noun):
+class Held(Refusal):
     """Somebody else has it, or is before you."""
 
     resources: tuple[str, ...]
@@ -405,7 +406,7 @@ class Held(Noun):
     retry_after: int
 
 
-class TimedOut(Noun):
+class TimedOut(Refusal):
     """You waited as long as you wanted to, and it is still not yours."""
 
     resources: tuple[str, ...]
@@ -414,40 +415,40 @@ class TimedOut(Noun):
     retry_after: int
 
 
-class Deadlock(Noun):
+class Deadlock(Refusal):
     """Waiting would never end: `cycle` is agent, resource, agent, resource, … and closes at the first agent."""
 
     resources: tuple[str, ...]
     cycle: tuple[str, ...]
 
 
-class Queued(Noun):
+class Queued(Refusal):
     """You wait (seen by the engine only; callers get what the wait ends in)."""
 
     waiter: str
     queue: Queue
 
 
-class Renewed(Noun):
+class Renewed(Success):
     """The clock is back at a full TTL."""
 
     lease: Lease
 
 
-class Updated(Noun):
+class Updated(Success):
     """The context was replaced or merged."""
 
     lease: Lease
 
 
-class Lost(Noun):
+class Lost(Refusal):
     """The lease is gone: `expired`, `released`, `forced by …`. It is never revived."""
 
     lease: str
     reason: str
 
 
-class Released(Noun):
+class Released(Answer):
     """`released` is True for exactly one call; afterwards False, with the reason."""
 
     lease: str
@@ -455,64 +456,76 @@ class Released(Noun):
     reason: str
     resources: tuple[str, ...] = ()
 
+    def __bool__(self) -> bool:
+        return self.released
 
-class Cancelled(Noun):
+
+class Cancelled(Success):
     """The request was withdrawn and can never be granted; `was` is `waiting`, `granted` or `unknown`."""
 
     was: str
 
 
-class SessionStarted(Noun):
+class SessionStarted(Success):
     """A session lives until `session.expires_at` unless its heartbeat comes."""
 
     session: Session
     secret: str
 
 
-class SessionRenewed(Noun):
+class SessionRenewed(Success):
     """The session and all of its leases have a full TTL again."""
 
     session: Session
     leases: tuple[Lease, ...]
 
 
-class SessionEnded(Noun):
+class SessionEnded(Answer):
     """All that the session held is released; False when it had ended before."""
 
     session: str
     ended: bool
     released: tuple[str, ...]
 
+    def __bool__(self) -> bool:
+        return self.ended
 
-class Cleared(Noun):
+
+class Cleared(Answer):
     """A quarantine was lifted; False when there was none."""
 
     resources: tuple[str, ...]
     cleared: bool
 
+    def __bool__(self) -> bool:
+        return self.cleared
 
-class KeyCreated(Noun):
+
+class KeyCreated(Success):
     """A key works from now on; `credential` is what its owner shows, told here and never again."""
 
     key: Key
     credential: str
 
 
-class KeyRevoked(Noun):
+class KeyRevoked(Answer):
     """The key does not work any more; False when there was none of this id."""
 
     key: str
     revoked: bool
 
+    def __bool__(self) -> bool:
+        return self.revoked
 
-class Collected(Noun):
+
+class Collected(Success):
     """How much a clean-up found: records that had lapsed, events older than the history is kept."""
 
     swept: int
     forgotten: int
 
 
-class Refused(Noun):
+class Refused(Refusal):
     """The request cannot be served as it stands: `code` is stable, `field` names the culprit."""
 
     code: str
@@ -522,7 +535,7 @@ class Refused(Noun):
     message: str
 
 
-class Done(Noun):
+class Done(Success):
     """An internal command (a sweep, a heartbeat of the engine) was carried out."""
 
     gone: tuple[str, ...] = ()

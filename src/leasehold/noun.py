@@ -12,11 +12,35 @@ the same thing, a tuple with named fields, whose constructor is compiled once it
 from __future__ import annotations
 
 TYPE_CHECKING = False
+SECRETS = frozenset(("token", "tokens", "secret", "credential", "api_key", "authorization", "password"))
+"""Fields that no `repr` shows."""
+
 if TYPE_CHECKING:
+    from typing import Literal, Self, TypeVar, dataclass_transform
     from typing import NamedTuple as Noun
-    from typing import TypeVar
 
     T = TypeVar("T")
+
+    @dataclass_transform(frozen_default=True)
+    class Outcome:
+        """An answer: a plain class to type checkers, so that `if` and `isinstance` narrow a union of them.
+
+        It has a truth of its own, equals only another of its class, and is no sequence. Each subclass declares
+        `__bool__`, as narrowly as it can: `Literal[False]` takes it out of the true branch.
+        """
+
+        def _replace(self, **changes: object) -> Self:
+            """The same with other values of these fields."""
+
+    class Success(Outcome):
+        """An answer that is always true."""
+
+        def __bool__(self) -> Literal[True]: ...
+
+    class Refusal(Outcome):
+        """An answer that is always false."""
+
+        def __bool__(self) -> Literal[False]: ...
 
     def new(kind: type[T], values: tuple[object, ...], /) -> T:
         """A noun of all of its fields, in their order. Half the time of its constructor; nobody checks their types."""
@@ -30,6 +54,7 @@ else:
             return property(itemgetter(index), doc=doc)
 
     new = _new_tuple = tuple.__new__
+    _equal = tuple.__eq__
     _getters = tuple(_tuplegetter(place, "a field") for place in range(64))  # more than any noun has
 
     def _constructor(noun):
@@ -63,8 +88,11 @@ else:
         """Builds a tuple with named fields from the annotations of a class body."""
 
         def __new__(mcls, name, bases, body):
-            if bases == (_Tuple,):
-                return type.__new__(mcls, name, bases, body)
+            (base,) = bases
+            if type(base) is type:
+                noun = type.__new__(mcls, name, bases, body)
+                noun._base = base
+                return noun
             fields = tuple(body.get("__annotations__", ()))
             body["_field_defaults"] = {field: body[field] for field in fields if field in body}
             body.update(zip(fields, _getters[: len(fields)], strict=True))
@@ -72,7 +100,7 @@ else:
             body["__new__"] = _early_new
             body["__slots__"] = ()
             # Not of this metaclass: to find that something is a noun of another kind would take twice as long.
-            return type(name, (_Tuple,), body)
+            return type(name, (base._base,), body)
 
     class _Tuple(tuple):
         """What every noun inherits."""
@@ -84,25 +112,75 @@ else:
             return cls(*values)
 
         def _replace(self, /, **changes):
-            new = _new_tuple(type(self), map(changes.pop, self._fields, self))
+            new = _new_tuple(type(self), map(changes.pop, self._fields, tuple.__iter__(self)))
             if changes:
                 raise TypeError(f"{type(self).__name__} has no field {', '.join(changes)}")
             return new
 
         def _asdict(self):
-            return dict(zip(self._fields, self, strict=True))
+            return dict(zip(self._fields, tuple.__iter__(self), strict=True))
 
         def __repr__(self):
-            told = ", ".join(f"{field}={value!r}" for field, value in zip(self._fields, self, strict=True))
+            told = ", ".join(f"{field}={_shown(field, value)}" for field, value in self._asdict().items())
             return f"{type(self).__name__}({told})"
 
         def __getnewargs__(self):
-            return tuple(self)
+            return tuple(tuple.__iter__(self))
+
+    def _shown(field, value):
+        """The `repr` of a field's value, or of a mapping's: without its secrets."""
+        if field in SECRETS and value:
+            return "'…'"
+        if isinstance(value, dict):
+            return f"{{{', '.join(f'{key!r}: {_shown(key, each)}' for key, each in value.items())}}}"
+        if field == "session" and isinstance(value, str) and ("." in value or value.startswith("secret:")):
+            return "'…'"  # a credential: ID.SECRET or secret:SECRET
+        return repr(value)
+
+    class _Outcome(_Tuple):
+        """Still a tuple, because nothing else is made as quickly; but it neither equals nor behaves like one."""
+
+        __slots__ = ()
+        __hash__ = tuple.__hash__
+        __iter__ = __contains__ = __reversed__ = None
+
+        def __eq__(self, other):
+            return type(self) is type(other) and _equal(self, other)
+
+        def __ne__(self, other):
+            return not (type(self) is type(other) and _equal(self, other))
+
+    class _Success(_Outcome):
+        __slots__ = ()
+
+        def __bool__(self):
+            return True
+
+    class _Refusal(_Outcome):
+        __slots__ = ()
+
+        def __bool__(self):
+            return False
 
     class Noun(_Tuple, metaclass=_NounType):
         """How the model's types are declared: ``class Point(Noun): x: int``."""
 
         __slots__ = ()
 
+    class Outcome(_Outcome, metaclass=_NounType):
+        """How outcomes are declared that say for themselves whether they are true."""
 
-__all__ = ["Noun", "new"]
+        __slots__ = ()
+
+    class Success(_Success, metaclass=_NounType):
+        """How outcomes are declared that are always true."""
+
+        __slots__ = ()
+
+    class Refusal(_Refusal, metaclass=_NounType):
+        """How outcomes are declared that are always false."""
+
+        __slots__ = ()
+
+
+__all__ = ["Noun", "Outcome", "Refusal", "Success", "new"]

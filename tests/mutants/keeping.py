@@ -56,8 +56,8 @@ KEEPING = (
     Mutant(
         "deadlocks are not looked for",
         "rules/acquiring.py",
-        "    return _deadlock(draft, command, order) or _enqueue(draft, command, order)\n",
-        "    return _enqueue(draft, command, order)\n",
+        "    deadlock = _deadlock(draft, command, order)\n",
+        "    deadlock = None\n",
         suite("deadlocks_of_two"),
     ),
     Mutant(

@@ -14,7 +14,7 @@ from leasehold.errors import OutcomeUnknown, StoreError
 from leasehold.model import EMPTY, SECOND, Event, Granted, Put, Ref
 from leasehold.stores import HistoryQuery
 from leasehold.stores.postgres import PostgresStore
-from leasehold.testing.conformance.asking import Asking, leases_of, take, until
+from leasehold.testing.conformance.asking import Asking, expect, leases_of, take, until
 from tests.stores.postgres import schema, server
 from tests.stores.wires import Wire, listening
 
@@ -183,8 +183,8 @@ def test_a_commit_whose_answer_is_lost_is_settled_by_asking(url: str, when: str)
         assert isinstance(granted, Granted)
         held = [lease for lease in leases_of(locks) if lease.resources == ("r",)]
         assert [lease.id for lease in held] == [granted.lease.id]
-        events = locks.history(resource="r", kinds=("granted",))
-        assert [event.lease for event in events if not isinstance(event, str)] == [granted.lease.id]
+        events = expect(tuple, locks.history(resource="r", kinds=("granted",)))
+        assert [event.lease for event in events] == [granted.lease.id]
 
 
 def test_a_lost_commit_is_waited_for_before_its_receipt_is_looked_for(url: str) -> None:

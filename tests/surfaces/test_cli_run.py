@@ -12,6 +12,7 @@ import pytest
 
 from leasehold import Refused
 from leasehold.cli.tenure import times
+from leasehold.testing.conformance.asking import expect
 from tests.surfaces.processes import is_there
 from tests.surfaces.shell import EAGER, PATIENCE, Done, Shell, until
 
@@ -114,7 +115,7 @@ def test_json_lines_end_in_the_answer_and_the_output_of_the_command_is_elsewhere
 def test_the_lease_is_renewed_meanwhile(shell: Shell) -> None:
     process, _ = started(shell, f"{READY} until [ -e stop ]; do sleep 0.02; done", "--ttl", "15s")
     with shell.locks() as locks:
-        until(lambda: len(locks.history(kinds=["renewed"])) >= 2)
+        until(lambda: len(expect(tuple, locks.history(kinds=["renewed"]))) >= 2)
     (shell.home / "stop").touch()
     assert ended(process).code == 0
 

@@ -232,7 +232,7 @@ def _over(who: Who, id_: str) -> Steps[Json | Refused]:
     past: tuple[Event, ...] | Refused = yield "history", {**asked, "kinds": (*ENDS, BEGIN)}
     if not isinstance(past, Refused) and past and past[0].kind == BEGIN:
         refusal = yield from _sweep()
-        past = refusal or (yield "history", {**asked, "kinds": ENDS})
+        past = (yield "history", {**asked, "kinds": ENDS}) if refusal is None else refusal
     if isinstance(past, Refused):
         return past
     run = of_event(past[0]) if past else None
@@ -332,7 +332,7 @@ def _past(
     seen = yield from _scan(who, wanted, locked, limit, active)
     if not isinstance(seen, Refused) and seen[1]:
         refusal = yield from _sweep()
-        seen = refusal or (yield from _scan(who, wanted, locked, limit, active))
+        seen = (yield from _scan(who, wanted, locked, limit, active)) if refusal is None else refusal
     return seen if isinstance(seen, Refused) else seen[0][:limit]
 
 

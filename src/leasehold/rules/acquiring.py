@@ -71,7 +71,8 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
         answer = _meet_others(draft, command)
         if answer is not None:
             return answer
-    return _refuse_too_many(draft, command) or _grant_or_queue(draft, command)
+    refused = _refuse_too_many(draft, command)
+    return _grant_or_queue(draft, command) if refused is None else refused
 
 
 def _is_untouched(draft: Draft, ask: Ask) -> bool:
@@ -271,7 +272,8 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
     for node in nodes_of(ask):
         if len(draft.record(node).waiters) >= WAITERS_PER_NODE:
             return Refused("too_many", "wait", f"{WAITERS_PER_NODE} are waiting already; try again later without wait")
-    return _deadlock(draft, command, order) or _enqueue(draft, command, order)
+    deadlock = _deadlock(draft, command, order)
+    return _enqueue(draft, command, order) if deadlock is None else deadlock
 
 
 def paused(draft: Draft) -> Refused:

@@ -68,7 +68,8 @@ def renew(draft: Draft, command: Renew) -> Outcome:
     """Back to a full TTL, or `Lost`: an expired lease is never revived."""
     hold = live_lease(draft, command.lease)
     if hold is None:
-        return _never_was(draft, command.lease) or _lost(draft, command.lease)
+        never = _never_was(draft, command.lease)
+        return _lost(draft, command.lease) if never is None else never
     ask = terms(draft, hold)
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED
@@ -98,9 +99,8 @@ def release(draft: Draft, command: Release) -> Outcome:
     """Give back exactly this lease; a second time it is no longer there."""
     hold = live_lease(draft, command.lease)
     if hold is None:
-        return _never_was(draft, command.lease) or Released(
-            command.lease, released=False, reason=why_gone(draft, command.lease)
-        )
+        never = _never_was(draft, command.lease)
+        return Released(command.lease, False, why_gone(draft, command.lease)) if never is None else never
     ask = terms(draft, hold)
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED
@@ -126,7 +126,8 @@ def update(draft: Draft, command: Update) -> Outcome:
 
     hold = live_lease(draft, command.lease)
     if hold is None:
-        return _never_was(draft, command.lease) or _lost(draft, command.lease)
+        never = _never_was(draft, command.lease)
+        return _lost(draft, command.lease) if never is None else never
     ask = terms(draft, hold)
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED

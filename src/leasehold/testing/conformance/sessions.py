@@ -11,7 +11,6 @@ from leasehold.model import (
     Held,
     Lost,
     Released,
-    Session,
     SessionEnded,
     SessionRenewed,
     SessionStarted,
@@ -87,9 +86,9 @@ class Sessions:
         here, there = connect(holder="alice", space="here"), connect(holder="bob", space="there")
         one, two, three = _start(here), _start(here), _start(there)
         here.end_session(one)
-        listed = here.sessions()
-        assert [each.session for each in listed if isinstance(each, Session)] == [id_of(two), id_of(three)]
-        assert [each.holder for each in here.sessions(space="there") if isinstance(each, Session)] == ["bob"]
+        listed = expect(tuple, here.sessions())
+        assert [each.session for each in listed] == [id_of(two), id_of(three)]
+        assert [each.holder for each in expect(tuple, here.sessions(space="there"))] == ["bob"]
         assert not any(secret.rpartition(".")[2] in repr(listed) for secret in (two, three))
 
     def test_sessions_that_end_release_everything(self, connect: Connect) -> None:
