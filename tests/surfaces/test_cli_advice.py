@@ -24,13 +24,12 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def suggested(done: Done, before: str) -> list[str]:
-    """The words of the command that stands behind these words on the line `Next:`."""
-    (line,) = [line for line in done.err.splitlines() if line.startswith("Next: ")]
-    _, found, command = line.partition(before)
-    assert found, line
-    words = shlex.split(command.partition("    ")[0])
-    assert words[0] == "leasehold", line
-    return words[1:]
+    """The words of the command on the line after these words, where it stands alone so that it can be copied whole."""
+    lines = done.err.splitlines()
+    (place,) = [number for number, line in enumerate(lines) if line.startswith(("Next: ", "Then ")) and before in line]
+    assert lines[place].endswith(f"{before}:"), lines[place]
+    assert lines[place + 1].startswith("  leasehold "), lines[place + 1]
+    return shlex.split(lines[place + 1])[1:]
 
 
 # --------------------------------------------------------------------------------------- your own is in the way
@@ -40,7 +39,7 @@ def test_of_several_names_only_those_that_are_yours_are_to_be_released(shell: Sh
     shell.run("acquire", "b")
     refused = shell.run("acquire", "a", "b", "--not-again")
     assert refused.code == 4
-    assert suggested(refused, "it is yours already: ") == ["release", "b"]
+    assert suggested(refused, "it is yours already") == ["release", "b"]
     assert shell.run("acquire", "a", "b", "--mode", "shared").code == 4
     assert shell.run("release", "b").code == 0
     assert shell.run("acquire", "a", "b").code == 0
@@ -51,7 +50,7 @@ def test_what_covers_the_name_is_told_by_its_own_name(shell: Shell) -> None:
     refused = shell.run("acquire", "path:src/a.py")
     assert refused.code == 4
     assert "what is in the way is yours: go on under path:src if that is enough" in refused.err
-    assert shell.run(*suggested(refused, "or: ")).code == 0
+    assert shell.run(*suggested(refused, "if that is enough, or")).code == 0
     assert shell.run("acquire", "path:src/a.py").code == 0
 
 
@@ -60,8 +59,8 @@ def test_who_is_in_its_own_way_beside_others_is_told_to_give_that_back_first(she
     shell.run("acquire", "issue:2", holder="bob")
     refused = shell.run("acquire", "repo:all")
     assert refused.code == 4
-    assert suggested(refused, "some of it is yours already: ") == ["release", "issue:1"]
-    assert suggested(refused, "then wait for the rest: ") == ["acquire", "repo:all", "--wait", "10m"]
+    assert suggested(refused, "some of it is yours already") == ["release", "issue:1"]
+    assert suggested(refused, "Then wait for the rest") == ["acquire", "repo:all", "--wait", "10m"]
 
 
 def test_what_is_quarantined_is_cleared_by_its_own_name(shell: Shell) -> None:
@@ -69,7 +68,7 @@ def test_what_is_quarantined_is_cleared_by_its_own_name(shell: Shell) -> None:
     shell.run("force-release", "b", "--reason", "gone", holder="ops")
     refused = shell.run("acquire", "a", "b", holder="bob")
     assert refused.code == 4
-    assert suggested(refused, "find out what happened, then: ")[:2] == ["clear", "b"]
+    assert suggested(refused, "find out what happened, then open it")[:2] == ["clear", "b"]
 
 
 def test_a_program_that_is_in_its_own_way_is_not_told_to_wait(shell: Shell) -> None:
@@ -109,7 +108,7 @@ def test_what_a_key_is_not_for_is_nobodys_lease(shell: Shell, tmp_path: Path) ->
         env = {"LEASEHOLD_URL": server.url, "LEASEHOLD_API_KEY": viewer}
         refused = shell.run("acquire", "a", env=env)
         assert refused.code == 8
-        assert suggested(refused, "see what you may do there: ") == ["doctor"]
+        assert suggested(refused, "see what your key allows (docs/server.md#keys)") == ["doctor"]
         assert "a viewer may not list keys; it takes another key" in shell.run("keys", "list", env=env).err
         assert "a viewer may not start a session;" in shell.run("session", "start", env=env).err
 
@@ -118,7 +117,7 @@ def test_a_run_that_is_not_there_points_to_the_runs_of_its_own_project(shell: Sh
     words = ("workflow", "get", "wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9", "--org", "acme", "--project", "app")
     refused = shell.run(*words)
     assert refused.code == 3
-    assert suggested(refused, "see which runs there are: ") == ["workflow", "list", "--org", "acme", "--project", "app"]
+    assert suggested(refused, "see which runs there are") == ["workflow", "list", "--org", "acme", "--project", "app"]
 
 
 # ------------------------------------------------------------------------------------------------- contradictions

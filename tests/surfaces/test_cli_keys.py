@@ -45,9 +45,9 @@ def test_from_create_to_revoke(tmp_path: Path) -> None:
     assert secret not in shown
     assert data(tmp_path, "keys", "revoke", id_) == {"key": id_, "revoked": True}
     again = run(tmp_path, "keys", "revoke", id_)
-    assert (again.returncode, again.stderr.splitlines()[-1]) == (
+    assert (again.returncode, again.stderr.splitlines()[-2:]) == (
         3,
-        "Next: see which keys there are: leasehold keys list",
+        ["Next: see which keys there are:", "  leasehold keys list"],
     )
     assert run(tmp_path, "keys", "list").stdout == "No keys.\n"
     kinds = [event["kind"] for event in data(tmp_path, "history", "--all-spaces")["events"]]
@@ -116,12 +116,13 @@ def test_without_a_key_a_server_that_has_some_allows_nothing(tmp_path: Path) -> 
     with serving(tmp_path) as server:
         done = run(tmp_path, "list", LEASEHOLD_URL=server.url)
         assert (done.returncode, done.stdout) == (8, "")
-        assert "Next: show a key that the server knows: export LEASEHOLD_API_KEY=lh_…" in done.stderr
+        assert "Next: give a key that the server knows, and try again:\n  export LEASEHOLD_API_KEY=lh_…" in done.stderr
 
 
 def test_who_closes_the_door_before_an_admin_has_a_key_is_told_so(tmp_path: Path) -> None:
     first = run(tmp_path, "keys", "create", "wall", "--role", "viewer")
-    assert "no admin has one yet: leasehold keys create NAME --role admin" in first.stderr
+    assert "no admin has one yet\nNext: make one for an admin:\n" in first.stderr
+    assert first.stderr.endswith("\n  leasehold keys create NAME --role admin\n")
     assert first.stdout.startswith("lh_")
     assert run(tmp_path, "keys", "create", "ops", "--role", "admin").stderr == ""
     assert run(tmp_path, "keys", "create", "ci").stderr == ""

@@ -141,7 +141,7 @@ def test_a_store_that_cannot_be_reached_is_another_exit_code(shell: Shell) -> No
         done = shell.call(*words, env=env) if words[0] != "run" else shell.run(*words, env=env)
         assert done.code == 9, done
         assert done.err.startswith("Failed: ")
-        assert "Next: leasehold doctor" in done.err
+        assert "Next: see what is wrong:\n  leasehold doctor" in done.err
     assert shell.call("list", "--json", env=env).said["ok"] is False
 
 
@@ -198,7 +198,7 @@ def test_a_session_from_start_to_end(shell: Shell) -> None:
     assert shell.call("session", "end", env=env).out == "That session had ended before.\n"
     lost = shell.call("session", "heartbeat", env=env)
     assert lost.code == 7
-    assert "Next: leasehold session start" in lost.err
+    assert "Next: begin another session:\n  leasehold session start" in lost.err
     assert shell.call("acquire", "a", env=env).code != 0
 
 
@@ -277,11 +277,12 @@ def test_the_kinds_of_events_are_those_that_happen() -> None:
 def test_what_is_wrong_with_a_session_is_mended_by_a_new_one(shell: Shell) -> None:
     credential = shell.json("session", "start")["data"]["credential"]
     mine = {"LEASEHOLD_SESSION": credential}
+    begin = ["Next: begin a session:", "  leasehold session start"]
     wrong = shell.run("acquire", "x", env={"LEASEHOLD_SESSION": f"{credential[:-1]}!"})
-    assert (wrong.code, wrong.err.splitlines()[-1]) == (8, "Next: leasehold session start")
+    assert (wrong.code, wrong.err.splitlines()[-2:]) == (8, begin)
     assert shell.run("session", "end", env=mine).code == 0
     gone = shell.run("acquire", "x", env=mine)
-    assert (gone.code, gone.err.splitlines()[-1]) == (3, "Next: leasehold session start")
+    assert (gone.code, gone.err.splitlines()[-2:]) == (3, begin)
     lost = shell.run("session", "heartbeat", env=mine)
     assert lost.code == 7
     assert lost.err.startswith("Lost: the session is gone (")

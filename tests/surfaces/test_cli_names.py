@@ -90,7 +90,7 @@ def test_what_is_invisible_is_spelled_out(shell: Shell, name: str) -> None:
 def test_the_suggested_command_means_the_same_name(shell: Shell) -> None:
     for name in (RIGHT_TO_LEFT, "it's a \\ name", 'say "hi" $HOME `x`'):
         done = shell.call("acquire", name)
-        suggested = done.out.rpartition("Give it back with: ")[2].strip()
+        suggested = done.out.rpartition("Release it with:\n")[2].strip()
         script = shell.with_command(shell.env())
         back = subprocess.run(
             ["/bin/bash", "-c", suggested], cwd=shell.home, env=script, capture_output=True, check=False

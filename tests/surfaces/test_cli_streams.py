@@ -91,7 +91,8 @@ def test_an_answer_that_cannot_be_written_is_a_failure(shell: Shell, words: list
 def test_who_does_not_hear_of_a_grant_learns_that_there_is_one(shell: Shell) -> None:
     done = command(shell, '"$@" > /dev/full', "acquire", "issue:42", "--space", "team")
     assert done.code == 1
-    assert done.err.endswith("; it is yours all the same: leasehold list --space team --mine\n")
+    assert "; it is yours all the same\nNext: see what you hold:\n" in done.err
+    assert done.err.endswith("\n  leasehold list --space team --mine\n")
     assert "yours" not in command(shell, '"$@" > /dev/full', "list").err
 
 
@@ -125,7 +126,7 @@ def test_what_a_terminal_cannot_show_is_escaped(shell: Shell, env: dict[str, str
 @pytest.mark.parametrize("env", ASCII)
 def test_a_suggested_command_means_the_same_name_whatever_the_encoding(shell: Shell, env: dict[str, str]) -> None:
     for name in (NAME, "日本 'x' \\ é1", "\u202eevil"):
-        suggested = shell.run("acquire", name, env=env).out.rpartition("Give it back with: ")[2].strip()
+        suggested = shell.run("acquire", name, env=env).out.rpartition("Release it with:\n")[2].strip()
         given_back = subprocess.run(
             ["/bin/bash", "-c", suggested], cwd=shell.home, env=shell.with_command(shell.env() | env), check=False
         )

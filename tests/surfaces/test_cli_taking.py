@@ -53,7 +53,7 @@ def test_a_refusal_tells_holder_work_since_until_queue_and_the_next_command(shel
         "until        20",
         "unless it is renewed or released",
         "queue        0 waiting; your place would be 1",
-        "Next: wait for it: leasehold acquire issue:42 --wait 10m",
+        "Next: go on with something else, or wait for it:\n  leasehold acquire issue:42 --wait 10m\n",
     ):
         assert part in done.err
 
@@ -93,7 +93,7 @@ def test_your_own_comes_back_extended_unless_you_do_not_want_that(shell: Shell) 
     assert shell.json("acquire", "issue:42")["data"]["lease"]["fence"] == first["lease"]["fence"]
     refused = shell.run("acquire", "issue:42", "--not-again")
     assert refused.code == 4
-    assert "it is yours already: leasehold release issue:42" in refused.err
+    assert "it is yours already:\n  leasehold release issue:42" in refused.err
     assert shell.run("release", "issue:42").code == 0
 
 
@@ -121,7 +121,7 @@ def test_what_expired_is_lost_and_stays_so(shell: Shell) -> None:
     done = shell.run("renew", "issue:42")
     assert done.code == 7
     assert "Lost: the lease is gone (expired)" in done.err
-    assert "Next: leasehold acquire issue:42" in done.err
+    assert "Next: acquire it again:\n  leasehold acquire issue:42" in done.err
     done = shell.run("renew", "issue:42")
     assert done.code == 7
     assert "Lost: the lease is gone (expired)" in done.err
@@ -251,4 +251,4 @@ def test_a_suggestion_asks_for_the_same_thing(shell: Shell, how: list[str]) -> N
     shell.run("acquire", "x", "y", holder="bob")
     done = shell.run("acquire", "x", "y", *how)
     assert done.code == 4
-    assert f"leasehold acquire x y {' '.join([*how, ''])}--wait 10m " in done.err
+    assert f"leasehold acquire x y {' '.join([*how, ''])}--wait 10m\n" in done.err

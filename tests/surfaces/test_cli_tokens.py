@@ -119,7 +119,7 @@ def test_a_wrong_token_is_not_allowed(shell: Shell) -> None:
         done = shell.run(verb, "issue:42", "--token-stdin", give="0" * 32 + "\n")
         assert done.code == 8
         assert "0" * 32 not in done.err
-        assert "Next: see whose it is: leasehold inspect issue:42" in done.err
+        assert "Next: see who holds it:\n  leasehold inspect issue:42" in done.err
     assert shell.holders("issue:42") == ["ada"]
 
 

@@ -190,10 +190,7 @@ def test_a_wrong_value_names_its_option_and_changes_nothing(shell: Shell, option
         ["force-release", "x"],
         ["steal", "x"],
         ["clear", "x"],
-        ["session", "heartbeat"],
-        ["session", "end"],
         ["session", "end", "s1"],
-        ["session", "end", "--by", "ops"],
         ["update", "x"],
     ],
     ids=" ".join,
@@ -201,8 +198,22 @@ def test_a_wrong_value_names_its_option_and_changes_nothing(shell: Shell, option
 def test_a_wrong_value_of_another_command(shell: Shell, words: list[str]) -> None:
     done = shell.call(*words)
     assert done.code == 2
-    assert f"See leasehold {' '.join(words[: 2 if words[0] == 'session' else 1])} --help" in done.err
+    assert f"\n  leasehold {' '.join(words[: 2 if words[0] == 'session' else 1])} --help" in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["session", "heartbeat"], "session start"),
+        (["session", "end"], "session start"),
+        (["session", "end", "--by", "ops"], "session list"),
+    ],
+)
+def test_a_session_that_is_not_named_is_begun_or_found(shell: Shell, words: list[str], command: str) -> None:
+    done = shell.call(*words)
+    assert done.code == 2
+    assert done.err.endswith(f":\n  leasehold {command}\n")
 
 
 # ---------------------------------------------------------------------------------------------- by hand

@@ -244,7 +244,7 @@ def test_who_lost_a_run_is_told_how_to_begin_another(shell: Shell, server: Runni
             lost = shell.call("workflow", verb, run, *more, *PROJECT, env=env)
             assert lost.code == 7
             assert lost.err.startswith("Lost: the run is over (completed)")
-            _, _, command = lost.err.partition("Next: begin another: leasehold ")
+            _, _, command = lost.err.partition("Next: begin another run:\n  leasehold ")
             words = shlex.split(command)
             assert words == ["workflow", "create", "--name", "it's x", "--task", task, *PROJECT]
     assert shell.call(*words, env=env).code == 0

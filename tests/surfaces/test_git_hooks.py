@@ -46,7 +46,7 @@ def test_one_s_own_is_committed_with_its_fence(repository: Repository) -> None:
     assert f"Leasehold-Fence: {held.lease.fence}" in repository.message()
     repository.change("src/b.py", "two")
     done = repository.commit(holder="bob", code=1)
-    assert "acquire it first" in done.stderr
+    assert "acquire it first\n    leasehold acquire path:src/b.py\n" in done.stderr
 
 
 EDITORS = {

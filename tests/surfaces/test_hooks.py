@@ -299,7 +299,7 @@ def test_a_file_that_no_lease_can_name_goes_with_its_folder(project: Project, pa
     told = project.hook("claude", edit, "--on-failure", "closed")
     assert "nobody can hold this file by itself: only its folder was looked at, path:src" in told["systemMessage"]
     assert project.hook("claude", edit, "--policy", "off") is None
-    assert "acquire it first: leasehold acquire path:src" in reason(
+    assert "acquire it first. Do not change it before that:\n  leasehold acquire path:src" in reason(
         project.hook("claude", edit, "--policy", "require-own")
     )
     with project.locks() as locks:
@@ -337,7 +337,9 @@ def test_with_the_policy_off_no_session_is_begun(project: Project) -> None:
 
 def test_what_is_suggested_is_quoted_for_a_shell(project: Project) -> None:
     project.hook("claude", project.edit("aaaa", "src/b c.py"))
-    assert "leasehold inspect 'path:src/b c.py')" in reason(project.hook("claude", project.edit("bbbb", "src/b c.py")))
+    assert "\n  leasehold inspect 'path:src/b c.py'" in reason(
+        project.hook("claude", project.edit("bbbb", "src/b c.py"))
+    )
 
 
 # ------------------------------------------------------------------------------------------ over HTTP

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
 
 FOR_AGENTS = """\
-leasehold mcp: waiting for an agent on standard input (MCP). Editors start it themselves: leasehold install claude
-Ctrl-C ends it."""
+leasehold mcp: waiting for an agent on standard input (MCP). Ctrl-C ends it.
+Editors start it themselves once it is set up:
+  leasehold install claude"""
 
 
 def mcp(context: Context) -> int:

@@ -8,7 +8,7 @@ import sys
 
 from leasehold import checks, durations
 from leasehold.cli import outcomes
-from leasehold.cli.output import Output, complain, fill_gaps, quoted
+from leasehold.cli.output import Output, complain, fill_gaps, quoted, step
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.model import SECOND, Refused
 from leasehold.names import shown
@@ -257,7 +257,7 @@ def run(line: Line, handler: Callable[[Context], int]) -> int:
     context = Context(line.verb.name, line.values)
     code = _patiently(context, handler)
     if context.out.trouble is not None:
-        held = f"; it is yours all the same: {context.suggest('list', more=' --mine')}"
+        held = f"; it is yours all the same\n{step('see what you hold', context.suggest('list', more=' --mine'))}"
         more = held if context.verb in _TAKING and not code else ""
         complain(f"leasehold {context.verb}: the answer could not be written: {context.out.trouble.strerror}{more}")
         return code or outcomes.FAILURE
@@ -308,6 +308,7 @@ def _broke(context: Context, error_code: str, message: str, exit_code: int) -> i
     elif error_code == "interrupted":
         complain(f"\nleasehold {context.verb}: interrupted")
     else:
-        hint = f"\nNext: {context.suggest('doctor')}" if exit_code == outcomes.UNREACHABLE else ""
+        unreachable = exit_code == outcomes.UNREACHABLE
+        hint = f"\n{step('see what is wrong', context.suggest('doctor'))}" if unreachable else ""
         context.deny(f"Failed: {shown(message)}{hint}")
     return exit_code

@@ -43,4 +43,5 @@ def _asked_about(context: Context) -> Choice:
 def _told(context: Context, finding: Finding) -> str:
     sign, colour = _SIGNS[finding.ok]
     line = f"{context.out.paint(f'{sign:<5}', colour)}  {finding.topic:<12} {shown(finding.text)}"
-    return line if not finding.advice else f"{line}\n{'':<20} → {shown(finding.advice)}"
+    lines = [line, *([f"{'':<20} → {shown(finding.advice)}"] if finding.advice else [])]
+    return "\n".join([*lines, f"  {shown(finding.command)}"] if finding.command else lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold import model as m
-from leasehold.cli.output import clock, quoted
+from leasehold.cli.output import clock, quoted, step
 from leasehold.keys import is_lease_id
 from leasehold.names import shown
 from leasehold.wire import sentence
@@ -26,13 +26,14 @@ def explain(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused, cont
         )
     text = shown(sentence(outcome))
     if isinstance(outcome, m.Deadlock):
-        return f"Deadlock: {text}\nNext: see what you hold: {context.suggest('list', more=' --mine')}"
+        return f"Deadlock: {text}\n{step('see what you hold', context.suggest('list', more=' --mine'))}"
     if isinstance(outcome, m.Lost) and context.verb.startswith("session"):
-        return f"Lost: the session is gone ({shown(outcome.reason)})\nNext: {context.suggest('session start')}"
+        begin = step("begin another session", context.suggest("session start"))
+        return f"Lost: the session is gone ({shown(outcome.reason)})\n{begin}"
     if isinstance(outcome, m.Lost) and context.verb.startswith("workflow"):
         return explain_lost_run(outcome, context, {})
     if isinstance(outcome, m.Lost):
-        return f"Lost: {text}\nNext: {context.suggest('acquire', *_names(context))}"
+        return f"Lost: {text}\n{step('acquire it again', context.suggest('acquire', *_names(context)))}"
     return f"leasehold {context.verb}: {text}{_advice(outcome, context)}"
 
 
@@ -44,7 +45,7 @@ def explain_lost_run(outcome: m.Lost, context: Context, run: dict[str, Any]) -> 
         work = f" --project {quoted((id_,))}"
     more = f" --name {quoted((run.get('name') or '…',))}{work}{_scope(context)}"
     again = context.suggest("workflow create", more=more)
-    return f"Lost: the run is over ({shown(outcome.reason)}); stop working on it\nNext: begin another: {again}"
+    return f"Lost: the run is over ({shown(outcome.reason)}); stop working on it\n{step('begin another run', again)}"
 
 
 def _names(context: Context) -> list[str]:
@@ -75,18 +76,18 @@ def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
     closed = [each.resource for each in outcome.blockers if each.state == "quarantined"]
     if closed:
         command = context.suggest("clear", closed[0], more=" --reason '…'")
-        return f"Next: find out what happened, then: {command}"
+        return step("find out what happened, then open it", command)
     more = f"{_how(context)} --wait 10m{' -- …' if context.verb == 'run' else ''}"
     wait = context.suggest(context.verb, *outcome.resources, more=more)
     held, is_all = _own(outcome, context)
     if not held:
-        return f"Next: wait for it: {wait}    or go on with something else"
+        return step("go on with something else, or wait for it", wait)
     back = context.suggest("release", *held)
     if not is_all:  # a wait would not end before that
-        return f"Next: some of it is yours already: {back}    then wait for the rest: {wait}"
+        return f"{step('some of it is yours already', back)}\nThen wait for the rest:\n  {wait}"
     if set(held) <= set(outcome.resources):
-        return f"Next: it is yours already: {back}"
-    return f"Next: what is in the way is yours: go on under {shown(' '.join(held))} if that is enough, or: {back}"
+        return step("it is yours already", back)
+    return step(f"what is in the way is yours: go on under {shown(' '.join(held))} if that is enough, or", back)
 
 
 def _own(outcome: m.Held | m.TimedOut, context: Context) -> tuple[tuple[str, ...], bool]:
@@ -120,25 +121,29 @@ def _how(context: Context) -> str:
 
 
 def _advice(outcome: m.Refused, context: Context) -> str:
+    if outcome.code == "invalid" and (context.verb, outcome.field) == ("session end", "id"):
+        return f"\n{step('see which sessions live', context.suggest('session list'))}"
+    if outcome.code == "invalid" and outcome.field == "session" and outcome.message.startswith("is missing"):
+        return f"\n{step('begin a session', context.suggest('session start'))}"
     if outcome.code == "invalid":
-        return f"\nSee leasehold {context.verb} --help"
+        return f"\n{step('see what may stand there', f'leasehold {context.verb} --help')}"
     if outcome.field == "session" and outcome.code in ("not_found", "not_allowed"):
-        return f"\nNext: {context.suggest('session start')}"
+        return f"\n{step('begin a session', context.suggest('session start'))}"
     if outcome.code == "not_found" and context.verb.startswith("keys"):
-        return f"\nNext: see which keys there are: {context.suggest('keys list')}"
+        return f"\n{step('see which keys there are', context.suggest('keys list'))}"
     if outcome.code == "not_found" and context.verb.startswith("workflow"):
-        return f"\nNext: see which runs there are: {context.suggest('workflow list', more=_scope(context))}"
+        return f"\n{step('see which runs there are', context.suggest('workflow list', more=_scope(context)))}"
     if outcome.code == "not_found":
-        return f"\nNext: see what is held: {context.suggest('list')}"
+        return f"\n{step('see what is held', context.suggest('list'))}"
     if outcome.code == "unauthenticated":
-        return "\nNext: show a key that the server knows: export LEASEHOLD_API_KEY=lh_…    and try again"
+        return f"\n{step('give a key that the server knows, and try again', 'export LEASEHOLD_API_KEY=lh_…')}"
     names = _names(context)[:1]
     if outcome.code == "slots_mismatch":
-        return f"\nNext: see who holds it, and with how many slots: {context.suggest('inspect', *names)}"
+        return f"\n{step('see who holds it, and with how many slots', context.suggest('inspect', *names))}"
     if outcome.code == "not_allowed" and outcome.field == "token" and names:
-        return f"\nNext: see whose it is: {context.suggest('inspect', *names)}"
+        return f"\n{step('see who holds it', context.suggest('inspect', *names))}"
     if outcome.code == "not_allowed" and not outcome.field:  # what a key is for: another space, other names, less
-        return f"\nNext: see what you may do there: {context.suggest('doctor')}"
+        return f"\n{step('see what your key allows (docs/server.md#keys)', context.suggest('doctor'))}"
     return ""
 
 

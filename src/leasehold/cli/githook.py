@@ -7,7 +7,7 @@ import sys
 
 from leasehold import checks, names
 from leasehold.cli.outcomes import DONE, HELD
-from leasehold.cli.output import complain
+from leasehold.cli.output import complain, step
 from leasehold.compat.steps import ask
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import checking
@@ -43,7 +43,7 @@ def _unchecked(context: Context, policy: str, error: LeaseholdError) -> int:
         raise error
     context.abandon()
     complain(f"leasehold: this could not be checked: {names.shown(str(error))}")
-    complain("leasehold: this is a warning only; `leasehold doctor` tells what is wrong")
+    complain(f"leasehold: this is a warning only\n{step('see what is wrong', 'leasehold doctor')}")
     return DONE
 
 
@@ -124,7 +124,7 @@ def _tell(verdicts: tuple[Verdict, ...], *, is_strict: bool) -> int:
     told = [verdict for verdict in verdicts if verdict.message]
     is_forbidden = is_strict and not checking.is_allowed(verdicts)
     for verdict in told:
-        complain(f"leasehold: {names.shown(verdict.message)}")
+        complain("\n".join([f"leasehold: {names.shown(verdict.message)}", *checking.ways_out(verdict)]))
     if is_forbidden:
         complain("leasehold: wait until it is released, or take these files out of this change")
     elif told:

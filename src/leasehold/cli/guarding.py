@@ -60,7 +60,7 @@ def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple
 
 
 def _lines(verdict: Verdict) -> list[str]:
-    lines = [f"  {shown(verdict.message)}"]
+    lines = [f"  {shown(verdict.message)}", *checking.ways_out(verdict)]
     lines += [f"    until {clock(each.expires_at, each.as_of)}  lease {each.id}" for each in verdict.leases[:3]]
     return lines
 

@@ -40,7 +40,7 @@ def hook(context: Context) -> int:
 
 def _input() -> str:
     if sys.stdin is None or sys.stdin.isatty():
-        raise InvalidInput("stdin", "an editor calls this command and hands it JSON; see `leasehold install --help`")
+        raise InvalidInput("stdin", "is a terminal: an editor calls this command and hands it JSON, see docs/agents.md")
     return sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leasehold import wire
-from leasehold.cli.output import moment
+from leasehold.cli.output import moment, step
 from leasehold.cli.tables import table, width_of_terminal
 from leasehold.cli.taking import write_secret
 from leasehold.errors import InvalidInput
@@ -31,7 +31,8 @@ def create(context: Context) -> int:
         return context.end(outcome, "")
     if is_careless:
         make = context.suggest("keys create", "NAME", more=" --role admin")
-        context.out.warn(f"Careful: servers ask everybody for a key now, and no admin has one yet: {make}")
+        said = "Careful: servers ask everybody for a key now, and no admin has one yet"
+        context.out.warn(f"{said}\n{step('make one for an admin', make)}")
     if where is None:
         return context.end(outcome, outcome.credential)
     try:

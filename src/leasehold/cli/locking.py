@@ -33,7 +33,7 @@ def _resource(context: Context) -> str:
     if word is not None and option is not None and word != option:
         raise InvalidInput("resource", "is named twice: write it as a word or with --resource, not both")
     if word is None and option is None:
-        raise InvalidInput("resource", "is missing: write, for example, leasehold lock acquire issue:42 --ttl 30m")
+        raise InvalidInput("resource", "is missing: name one, such as issue:42, as a word or with --resource")
     return checks.resource(word if word is not None else option)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leasehold import keys
 from leasehold.cli import state
 from leasehold.cli.keeping import Result
-from leasehold.cli.output import clock
+from leasehold.cli.output import clock, step
 from leasehold.model import Inspection, Lost, Refused, Released
 from leasehold.names import shown
 
@@ -65,9 +65,9 @@ def _advice(context: Context, name: str, lease: Lease) -> str:
     url, space, _ = context.scope
     if context.is_mine(lease):
         again = context.suggest("acquire", *lease.resources)
-        return f"Next: give its token with --token-file FILE; or, as it is yours: {again}    and go on from there"
+        return step("give its token with --token-file FILE; or, as it is yours, acquire it again and go on", again)
     if any(state.recall(url, space, lease.holder, each) for each in lease.resources):
         as_holder = context.suggest(context.verb, *lease.resources, holder=lease.holder)
-        return f"Next: it was taken from here as {shown(lease.holder)}: {as_holder}"
+        return step(f"it was taken from here as {shown(lease.holder)}, so name that holder", as_holder)
     force = context.suggest("force-release", name, more=" --reason '…'")
-    return f"Next: ask {shown(lease.holder)}, wait for it, or, if you are in charge: {force}"
+    return step(f"ask {shown(lease.holder)}, wait for it, or, if you are in charge, end it", force)

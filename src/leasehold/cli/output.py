@@ -135,6 +135,11 @@ def fill_gaps() -> None:
                 os.close(nowhere)
 
 
+def step(what: str, command: str) -> str:
+    """Return the next step: what to do, and the command on a line of its own, so that it can be copied whole."""
+    return f"Next: {what}:\n  {command}"
+
+
 def clock(us: int, as_of: int) -> str:
     """A time as people read it, with how far away it is."""
     from leasehold import durations  # noqa: PLC0415

@@ -14,7 +14,7 @@ import os
 
 from leasehold import durations, places
 from leasehold.cli import state
-from leasehold.cli.output import complain
+from leasehold.cli.output import complain, quoted, step
 from leasehold.errors import InvalidInput, Unreachable
 from leasehold.model import SECOND, Granted, Held, Lost, Refused, Released, TimedOut
 from leasehold.names import shown
@@ -177,4 +177,5 @@ def _report(local: Local, kept: Kept) -> None:
     outcome = local.locks.renew(kept.lease, kept.token)
     why = outcome.reason if isinstance(outcome, Lost) else "it has ended"
     name = shown(kept.resource)
-    complain(f"Lost: {name}, which was local only ({shown(why)}); stop working on it, then: leasehold release {name}")
+    command = f"leasehold release {quoted((kept.resource,))}"
+    complain(f"Lost: {name}, which was local only ({shown(why)})\n{step('stop working on it, then', command)}")

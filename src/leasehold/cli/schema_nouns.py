@@ -162,7 +162,7 @@ DEFINITIONS: dict[str, Schema] = {
         waited_seconds=SECONDS,
         until=TIME,
     ),
-    "finding": record(topic=TEXT, ok={"type": ["boolean", "null"]}, text=TEXT, advice=TEXT),
+    "finding": record(topic=TEXT, ok={"type": ["boolean", "null"]}, text=TEXT, advice=TEXT, command=TEXT),
     "held": record(
         code={"enum": ["held", "timeout"]},
         message=TEXT,

@@ -35,7 +35,7 @@ def _credential(context: Context) -> str:
     if context.session is None:
         raise InvalidInput(
             "session",
-            "is missing: export LEASEHOLD_SESSION as `leasehold session start` gave it, or give --session-file",
+            "is missing: export LEASEHOLD_SESSION=ID.SECRET, or give the file that has it with --session-file",
         )
     return context.session
 
@@ -66,7 +66,7 @@ def _ending(context: Context) -> str:
     if given is not None and "." in given:
         raise InvalidInput("id", "is not ID.SECRET: a secret does not belong on the command line, see --session-file")
     if by is not None and given is None:
-        raise InvalidInput("id", f"is missing: which session? See {context.suggest('session list')}")
+        raise InvalidInput("id", "is missing: name the session that is to end")
     if given is None or by is not None:
         return given or _credential(context)
     own = context.session

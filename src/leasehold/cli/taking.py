@@ -181,7 +181,7 @@ def told(context: Context, lease: Lease, headline: str) -> str:
             f"  until   {clock(lease.expires_at, lease.as_of)}",
             f"  fence   {lease.fence}",
             f"  lease   {lease.id}",
-            out.paint(f"Give it back with: {_how_back(context, lease)}", "dim"),
+            out.paint(f"Release it with:\n  {_how_back(context, lease)}", "dim"),
         )
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
 from leasehold import checks, config, identity, opening, places
 from leasehold.doctoring.finding import Finding
@@ -79,7 +80,13 @@ def _about_tokens(directory: Path) -> Iterator[Finding]:
     for each in exposed:
         bits = "700" if each == directory else "600"
         text = f"{each} is not private: {places.exposure(each.lstat())}"
-        yield Finding("tokens", False, text, f"chmod {bits} {each} if you trust it, otherwise remove it")
+        yield Finding(
+            "tokens",
+            False,
+            text,
+            "make it private if you trust it, otherwise remove it",
+            f"chmod {bits} {quote(str(each))}",
+        )
     if not exposed:
         yield Finding("tokens", True, f"{len(files)} private files in {directory}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 
 from leasehold import durations
 from leasehold.doctoring.finding import Finding
@@ -29,11 +30,12 @@ def about_leases(store: Store, now: int) -> Iterator[Finding]:
         if _is_of_dead_process(hold.holder):
             text = f"{_names(hold)} is held by {shown(hold.holder)}, a process that is gone"
             left = durations.in_seconds(hold.expires_at - now)
-            yield Finding("leases", None, text, f"it ends by itself in {left}; or: leasehold force-release")
+            yield Finding("leases", None, text, f"it ends by itself in {left}; or end it now", _forcing(hold))
     for hold in homes:
         if _is_quarantined(hold, now):
             text = f"{_names(hold)} is quarantined since {shown(hold.holder)} lost it"
-            yield Finding("leases", None, text, "see what was left half done, then: leasehold clear")
+            clear = f"leasehold clear {_first(hold)} --reason '…'"
+            yield Finding("leases", None, text, "see what was left half done, then open it", clear)
     yield from _about_queues([waiter for record in records for waiter in record.waiters if waiter.ask is not None], now)
 
 
@@ -52,6 +54,14 @@ def _is_quarantined(hold: Hold, now: int) -> bool:
 
 def _names(hold: Hold) -> str:
     return shown(" ".join(hold.ask.options[0].resources)) if hold.ask is not None else hold.id
+
+
+def _first(hold: Hold) -> str:
+    return shown(quote(hold.ask.options[0].resources[0] if hold.ask is not None else hold.id))
+
+
+def _forcing(hold: Hold) -> str:
+    return f"leasehold force-release {_first(hold)} --reason '…'"
 
 
 def _is_of_dead_process(holder: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from shlex import quote
 
 from leasehold import durations, opening
 from leasehold.doctoring.contents import about_leases
@@ -43,8 +44,9 @@ def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:
     held = locks.list(space=space)
     yield Finding("reachable", True, f"a server answered in {_milliseconds(started)} ms")
     if isinstance(held, Refused):
-        advice = "set LEASEHOLD_API_KEY to a key for this space: leasehold keys create, where the store is"
-        yield Finding("permissions", False, shown(held.message), advice)
+        advice = "set LEASEHOLD_API_KEY to a key for this space (docs/server.md#keys); make one where the store is"
+        make = f"leasehold keys create NAME --space {quote(space)}"
+        yield Finding("permissions", False, shown(held.message), advice, make)
         return
     yield Finding("permissions", True, f"it lets us look at the space {shown(space)}")
     seen = locks.inspect(PROBE, space=space)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from shlex import quote
 from stat import S_IMODE, S_ISDIR
 
 from leasehold import durations, opening
@@ -40,8 +41,8 @@ def about_sqlite(url: str, accept_restore: bool) -> Iterator[Finding]:
         else:
             yield _about_nothing(path)
     except StoreBehind as error:
-        advice = "make sure that nobody works under a lost lease, then: leasehold doctor --accept-restore"
-        yield Finding("reachable", False, shown(str(error)), advice)
+        advice = "make sure that nobody works under a lost lease, then accept the database as it is"
+        yield Finding("reachable", False, shown(str(error)), advice, "leasehold doctor --accept-restore")
     except LeaseholdError as error:
         yield Finding("reachable", False, shown(str(error)))
     except OSError as error:
@@ -93,13 +94,14 @@ def _file_trouble(path: Path) -> Finding | None:
     mode, bits = S_IMODE(status.st_mode), "700" if S_ISDIR(status.st_mode) else "600"
     is_exposed = mode & (0o022 if S_ISDIR(status.st_mode) else 0o066)
     if mode & 0o022 and not mode & 0o1000:
-        return Finding("permissions", False, f"others may change {path} (mode {mode:04o})", f"chmod {bits} {path}")
+        text = f"others may change {path} (mode {mode:04o})"
+        return Finding("permissions", False, text, "keep others out", f"chmod {bits} {quote(str(path))}")
     if status.st_uid != os.geteuid():
         advice = "locks are for one user unless every file is shared; for several, use a server"
         return Finding("permissions", None, f"{path} belongs to another user (uid {status.st_uid})", advice)
     if is_exposed:
         text = f"others may read {path} (mode {mode:04o}): names of leases tell what people work on"
-        return Finding("permissions", None, text, f"chmod {bits} {path}")
+        return Finding("permissions", None, text, "keep others out", f"chmod {bits} {quote(str(path))}")
     return None
 
 

@@ -14,3 +14,5 @@ class Finding(Noun):
     text: str
     advice: str = ""
     """What to do, if anything."""
+    command: str = ""
+    """The command for it, if there is one."""

@@ -178,7 +178,7 @@ def _verdict(
     if any(_covers(lease, resource) for lease in own):
         return Verdict(resource, YOURS, allowed=True, message="", own=own)
     if policy == REQUIRE_OWN:
-        why = f"{resource} is not held by you; acquire it first: leasehold acquire {typed(resource)}"
+        why = f"{resource} is not held by you; acquire it first"
         return Verdict(resource, NOT_YOURS, allowed=False, message=why)
     return Verdict(resource, FREE, allowed=True, message="")
 
@@ -191,6 +191,11 @@ def _covers(lease: Lease, resource: str) -> bool:
 def _is_above(held: Iterable[str], resource: str) -> bool:
     """Whether one of these is the resource, or something that it is in."""
     return any(name in (resource, ROOT) or name.startswith("repo:") or resource.startswith(f"{name}/") for name in held)
+
+
+def ways_out(verdict: Verdict) -> list[str]:
+    """Return the command that helps, if there is one, on a line of its own."""
+    return [f"    leasehold acquire {typed(verdict.resource)}"] if verdict.state == NOT_YOURS else []
 
 
 def typed(name: str) -> str:

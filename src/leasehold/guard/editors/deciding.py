@@ -5,7 +5,7 @@ The same conversation (see ``compat.steps``) serves a hook that is a process of 
 
 from __future__ import annotations
 
-from leasehold.guard.checking import OFF, REQUIRE, REQUIRE_OWN, WARN, Asker, judged, place_of, typed
+from leasehold.guard.checking import NOT_YOURS, OFF, REQUIRE, REQUIRE_OWN, WARN, Asker, judged, place_of, typed
 from leasehold.model import Deadlock, Granted, Held, Refused, TimedOut
 from leasehold.names import shown
 from leasehold.noun import Noun
@@ -48,7 +48,7 @@ YES = Decision()
 
 def before_edit(paths: tuple[Resource, ...], terms: Terms) -> Deciding:
     """May these resources be written? The leases are taken on the way, unless the terms say otherwise."""
-    note = ""
+    note, verb = "", "inspect"
     for path in paths:
         if terms.takes and isinstance(path, str):
             outcome = yield from _take(path, terms)
@@ -57,8 +57,9 @@ def before_edit(paths: tuple[Resource, ...], terms: Terms) -> Deciding:
             verdict = yield from _look(path, terms, must_own=terms.policy == REQUIRE_OWN)
             trouble = None if verdict.allowed else verdict.message
             note = note or verdict.message
+            verb = "acquire" if verdict.state == NOT_YOURS else "inspect"
         if trouble is not None:
-            return _no(terms, path, trouble)
+            return _no(terms, path, trouble, verb)
     return Decision(message=shown(f"Careful: {note}.")) if note else YES
 
 
@@ -110,13 +111,15 @@ def _look(path: Resource, terms: Terms, *, must_own: bool) -> Steps[Verdict]:
     return verdict
 
 
-def _no(terms: Terms, path: Resource, why: str) -> Decision:
+def _no(terms: Terms, path: Resource, why: str, verb: str = "inspect") -> Decision:
     """A no under a policy that forbids; else a warning."""
     if terms.policy == WARN:
         return Decision(message=shown(f"Careful: {why}. Others may be changing it right now."))
-    todo = "Do not change it: go on with something else, and come back later"
-    see = f"leasehold inspect {typed(place_of(path))}"
-    return Decision(allowed=False, message=shown(f"{why}. {todo} (see who has it: {see})."))
+    todo = "Do not change it: go on with something else, and come back later. See who has it:"
+    if verb == "acquire":
+        todo = "Do not change it before that:"
+    command = f"leasehold {verb} {typed(place_of(path))}"
+    return Decision(allowed=False, message=f"{shown(f'{why}. {todo}')}\n  {shown(command)}")
 
 
 __all__ = ["OFF", "REQUIRE", "REQUIRE_OWN", "WARN", "YES", "Decision", "Terms"]
