@@ -28,18 +28,23 @@ if TYPE_CHECKING:
         holder: str
         ttl: float | str
         ttl_max: float | str
+        max_skew: float | str
         hierarchical: frozenset[str]
         lock_policy: str
         webhooks: list[dict[str, Any]]
 
 
-KEYS = ("url", "space", "holder", "ttl", "ttl_max", "hierarchical", "lock_policy", "resourceLockTimeout", "webhooks")
+KEYS = (
+    *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "hierarchical", "lock_policy"),
+    *("resourceLockTimeout", "webhooks"),
+)
 """What a configuration file may set."""
 VARIABLES = {
     "LEASEHOLD_URL": "url",
     "LEASEHOLD_SPACE": "space",
     "LEASEHOLD_HOLDER": "holder",
     "LEASEHOLD_TTL": "ttl",
+    "LEASEHOLD_MAX_SKEW": "max_skew",
 }
 """Variables of the environment that stand for a key. `LEASEHOLD_SESSION` has none, see ``identity``."""
 POLICIES = ("off", "warn", "require", "require-own")
@@ -84,6 +89,14 @@ class Choice(Noun):
         return TTL if durations.parse(TTL) <= most else durations.format(most)
 
     @property
+    def store_url(self) -> str:
+        """The URL to open: that of a git remote with the `max_skew` that is set, unless the URL has its own."""
+        skew = self.settings.get("max_skew")
+        if skew is None or not self.url.startswith(("git:", "git+")) or "max_skew=" in self.url.partition("?")[2]:
+            return self.url
+        return with_skew(self.url, skew)
+
+    @property
     def lock_policy(self) -> str:
         """How strict the guards of editors and git are."""
         return self.settings.get("lock_policy", "warn")
@@ -94,6 +107,11 @@ class Choice(Noun):
         if "ttl_max" in self.settings:
             rules = rules._replace(ttl_most=durations.parse(self.settings["ttl_max"]))
         return rules
+
+
+def with_skew(url: str, skew: float | str) -> str:
+    """Return the URL of a git remote with this `max_skew`; the last one in a URL counts."""
+    return f"{url}{'&' if '?' in url else '?'}max_skew={skew}"
 
 
 def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Choice:
@@ -283,6 +301,16 @@ def _ttl(value: object) -> object:
     return value
 
 
+def _max_skew(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InvalidInput("max_skew", 'must be a duration, such as "30s"')
+    try:
+        durations.parse(value)
+    except durations.BadDuration as error:
+        raise InvalidInput("max_skew", str(error)) from None
+    return value
+
+
 def _seconds(value: object) -> object:
     if not isinstance(value, int | float):
         raise InvalidInput("resourceLockTimeout", "must be a number of seconds, such as 1800")
@@ -315,6 +343,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "holder": lambda value: checks.text(value, "holder", 256),
     "ttl": _ttl,
     "ttl_max": _ttl,
+    "max_skew": _max_skew,
     "hierarchical": _hierarchical,
     "lock_policy": _policy,
     "resourceLockTimeout": _seconds,

@@ -54,6 +54,16 @@ def neighbour(here: str, notes: list[str]) -> Found:
     return () if value is None else ((path, {"resourceLockTimeout": value}),)
 
 
+def of_grite(here: str, env: Mapping[str, str]) -> tuple[str, object]:
+    """Return grite's own configuration file in the git directory around us, and its `lock_policy`, None without one."""
+    copy = places.working_copy(here, env)
+    if copy is None:
+        return "", None
+    path = os.path.join(copy.common, "grite", USER)
+    data = _contents(path, [])
+    return path, None if data is None else _parsed(path, data).get("lock_policy")
+
+
 def _own(path: str, notes: list[str]) -> Found:
     data = _contents(path, notes)
     return () if data is None else ((path, _parsed(path, data)),)

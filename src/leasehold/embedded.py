@@ -5,7 +5,8 @@ from __future__ import annotations
 from leasehold import checks, orders
 from leasehold.commands import Sweep
 from leasehold.errors import InvalidInput
-from leasehold.model import KeyCreated, Refused, SessionStarted
+from leasehold.model import Collected, Held, KeyCreated, Refused, SessionStarted, TimedOut
+from leasehold.stores import observes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,13 +19,27 @@ if TYPE_CHECKING:
     from leasehold.engine import Engine
     from leasehold.model import Outcome
     from leasehold.pending import Pending
+    from leasehold.stores import Store
 
 
-def finished(outcome: Outcome, secret: str) -> Outcome:
+def finished(outcome: Outcome, secret: str, store: Store) -> Outcome:
     """The secret of a new session or key, like a lease's token, is known here and told to its caller only."""
+    if isinstance(outcome, Held | TimedOut) and observes(store):
+        from leasehold.watched import with_watch  # noqa: PLC0415 (only for those whose locks are at a git remote)
+
+        return with_watch(outcome, store)
     if isinstance(outcome, SessionStarted):
         return outcome._replace(secret=secret)
     return outcome._replace(credential=secret) if isinstance(outcome, KeyCreated) else outcome
+
+
+def collected(outcome: Outcome, store: Store) -> Outcome:
+    """Add to a clean-up what it had to leave, on a store that counts leases from when it first saw them."""
+    if isinstance(outcome, Collected) and observes(store):
+        from leasehold.watched import left_behind  # noqa: PLC0415 (as above)
+
+        return outcome._replace(kept=left_behind(store))
+    return outcome
 
 
 def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401 (each verb knows what it gets)
@@ -68,11 +83,11 @@ class EngineAnswers:
         if call.verb in LOOKS:
             return look(self.engine, self._settings, call)
         if call.verb == "gc":
-            return self._driver.ask(Sweep(()))
+            return collected(self._driver.ask(Sweep(())), self.engine.store)
         order = orders.order(*call, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
-        return finished(self._driver.ask(order.command, order.secret), order.secret)
+        return finished(self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
 
     def close(self) -> None:
         """Answer everybody who still waits, then close the store."""
@@ -121,7 +136,7 @@ class AsyncEngineAnswers:
             if pending.error is None:
                 self.engine.abandon(pending)
             raise
-        return finished(outcome, secret) if secret else outcome
+        return finished(outcome, secret, self.engine.store)
 
     def _move(self) -> None:
         """To the running loop: the one before has ended, and whoever asked there hears nothing any more."""

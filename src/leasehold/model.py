@@ -286,6 +286,10 @@ class Blocker(Noun):
     lease: str
     as_of: int
     """When it was seen like this."""
+    watched_since: int | None = None
+    """Over git: when this observer first saw the lease as it is now. `until` is when this observer may take it over."""
+    recorded_until: int | None = None
+    """Over git, without `max_skew`: when the lease expires by the wall clock of the machine that wrote it."""
 
 
 class Queue(Noun):
@@ -523,6 +527,8 @@ class Collected(Success):
 
     swept: int
     forgotten: int
+    kept: tuple[Blocker, ...] = ()
+    """Over git: leases that look expired, and that this observer may not remove yet."""
 
 
 class Refused(Refusal):

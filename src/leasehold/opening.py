@@ -58,7 +58,7 @@ def connect(
 
         answers = http_answers(choice.url, api_key, None if threaded else progress)
     else:
-        engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
+        engine = Engine(open_store(choice.store_url, accept_restore=accept_restore, why=choice.why))
         driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
         answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
     return Locks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
@@ -86,7 +86,7 @@ async def aconnect(
 
         answers = async_http_answers(choice.url, api_key)
     else:
-        engine = Engine(open_store(choice.url, accept_restore=accept_restore, why=choice.why))
+        engine = Engine(open_store(choice.store_url, accept_restore=accept_restore, why=choice.why))
         rules = choice.rules() if settings is None else settings
         answers = AsyncEngineAnswers(engine, ThreadDriver(engine), rules, asyncio.get_running_loop())
     return AsyncLocks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
@@ -101,7 +101,7 @@ async def open_served(
     from leasehold.served import Served  # noqa: PLC0415
 
     choice = _chosen(url)
-    store = open_store(choice.url, accept_restore=accept_restore, why=choice.why)
+    store = open_store(choice.store_url, accept_restore=accept_restore, why=choice.why)
     rules = choice.rules() if settings is None else settings
     return Served(store, rules, asyncio.get_running_loop(), space=choice.space)
 

@@ -64,7 +64,7 @@ class LoopAnswers:
         order = self.order(*call)
         if isinstance(order, Refused):
             return order
-        return finished(await self._driver.ask(order.command, order.secret), order.secret)
+        return finished(await self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
 
     async def close(self) -> None:
         """Answer everybody who still waits, then close the store."""

@@ -99,7 +99,7 @@ def why_forced(event: m.Event) -> object:
 
 def blocker(it: m.Blocker) -> Json:
     """What stands in the way."""
-    return {
+    told: Json = {
         "resource": it.resource,
         "holder": it.holder,
         "state": it.state,
@@ -113,6 +113,10 @@ def blocker(it: m.Blocker) -> Json:
         "lease": it.lease,
         "as_of": rfc3339(it.as_of),
     }
+    if it.watched_since is not None:  # only over git
+        told["watched_since"] = rfc3339(it.watched_since)
+        told["recorded_until"] = None if it.recorded_until is None else rfc3339(it.recorded_until)
+    return told
 
 
 def waiting(it: m.Waiting, now: int) -> Json:
@@ -327,9 +331,9 @@ _SHAPES: Final[dict[type, Callable[[Any], Json]]] = {
 def sentence(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused) -> str:
     """A refusal in one sentence that says what to do next."""
     if isinstance(outcome, m.Held):
-        return f"{_what(outcome)} is {_by(outcome)}; try again later, or wait for it"
+        return f"{_what(outcome)} is {_by(outcome)}; try again later, or wait for it{_watched(outcome)}"
     if isinstance(outcome, m.TimedOut):
-        return f"{_what(outcome)} is still {_by(outcome)}; the wait is over"
+        return f"{_what(outcome)} is still {_by(outcome)}; the wait is over{_watched(outcome)}"
     if isinstance(outcome, m.Deadlock):
         path = " → ".join((*outcome.cycle, outcome.cycle[0]))
         return f"possible deadlock: {path}; release what you hold and try again"
@@ -340,6 +344,26 @@ def sentence(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused) -> 
 
 def _what(outcome: m.Held | m.TimedOut) -> str:
     return " + ".join(outcome.resources)
+
+
+def _watched(outcome: m.Held | m.TimedOut) -> str:
+    """Over git: since when the lease that is in the way was watched, when it may be taken over, how to go quicker."""
+    first = outcome.blockers[0] if outcome.blockers else None
+    if first is None or first.watched_since is None or first.until >= m.FOREVER:
+        return ""
+    told = f". Watched from here since {rfc3339(first.watched_since)}; may be taken over at {rfc3339(first.until)}"
+    if not is_quicker_by_the_wall(first):
+        return told
+    return f"{told}, or {SKEW} after it expires by its holder's clock with max_skew={SKEW} (docs/git-clocks.md)"
+
+
+def is_quicker_by_the_wall(it: m.Blocker) -> bool:
+    """Whether an observer that trusts wall clocks would get this lease sooner."""
+    return it.recorded_until is not None and it.recorded_until + durations.parse(SKEW) < it.until
+
+
+SKEW: Final = "30s"
+"""The `max_skew` that is proposed: clocks that NTP keeps are much closer, and a runner's first seconds are included."""
 
 
 def _rounded(left: int) -> int:

@@ -53,6 +53,18 @@ def test_the_documented_words_and_answers(shell: Shell, store: dict[str, str]) -
     assert shell.run("lock", "status", env=store).out == "No active locks\n"
 
 
+def test_a_conflict_names_what_is_in_the_way_and_for_what_work(shell: Shell) -> None:
+    shell.run("acquire", "path:src/auth.rs", "--name", "fix login", holder="bob")
+    refused = shell.run("lock", "acquire", "--resource", "path:src")
+    assert refused.code == 4
+    assert refused.err.startswith("Error: Lock conflict\n  Resource: path:src\n  Owner: bob\n  Expires: ")
+    assert refused.err.endswith(" UTC\n  Held as: path:src/auth.rs\n  Work: fix login\n")
+    error = shell.run("lock", "acquire", "path:src", "--json").said["error"]
+    said = "Lock on path:src is held by bob, as path:src/auth.rs, for fix login (expires in "
+    assert error["message"].startswith(said)
+    assert (error["code"], error["resource"], error["lock"]["resource"]) == ("conflict", "path:src", "path:src/auth.rs")
+
+
 def test_status_has_the_columns_of_grites_page(shell: Shell) -> None:
     ann, ben = "64d15a2c383e2161772f9cea23e87222", "e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0"
     shell.call("lock", "acquire", ID, "--ttl", "25m30s", holder=ann)
@@ -90,7 +102,11 @@ def test_the_real_words_and_the_envelope(shell: Shell, store: dict[str, str]) ->
     assert done.code == 4
     assert done.said["ok"] is False
     assert done.said["error"]["code"] == "conflict"
-    assert re.fullmatch(r"Lock on path:src is held by ada \(expires in \d+s\)", done.said["error"]["message"])
+    assert re.fullmatch(
+        r"Lock on path:src is held by ada, as path:src/api\.rs \(expires in \d+s\)", done.said["error"]["message"]
+    )
+    same = shell.run("lock", "acquire", "path:src/api.rs", "--json", holder="bob", env=store).said["error"]
+    assert re.fullmatch(r"Lock on path:src/api\.rs is held by ada \(expires in \d+s\)", same["message"]), "as there"
     told = shell.json("lock", "status", env=store)["data"]
     assert [(each["resource"], each["owner"]) for each in told["locks"]] == [("path:src/api.rs", "ada")]
     assert (told["conflicts"], told["total"]) == ([], 1)

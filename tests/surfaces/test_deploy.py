@@ -75,3 +75,14 @@ def test_the_rules_are_laid_out_as_prometheus_wants_them() -> None:
     assert len(alerts) == len(set(alerts)) >= 6
     assert text.count("expr:") == text.count("severity:") == text.count("summary:") == len(alerts)
     assert "\t" not in text
+
+
+def test_the_action_and_the_recipes_for_ci_let_runners_take_over_dead_locks_at_a_git_remote() -> None:
+    action = (ROOT / "deploy" / "github-action" / "action.yml").read_text()
+    assert "LEASEHOLD_MAX_SKEW: ${{ inputs.max-skew }}" in action
+    assert re.search(r"max-skew:\n    description: .*\n    default: 30s\n", action)
+    page = (ROOT / "docs" / "agents.md").read_text().partition("\n## CI\n")[2]
+    recipes = re.findall(r"```(?:yaml|groovy)\n(.*?)```", page, re.DOTALL)
+    assert len(recipes) == 4
+    for recipe in recipes:
+        assert "deploy/github-action" in recipe or re.search(r"LEASEHOLD_MAX_SKEW[:=] ?30s", recipe), recipe

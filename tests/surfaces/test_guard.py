@@ -286,6 +286,31 @@ def test_guard_takes_its_policy_from(shell: Shell, repository: Path, where: str)
         assert done.code == (2 if where == "git config" else 4)
 
 
+def test_guard_takes_its_policy_from_grite_s_own_file(shell: Shell, repository: Path, tmp_path: Path) -> None:
+    """As grite's page has it, with its comment; every other key in there is grite's."""
+    shell.run("acquire", "path:src")
+    (repository / ".git" / "grite").mkdir()
+    config = repository / ".git" / "grite" / "config.toml"
+    for policy, code in (("off", 0), ("warn", 0), ("require", 4)):
+        config.write_text(
+            f'actor = "64d15a2c"\nlock_policy = "{policy}"  # off, warn, require\n[sync]\nremote = "origin"\n'
+        )
+        assert shell.run("guard", "src/a.py", holder="bob").code == code, policy
+    told = shell.run("guard", "src/a.py", holder="bob").err
+    assert f"by policy require (from {config})" in told
+    git("add", ".", cwd=repository)
+    git("commit", "-q", "-m", "x", cwd=repository)
+    git("worktree", "add", "-q", str(tmp_path / "other"), cwd=repository)
+    assert shell.sh(f"cd {tmp_path}/other/src && leasehold guard a.py", "bob").code == 4, "a worktree shares it"
+    git("config", "leasehold.lockPolicy", "warn", cwd=repository)
+    assert shell.run("guard", "src/a.py", holder="bob").code == 0, "what git is told goes before it"
+    git("config", "--unset", "leasehold.lockPolicy", cwd=repository)
+    config.write_text('lock_policy = "strict"\n')
+    wrong = shell.run("guard", "src/a.py", holder="bob")
+    assert wrong.code == 2
+    assert str(config) in wrong.err
+
+
 def test_guard_does_not_guess_a_policy_that_git_cannot_tell(shell: Shell, repository: Path) -> None:
     shell.run("acquire", "path:src")
     git("config", "leasehold.lockPolicy", "require", cwd=repository)

@@ -81,6 +81,8 @@ export interface Blocker {
   fence: number;
   lease: string;
   as_of: string;
+  watched_since?: string;
+  recorded_until?: string | null;
 }
 
 /** Several calls at once: each is answered as if it had come alone. */

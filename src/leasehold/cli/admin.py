@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from leasehold import wire
 from leasehold.cli import state
+from leasehold.cli.skew import not_removed
 from leasehold.cli.taking import keep_and_tell
 from leasehold.errors import InvalidInput
 from leasehold.model import Cleared, Granted, Refused, Released
@@ -52,6 +54,7 @@ def collect(context: Context) -> int:
     if isinstance(outcome, Refused):
         return context.end(outcome, "")
     tokens = state.tidy()
-    data = {"swept": outcome.swept, "forgotten": outcome.forgotten, "tokens": tokens}
+    data: dict[str, object] = {"swept": outcome.swept, "forgotten": outcome.forgotten, "tokens": tokens}
+    data |= {"not_removed": [wire.blocker(each) for each in outcome.kept]}
     text = f"Swept {outcome.swept} expired records; forgot {outcome.forgotten} old events and {tokens} old token files"
-    return context.end(outcome, text, data)
+    return context.end(outcome, "\n".join([text, *not_removed(outcome.kept)]), data)

@@ -22,7 +22,7 @@ def doctor(context: Context) -> int:
     if context.values["accept_restore"]:
         from leasehold.opening import open_store  # noqa: PLC0415
 
-        open_store(context.choice.url, accept_restore=True, why=context.choice.why).close()
+        open_store(context.choice.store_url, accept_restore=True, why=context.choice.why).close()
     findings = examine(_asked_about(context))
     wrong = [finding.topic for finding in findings if finding.ok is False]
     data = {"well": not wrong, "findings": [finding._asdict() for finding in findings]}

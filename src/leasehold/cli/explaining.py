@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leasehold import model as m
 from leasehold.cli.output import clock, quoted, step
+from leasehold.cli.skew import quicker, watch_lines
 from leasehold.keys import is_lease_id
 from leasehold.names import shown
 from leasehold.wire import sentence
@@ -65,6 +66,7 @@ def _blockers(outcome: m.Held | m.TimedOut) -> list[str]:
         if each.until < m.FOREVER:
             unless = ", unless it is renewed or released" if each.state == "held" else ""
             lines.append(f"  {'until':<12} {clock(each.until, each.as_of)}{unless}")
+        lines += watch_lines(each)
     if outcome.queue.position:
         lines.append(
             f"  {'queue':<12} {outcome.queue.length - 1} waiting; your place would be {outcome.queue.position}"
@@ -81,7 +83,7 @@ def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
     wait = context.suggest(context.verb, *outcome.resources, more=more)
     held, is_all = _own(outcome, context)
     if not held:
-        return step("go on with something else, or wait for it", wait)
+        return step("go on with something else, or wait for it", wait) + quicker(outcome, context)
     back = context.suggest("release", *held)
     if not is_all:  # a wait would not end before that
         return f"{step('some of it is yours already', back)}\nThen wait for the rest:\n  {wait}"
@@ -117,6 +119,8 @@ def _how(context: Context) -> str:
     flags = ["--shared"] if values.get("shared") or values.get("mode") == "shared" else []
     if str(values.get("slots") or 1) != "1" or values.get("mode") == "slots":
         flags.append(f"--slots {values['slots']}")
+    if values.get("max_skew") is not None:
+        flags.append(f"--max-skew {quoted((values['max_skew'],))}")
     return "".join(f" {flag}" for flag in (*flags, *(["--any-of"] if values.get("any_of") else [])))
 
 

@@ -35,6 +35,11 @@ TAKING = (
     Option("--grace", "after an unclean end, nobody gets it for this long: up to 60s (default 0)", "TIME", default="0"),
     Option("--on-expiry", "free (default), or quarantine: closed until cleared", "HOW", "free", ("free", "quarantine")),
 )
+MAX_SKEW = Option(
+    "--max-skew",
+    "git: trust wall clocks that differ by at most this, such as 30s (or: LEASEHOLD_MAX_SKEW; docs/git-clocks.md)",
+    "TIME",
+)
 TOKEN_FILE = Option("--token-file", "write the token there, not to the private state; - is standard output", "FILE")
 TOKEN_IN = (
     Option("--token-file", "read the token from there; - is standard input", "FILE"),
@@ -57,7 +62,7 @@ HOT = {
                 Option("--request-id", "a retry with the same id gets the same lease", "ID"),
                 Option("--not-again", "refuse it even to yourself, if you hold it already"),
                 Option("--local", "git: if the remote cannot be reached, take a lease that only this machine knows of"),
-                Option("--max-skew", "git: trust wall clocks that differ by at most this (docs/git.md)", "TIME"),
+                MAX_SKEW,
                 SESSION,
                 TOKEN_FILE,
                 *COMMON,

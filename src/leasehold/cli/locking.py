@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from leasehold import checks, durations
+from leasehold import checks, durations, wire
 from leasehold.cli import outcomes, state
 from leasehold.cli.output import moment
+from leasehold.cli.skew import not_removed, watch_lines
 from leasehold.compat import grite
 from leasehold.errors import InvalidInput
 from leasehold.model import FOREVER, SECOND, Granted, Held, Inspection, Refused, Renewed, TimedOut
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.compat.grite import Lock
-    from leasehold.model import Acquired, Lease, Lost
+    from leasehold.model import Acquired, Blocker, Lease, Lost
 
 COLUMN = 15
 """So wide is the column of names at least, as on grite's page."""
@@ -58,17 +59,28 @@ def _yes(context: Context, data: dict[str, Any], text: str) -> int:
     return outcomes.DONE
 
 
-def _conflict(context: Context, verb: str, resource: str, lock: Lock) -> int:
+def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: Blocker | None = None) -> int:
     """Somebody else has it: the same on standard output with --json, and on standard error for people."""
     if context.out.json:
         error = grite.conflict(verb, resource, lock)
+        if blocker is not None and blocker.watched_since is not None:
+            error["lock"] |= {name: wire.blocker(blocker)[name] for name in ("watched_since", "recorded_until")}
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": error})
     else:
         context.deny(
             f"Error: Lock conflict\n  Resource: {shown(resource)}\n  Owner: {shown(lock.owner)}\n"
-            f"  Expires: {_until(lock)}"
+            + "\n".join([f"  Expires: {_until(lock)}", *_more(resource, lock, blocker)])
         )
     return outcomes.HELD
+
+
+def _more(resource: str, lock: Lock, blocker: Blocker | None) -> list[str]:
+    """What grite's page does not show: by way of what it is held, for what work, and how this machine counts it."""
+    lines = [f"  Held as: {shown(lock.resource)}"] if lock.resource != resource else []
+    lines += [f"  Work: {shown(lock.work)}"] if lock.work else []
+    if blocker is None or not wire.is_quicker_by_the_wall(blocker):
+        return lines  # as short as on grite's page
+    return lines + watch_lines(blocker)
 
 
 def _until(lock: Lock) -> str:
@@ -114,7 +126,8 @@ def _take(context: Context, verb: str, headline: str) -> int:
         context.caution()
         return _taken(context, resource, outcome, headline)
     if isinstance(outcome, Held | TimedOut) and outcome.blockers:
-        return _conflict(context, verb, resource, grite.of_blocker(outcome.blockers[0]))
+        first = outcome.blockers[0]
+        return _conflict(context, verb, resource, grite.of_blocker(first), first)
     return context.end(outcome, "")
 
 
@@ -223,4 +236,5 @@ def gc(context: Context) -> int:
     if isinstance(kept, Refused):
         return context.end(kept, "")
     data = {"removed": collected.swept, "kept": len(kept)}
-    return _yes(context, data, f"Removed {data['removed']} expired, kept {data['kept']}")
+    lines = [f"Removed {data['removed']} expired, kept {data['kept']}", *not_removed(collected.kept)]
+    return _yes(context, {**data, "not_removed": list(map(wire.blocker, collected.kept))}, "\n".join(lines))

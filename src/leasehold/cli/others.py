@@ -24,7 +24,8 @@ def not_mine(context: Context, target: str, name: str) -> Result:
     if isinstance(held, Refused):  # nobody was asked: a key that is not known, a space that is not ours
         return Result(target, held)
     if not held:
-        return Result(target, _ended(context, name) or Refused("not_found", "", f"nobody holds {name}"))
+        ended = _ended(context, name)
+        return Result(target, Refused("not_found", "", f"nobody holds {name}") if ended is None else ended)
     from leasehold import wire  # noqa: PLC0415
 
     lease = held[0]

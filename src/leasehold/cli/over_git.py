@@ -15,6 +15,7 @@ import os
 from leasehold import durations, places
 from leasehold.cli import state
 from leasehold.cli.output import complain, quoted, step
+from leasehold.config import with_skew
 from leasehold.errors import InvalidInput, Unreachable
 from leasehold.model import SECOND, Granted, Held, Lost, Refused, Released, TimedOut
 from leasehold.names import shown
@@ -56,7 +57,7 @@ def _chosen(context: Context) -> Choice:
         durations.parse(given)
     except durations.BadDuration as error:
         raise InvalidInput("max_skew", str(error)) from None
-    return choice._replace(url=f"{choice.url}{'&' if '?' in choice.url else '?'}max_skew={given}")
+    return choice._replace(url=with_skew(choice.url, given))
 
 
 # ------------------------------------------------------------------------------------------ the local store

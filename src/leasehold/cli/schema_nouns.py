@@ -95,6 +95,7 @@ DEFINITIONS: dict[str, Schema] = {
         context=ANYTHING,
     ),
     "blocker": record(
+        {"watched_since": TIME, "recorded_until": TIME_OR_NULL},
         resource=TEXT,
         holder=TEXT,
         state={"enum": ["held", "waiting", "grace", "quarantined"]},

@@ -6,7 +6,7 @@ line does not need them), its answer in ``schemas`` and its section in docs/cli.
 
 from __future__ import annotations
 
-from leasehold.cli.hot import AGAIN, COMMON, HOT, JSON, RESOURCES, SESSION, TAKING, TOKEN_FILE, TOKEN_IN, TTL
+from leasehold.cli.hot import AGAIN, COMMON, HOT, JSON, MAX_SKEW, RESOURCES, SESSION, TAKING, TOKEN_FILE, TOKEN_IN, TTL
 from leasehold.cli.parsing import Option, Verb, Word
 
 ADMIN = (
@@ -143,6 +143,7 @@ VERBS = HOT | _table(
                 ("term", "kill", "warn"),
             ),
             Option("--kill-after", "how long after TERM it is killed (default 10s)", "TIME", default="10s"),
+            MAX_SKEW,
             SESSION,
             Option("--json", "print JSON lines, the last one the answer; the command's output goes to standard error"),
             *COMMON[1:],
@@ -236,12 +237,18 @@ VERBS = HOT | _table(
             *COMMON,
         ),
     ),
-    Verb("gc", "sweep what has expired, and trim the history to its retention", "admin:collect", (), COMMON),
-    Verb("lock acquire", "take a lock, in grite's words", "locking:acquire", (LOCKED,), (*LOCK, *COMMON)),
-    Verb("lock renew", "extend a lock, or acquire it", "locking:renew", (LOCKED,), (*LOCK, *COMMON)),
+    Verb(
+        "gc",
+        "sweep what has expired, and trim the history to its retention",
+        "admin:collect",
+        (),
+        (MAX_SKEW, *COMMON),
+    ),
+    Verb("lock acquire", "take a lock, in grite's words", "locking:acquire", (LOCKED,), (*LOCK, MAX_SKEW, *COMMON)),
+    Verb("lock renew", "extend a lock, or acquire it", "locking:renew", (LOCKED,), (*LOCK, MAX_SKEW, *COMMON)),
     Verb("lock release", "give a lock back", "locking:release", (LOCKED,), (LOCK[0], SESSION, *COMMON)),
     Verb("lock status", "every active lock, grite's own too", "locking:status", (LOCKED,), (LOCK[0], *COMMON)),
-    Verb("lock gc", "remove expired locks, for everybody", "locking:gc", (), COMMON),
+    Verb("lock gc", "remove expired locks, for everybody", "locking:gc", (), (MAX_SKEW, *COMMON)),
     Verb(
         "guard",
         "may these paths be changed by you?",

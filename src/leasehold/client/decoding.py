@@ -73,7 +73,13 @@ def blocker(it: Json) -> m.Blocker:
         it["fence"],
         it["lease"],
         when(it["as_of"]),
+        watched_since=_time(it.get("watched_since")),
+        recorded_until=_time(it.get("recorded_until")),
     )
+
+
+def _time(text: str | None) -> int | None:
+    return None if text is None else when(text)
 
 
 def _waiting(it: Json) -> m.Waiting:

@@ -36,17 +36,25 @@ class Lock(Noun):
     """How long it still lives, in microseconds."""
     fence: int | None = None
     """None: grite's own, which has none."""
+    work: str = ""
+    """What the holder does, and why, if it said so."""
 
 
 def of_lease(lease: Lease, resource: str) -> Lock:
     """A lease of ours, as the lock on one of its names."""
-    return Lock(resource, lease.holder, lease.id, lease.expires_at, lease.expires_at - lease.as_of, lease.fence)
+    left, work = lease.expires_at - lease.as_of, _work(lease)
+    return Lock(resource, lease.holder, lease.id, lease.expires_at, left, lease.fence, work)
 
 
 def of_blocker(blocker: Blocker) -> Lock:
     """What is in the way. What is closed for good has no end."""
     left = blocker.until - blocker.as_of if blocker.until < FOREVER else 0
-    return Lock(blocker.resource, blocker.holder, blocker.lease, blocker.until, left, blocker.fence or None)
+    fence = blocker.fence or None
+    return Lock(blocker.resource, blocker.holder, blocker.lease, blocker.until, left, fence, _work(blocker))
+
+
+def _work(it: Lease | Blocker) -> str:
+    return ": ".join(filter(None, (it.name, it.reason)))
 
 
 def granted(lock: Lock, ttl: int) -> Json:
@@ -79,8 +87,10 @@ def _listed(lock: Lock) -> Json:
 def conflict(verb: str, resource: str, lock: Lock) -> Json:
     """A no: somebody else has it."""
     seconds = lock.left // SECOND
+    held_as = f", as {lock.resource}" if lock.resource != resource else ""
+    work = f", for {lock.work}" if lock.work else ""
     said = {
-        "acquire": f"Lock on {resource} is held by {lock.owner} (expires in {seconds}s)",
+        "acquire": f"Lock on {resource} is held by {lock.owner}{held_as}{work} (expires in {seconds}s)",
         "renew": f"Cannot renew lock on {resource} - owned by {lock.owner}",
         "release": f"Cannot release lock on {resource} - owned by {lock.owner}",
     }

@@ -72,7 +72,7 @@ def about_store(choice: Choice) -> Iterator[Finding]:
 
 def _about_opened(choice: Choice) -> Iterator[Finding]:
     started = time.monotonic()
-    store = opening.open_store(choice.url, why=choice.why)
+    store = opening.open_store(choice.store_url, why=choice.why)
     try:
         yield from _about_contents(store, started)
     finally:

@@ -1,9 +1,11 @@
-"""How strict an installation wants to be: `lock_policy`, from leasehold.toml or from git's configuration."""
+"""How strict an installation wants to be: `lock_policy`, from leasehold.toml, git's configuration or grite's."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 
+from leasehold import config, configfiles
 from leasehold.config import POLICIES
 from leasehold.errors import InvalidInput, LeaseholdError
 
@@ -17,7 +19,7 @@ UNSET = 1
 
 
 def find(choice: Choice, given: str | None = None, here: str | None = None) -> tuple[str, str]:
-    """The policy, and where it comes from: as given, from the configuration files, from git, or the default."""
+    """The policy, and where it comes from: as given, from the configuration files, from git, from grite, or default."""
     if given is not None:
         return _checked(given, "the option --policy"), "the option --policy"
     if "lock_policy" in choice.settings:
@@ -25,6 +27,9 @@ def find(choice: Choice, given: str | None = None, here: str | None = None) -> t
     of_git = _of_git(here)
     if of_git is not None:
         return _checked(of_git, f"git config {GIT_KEY}"), f"git config {GIT_KEY}"
+    path, of_grite = configfiles.of_grite(config.working_directory(here), os.environ)
+    if of_grite is not None:
+        return _checked(of_grite, path), path
     return choice.lock_policy, "the default"
 
 
@@ -46,7 +51,7 @@ def _of_git(here: str | None) -> str | None:
     return done.stdout.strip() or None
 
 
-def _checked(policy: str, origin: str) -> str:
-    if policy not in POLICIES:
+def _checked(policy: object, origin: str) -> str:
+    if not isinstance(policy, str) or policy not in POLICIES:
         raise InvalidInput("lock_policy", f"must be one of {', '.join(POLICIES)}, not {policy!r} (from {origin})")
     return policy

@@ -43,6 +43,8 @@ class Blocker(TypedDict):
     fence: int
     lease: str
     as_of: str
+    watched_since: NotRequired[str]
+    recorded_until: NotRequired[str | None]
 
 
 class Queue(TypedDict):

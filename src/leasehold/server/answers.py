@@ -53,6 +53,10 @@ class Blocker(Answer):
     fence: int
     lease: str
     as_of: str
+    watched_since: str | msgspec.UnsetType = msgspec.UNSET
+    """Over git: when this observer first saw the lease as it is now; it may be taken over at `expires_at`."""
+    recorded_until: str | msgspec.UnsetType | None = msgspec.UNSET
+    """Over git, without `max_skew`: when it expires by the wall clock of the machine that wrote it."""
 
 
 class Queue(Answer):

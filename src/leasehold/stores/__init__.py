@@ -13,7 +13,7 @@ from leasehold.noun import Noun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Protocol
+    from typing import Protocol, TypeGuard
 
     from leasehold.model import Drop, Event, Put, Record
 
@@ -113,6 +113,17 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Give everything back. Idempotent."""
 
+    class ObservingStore(Store, Protocol):
+        """One without a clock of its own: it counts a lease from when this process's user first saw it."""
+
+        def watched(self, lease: str) -> Watched | None:
+            """What is known of a lease that was read; None if it never was."""
+
+
+def observes(store: Store) -> TypeGuard[ObservingStore]:
+    """Return True if the store counts leases from when it first saw them."""
+    return store.capabilities.observes
+
 
 class Capabilities(Noun):
     """What a store honestly can do; the docs table is generated from this."""
@@ -135,6 +146,16 @@ class Capabilities(Noun):
     """Whether each load waits for a network: then records are asked for together, and a server runs it in a thread."""
     batch: int = 1_024
     """At most this many commands a transaction: others wait while it lasts."""
+    observes: bool = False
+    """Whether it is an `ObservingStore`."""
+
+
+class Watched(Noun):
+    """Since when an observer has watched a lease, on the observer's clock."""
+
+    since: int
+    recorded_until: int | None
+    """When the lease expires by its writer's wall clock; None where the observer trusts wall clocks already."""
 
 
 class HistoryQuery(Noun):

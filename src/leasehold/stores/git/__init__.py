@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from leasehold.model import Record
-    from leasehold.stores import HistoryQuery
+    from leasehold.stores import HistoryQuery, Watched
     from leasehold.stores.git.address import Address
     from leasehold.stores.sqlite.clock import Clock
 
@@ -46,6 +46,7 @@ CAPABILITIES = Capabilities(
     poll=SECOND // 2,
     beat=2 * SECOND,
     remote=True,
+    observes=True,
 )
 TRUST = 1.0
 """So many seconds our last push is gone on from."""
@@ -224,6 +225,10 @@ class GitStore:
         finally:
             self.leave()
         return 0
+
+    def watched(self, lease: str) -> Watched | None:
+        """Return since when this observer has watched a lease that it has read."""
+        return self.observer.watched.get(lease)
 
     def close(self) -> None:
         """Give everything back. Idempotent."""

@@ -12,6 +12,7 @@ import apsw
 
 from leasehold import model as m
 from leasehold.errors import StoreError
+from leasehold.stores import Watched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Observer:
         self._clock = clock
         self._max_skew = max_skew
         self._seen: dict[str, int] = {}
+        self.watched: dict[str, Watched] = {}
+        """What the refusals of this process tell of a lease, by its id."""
         self._boot = clock.boot()
         try:
             self._database = apsw.Connection(path)
@@ -145,16 +148,26 @@ class Observer:
         if future is not None:
             moment = getattr(entry, future)
             if moment < m.FOREVER:
-                changed[future] = min(moment - stamp.at + first, self._by_the_wall(moment, stamp))
+                changed[future] = min(moment - stamp.at + first, self._trusted_end(moment, stamp))
+                if isinstance(entry, m.Hold):
+                    self._note_watched(entry, stamp, first)
         if past is not None:
             changed[past] = min(getattr(entry, past), first)
         return _with(entry, changed) if changed else entry
 
+    def _trusted_end(self, moment: int, stamp: Stamp) -> int:
+        """When it has run out for certain, if wall clocks differ by at most `max_skew`; never, if none was allowed."""
+        return m.FOREVER if self._max_skew is None else self._by_the_wall(moment, stamp) + self._max_skew
+
     def _by_the_wall(self, moment: int, stamp: Stamp) -> int:
-        """When it has run out by the writer's wall clock, for certain, if clocks differ by at most `max_skew`."""
-        if self._max_skew is None:
-            return m.FOREVER
-        return moment - stamp.at + stamp.wall + self._max_skew + (self.now() - self._clock.wall())
+        """When it runs out by the writer's wall clock, if that shows the same as ours; on this observer's clock."""
+        return moment - stamp.at + stamp.wall + (self.now() - self._clock.wall())
+
+    def _note_watched(self, hold: m.Hold, stamp: Stamp, first: int) -> None:
+        if len(self.watched) > _MANY:
+            self.watched.clear()
+        recorded = self._by_the_wall(hold.expires_at, stamp) if self._max_skew is None else None
+        self.watched[hold.id] = Watched(first, recorded)
 
     def forget_old(self) -> None:
         """Sightings that no live entry can depend on."""

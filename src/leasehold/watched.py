@@ -1,0 +1,43 @@
+"""Over git: since when this observer has watched what is in the way. It decides nothing; see docs/git-clocks.md."""
+
+from __future__ import annotations
+
+from leasehold import reading
+from leasehold.model import Blocker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.model import Held, Lease, TimedOut
+    from leasehold.stores import ObservingStore
+
+
+def with_watch(outcome: Held | TimedOut, store: ObservingStore) -> Held | TimedOut:
+    """Return the refusal with what the store knows of each lease that is in the way."""
+    return outcome._replace(blockers=tuple(_watched(each, store) for each in outcome.blockers))
+
+
+def _watched(it: Blocker, store: ObservingStore) -> Blocker:
+    seen = store.watched(it.lease)
+    return it if seen is None else it._replace(watched_since=seen.since, recorded_until=seen.recorded_until)
+
+
+def left_behind(store: ObservingStore) -> tuple[Blocker, ...]:
+    """Return the leases that have expired by their writer's clock, and not yet as this observer counts."""
+    kept = (_watched(_blocker(lease), store) for lease in reading.leases(store, None, None, None))
+    return tuple(each for each in kept if each.recorded_until is not None and each.recorded_until <= each.as_of)
+
+
+def _blocker(lease: Lease) -> Blocker:
+    return Blocker(
+        lease.resources[0],
+        lease.holder,
+        "held",
+        lease.mode,
+        lease.name,
+        lease.reason,
+        lease.acquired_at,
+        lease.expires_at,
+        lease.fence,
+        lease.id,
+        lease.as_of,
+    )
