@@ -48,7 +48,7 @@ class CountingStore:
         self._inner = inner = SqliteStore(str(path))
         self.rows: list[int] = []
         self.capabilities = inner.capabilities
-        self.hint, self.read, self.scan = inner.hint, inner.read, inner.scan
+        self.hint, self.read, self.scan, self.loss_mark = inner.hint, inner.read, inner.scan, inner.loss_mark
         self.history, self.prune, self.close = inner.history, inner.prune, inner.close
 
     def pragma(self, setting: str) -> None:

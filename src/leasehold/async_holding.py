@@ -7,6 +7,7 @@ import asyncio
 from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
 from leasehold.held import STOPPED, Ask, check_on_lost, leave, take
 from leasehold.holding import refuse_fork
+from leasehold.losses import LossWatch
 from leasehold.renewal import LOOK_AGAIN, steady
 
 TYPE_CHECKING = False
@@ -60,8 +61,13 @@ class Block:
         self._did_cancel = False
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task is not None else 0
-        self._keeping = asyncio.get_running_loop().create_task(self._keep(), name=f"leasehold-renewal-{held.id}")
+        self._loop = asyncio.get_running_loop()
+        self._sleep: asyncio.Future[None] | None = None
+        """Done when the time has come to look again."""
+        self._keeping = self._loop.create_task(self._keep(), name=f"leasehold-renewal-{held.id}")
         locks._entered[held.id] = locks._entered.get(held.id, 0) + 1
+        self._losses = _watch_of(locks)
+        self._losses.add(held.lease, self._hint)
 
     # --------------------------------------------------------------------------------- in the background
 
@@ -71,8 +77,31 @@ class Block:
         while (reason := tenure.reason) is None:
             if tenure.pause() <= 0:
                 await self._renew()
-            await asyncio.sleep(max(0.0, min(tenure.pause(), tenure.remaining(), LOOK_AGAIN)))
+            await self._pause(max(0.0, min(tenure.pause(), tenure.remaining(), LOOK_AGAIN)))
         self._tell(reason)
+
+    async def _pause(self, seconds: float) -> None:
+        """`asyncio.sleep`, which a hint ends."""
+        self._sleep = sleep = self._loop.create_future()
+        timer = self._loop.call_later(seconds, _end, sleep)
+        try:
+            await sleep
+        finally:
+            timer.cancel()
+            self._sleep = None
+
+    def _hint(self) -> None:
+        """Called by the watching thread: the lease may be lost."""
+        try:
+            self._loop.call_soon_threadsafe(self._doubt)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def _doubt(self) -> None:
+        self._held.tenure.doubt()
+        if self._sleep is not None:
+            _end(self._sleep)
 
     async def _renew(self) -> None:
         tenure, sent = self._held.tenure, steady()
@@ -110,6 +139,7 @@ class Block:
         if self._held.is_forked:
             refuse_fork(self._held, error)
             return
+        self._losses.remove(self._held.id, self._hint)
         interrupted = await self._join()
         script = leave(
             self._held,
@@ -170,6 +200,18 @@ class Block:
             return False
         del entered[self._held.id]
         return True
+
+
+def _end(sleep: asyncio.Future[None]) -> None:
+    if not sleep.done():
+        sleep.set_result(None)
+
+
+def _watch_of(locks: AsyncLocks) -> LossWatch:
+    """These locks' watch in this process: its thread does not survive a fork."""
+    if locks._losses is None or locks._losses.is_forked:
+        locks._losses = LossWatch(locks._answers.losses)
+    return locks._losses
 
 
 async def perform(script: Script[R], locks: AsyncLocks) -> R:

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, Self, Unpack
 
     from leasehold.async_holding import AsyncLock
-    from leasehold.calls import Call
+    from leasehold.calls import Call, LossSource
     from leasehold.held import LockTerms, OnLost, Options, P, R
     from leasehold.locks import Duration
+    from leasehold.losses import LossWatch
     from leasehold.model import (
         Acquired,
         Cancelled,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
         def ask(self, call: Call) -> Awaitable[Any]:
             """The answer to this call."""
 
+        def losses(self) -> LossSource:
+            """Tells which held leases may be lost."""
+
         async def close(self) -> None:
             """Answer everybody who still waits, and let go of the store."""
 
@@ -55,6 +59,7 @@ class AsyncLocks(Asker):
     def __init__(self, answers: AsyncAnswers, *, holder: str, space: str = "default") -> None:
         super().__init__(holder=holder, space=space)
         self._answers = answers
+        self._losses: LossWatch | None = None
         self._entered: dict[str, int] = {}  # how many blocks hold each lease: several after a re-entrant `lock`
 
     async def acquire(

@@ -10,8 +10,10 @@ from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any, Protocol
+
+    from leasehold.model import Lease
 
     class Answers(Protocol):
         """Whoever answers calls."""
@@ -19,8 +21,23 @@ if TYPE_CHECKING:
         def ask(self, call: Call) -> Any:  # noqa: ANN401 (an outcome: each verb knows which)
             """The answer to this call."""
 
+        def losses(self) -> LossSource:
+            """Tells which held leases may be lost."""
+
         def close(self) -> None:
             """Answer everybody who still waits, and let go of the store."""
+
+    class LossSource(Protocol):
+        """Tells which held leases may be lost; for one thread."""
+
+        def look(self, leases: Mapping[str, Lease], seconds: float) -> Collection[str]:
+            """Wait for at most so long; the ids of leases that may be lost, or of sessions that may be over.
+
+            Raises `OSError` or `LeaseholdError` while that cannot be told, and `Closed` if it never will be again.
+            """
+
+        def close(self) -> None:
+            """Close its connection, if it has one."""
 
 
 class Call(Noun):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import asyncio
     from typing import Any
 
-    from leasehold.calls import Call
+    from leasehold.calls import Call, LossSource
     from leasehold.checks import Settings
     from leasehold.drivers import Driver
     from leasehold.engine import Engine
@@ -63,6 +63,13 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
         return Refused("invalid", error.field, error.message)
 
 
+def losses_of(engine: Engine) -> LossSource:
+    """What tells which of the leases that are held through this engine may be lost."""
+    from leasehold.losses import StoreLosses  # noqa: PLC0415 (only for those who hold something for a while)
+
+    return StoreLosses(engine)
+
+
 LOOKS = frozenset(("inspect", "list", "graph", "sessions", "history", "keys"))
 
 
@@ -88,6 +95,10 @@ class EngineAnswers:
         if isinstance(order, Refused):
             return order
         return finished(self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return losses_of(self.engine)
 
     def close(self) -> None:
         """Answer everybody who still waits, then close the store."""
@@ -137,6 +148,10 @@ class AsyncEngineAnswers:
                 self.engine.abandon(pending)
             raise
         return finished(outcome, secret, self.engine.store)
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return losses_of(self.engine)
 
     def _move(self) -> None:
         """To the running loop: the one before has ended, and whoever asked there hears nothing any more."""

@@ -10,6 +10,7 @@ import time
 from leasehold.drivers import CallerDriver
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
 from leasehold.held import FORKED, Ask, check_on_lost, give_back, leave, take
+from leasehold.losses import LossWatch
 from leasehold.renewal import LOOK_AGAIN, steady
 
 TYPE_CHECKING = False
@@ -115,15 +116,21 @@ def _do(step: Ask | Pause, locks: Locks) -> object:
 class Kept:
     """One lease in a keeper's care."""
 
-    __slots__ = ("busy", "held", "is_leaving", "on_lost", "told")
+    __slots__ = ("_wake", "busy", "held", "is_leaving", "on_lost", "told")
 
-    def __init__(self, held: HeldLease, on_lost: OnLost | None) -> None:
+    def __init__(self, held: HeldLease, on_lost: OnLost | None, wake: Callable[[], None]) -> None:
         self.held = held
         self.on_lost = on_lost
+        self._wake = wake
         self.busy = 0
         """How many threads are at work on it."""
         self.told = on_lost is None
         self.is_leaving = False
+
+    def doubt(self) -> None:
+        """There is a hint that it is lost: have it renewed at once, to find out."""
+        self.held.tenure.doubt()
+        self._wake()
 
     def is_quiet(self) -> bool:
         """Whether nobody is at work on it, and whoever must be told of its loss has been told."""
@@ -140,23 +147,29 @@ class Keeper:
     def __init__(self, locks: Locks) -> None:
         self._locks = locks
         self._kept: list[Kept] = []
+        self._losses = LossWatch(locks._answers.losses)
         self._threads: dict[str, threading.Thread] = {}
         self._changed = threading.Condition()
 
     def keep(self, held: HeldLease, on_lost: OnLost | None) -> Kept:
         """Renew this lease from now on."""
-        kept = Kept(held, on_lost)
+        kept = Kept(held, on_lost, self._wake)
         with self._changed:
             self._kept.append(kept)
             try:
+                self._losses.add(held.lease, kept.doubt)
                 self._start("leasehold-renewal", self._next_due, self._renew)
                 if on_lost is not None:
                     self._start("leasehold-losses", self._next_lost, self._tell)
             except BaseException:
-                self._kept.remove(kept)
+                self.forget(kept)
                 raise
             self._changed.notify_all()
         return kept
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def let_go(self, kept: Kept) -> bool:
         """Stop, and wait until nobody is at work on it; True if no other block holds the same lease (re-entrancy)."""
@@ -171,6 +184,7 @@ class Keeper:
 
     def forget(self, kept: Kept) -> bool:
         """Do no more for it; True if no other block holds the same lease. Also of what is forgotten already."""
+        self._losses.remove(kept.held.id, kept.doubt)
         with self._changed:
             self._kept = [other for other in self._kept if other is not kept]
             self._changed.notify_all()

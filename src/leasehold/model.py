@@ -345,6 +345,10 @@ class Event(Noun):
     """Given by the store."""
 
 
+LOSS_KINDS = frozenset({"forced", "session_ended"})
+"""Kinds of events by which a lease may end without its holder having asked for that, before it expires."""
+
+
 class Agent(Noun):
     """Somebody in the wait-for graph: a session, or a holder without one."""
 

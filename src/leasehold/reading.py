@@ -27,7 +27,7 @@ from leasehold.stores import HistoryQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import TypeVar
 
     from leasehold.checks import Settings
@@ -43,6 +43,8 @@ EVENT_KINDS = (
     *("lost", "timeout", "quarantined", "cleared", "session_started", "session_ended", "key_created", "key_revoked"),
 )
 EDGES_MOST = 10_000
+READ_AT_ONCE = 256
+"""Records read at a time where there may be thousands, so that other threads get their turn in between."""
 DEADLOCKS_TOLD = 20
 INTENTIONS = (INTENT_EXCLUSIVE, INTENT_SHARED)
 
@@ -89,6 +91,17 @@ def leases(store: Store, space: object, holder: object, resource: object) -> tup
             key=lambda lease: lease.fence,
         )
     )
+
+
+def ended(store: Store, ids: Iterable[str]) -> list[str]:
+    """Those of these leases that are no longer held: released, expired and swept, forced, or quarantined."""
+    homes = {id_: keys.home(id_) for id_ in ids}
+    wanted = list(dict.fromkeys(homes.values()))
+    records: dict[str, Record] = {}
+    for place in range(0, len(wanted), READ_AT_ONCE):
+        records.update(store.read(wanted[place : place + READ_AT_ONCE])[1])
+    holds = {id_: records[home].holds.get(id_) for id_, home in homes.items()}
+    return [id_ for id_, hold in holds.items() if hold is None or hold.closed]
 
 
 def graph(store: Store, space: object, limit: object) -> Graph:

@@ -73,6 +73,7 @@ class Tenure:
         self._clock = clock
         self._term = term(lease, sent)
         self._renew_at = self._term.renew_at
+        self._doubted_at = sent
         self._trouble: Exception | None = None
         self._reason: str | None = None
         self._changing = RLock()  # re-entrant: a signal handler may ask while its own thread is asking
@@ -117,7 +118,13 @@ class Tenure:
             elif self._reason is None:
                 self.lease, self._trouble = answer.lease, None
                 self._term = term(answer.lease, sent)
-                self._renew_at = self._term.renew_at
+                # A renewal that was under way when the doubt came up may have been decided before what it was about.
+                self._renew_at = self._term.renew_at if sent >= self._doubted_at else sent
+
+    def doubt(self) -> None:
+        """There is a hint that it is lost: renew it now, to find out."""
+        with self._changing:
+            self._renew_at = self._doubted_at = self._clock()
 
     def fail(self, error: Exception) -> None:
         """A renewal got no answer: try again soon, as long as the deadline allows. What went wrong first is told."""

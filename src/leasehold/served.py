@@ -14,6 +14,7 @@ from leasehold.async_locks import AsyncLocks
 from leasehold.commands import GiveUp, Sweep
 from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
+from leasehold.errors import StoreError
 from leasehold.loop_drivers import LoopDriver, LoopThreadDriver
 from leasehold.model import Refused
 from leasehold.pacing import PacedDriver
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.calls import Call
+    from leasehold.calls import Call, LossSource
     from leasehold.checks import Settings
     from leasehold.model import Event, Key, Session
     from leasehold.pending import Pending
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 PAGE = 500
 """How many past events are read at a time."""
+FEW = 32
+"""How many at first, where there is mostly no more to read."""
+RECENT_MOST = 10_000
 TERMS = 4_096
 """How many holders' ways to ask are remembered, so that they are not checked again each time."""
 NOBODY = keys.lease_id(0, keys.node("", ""))
@@ -65,6 +69,10 @@ class LoopAnswers:
         if isinstance(order, Refused):
             return order
         return finished(await self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost. A server holds none of its own by `lock`."""
+        raise StoreError("the locks of a server do not hold leases in the background")
 
     async def close(self) -> None:
         """Answer everybody who still waits, then close the store."""
@@ -168,10 +176,29 @@ class Served:
                 return tuple(reversed(kept)), len(found) > room
             before = page[-1].seq
 
+    def recent(self, last: int | None) -> Sequence[Event]:
+        """The events after this one, newest first; at least the newest few if it is None. Not for the event loop."""
+        found: list[Event] = []
+        limit = FEW
+        while True:
+            page = self._store.history(HistoryQuery(before=found[-1].seq if found else None, limit=limit))
+            found += [event for event in page if last is None or event.seq > last]
+            if last is None or len(page) < limit or page[-1].seq <= last or len(found) >= RECENT_MOST:
+                return found
+            limit = PAGE
+
     def newest(self) -> int:
         """The number of the last event. Not for the event loop."""
         found = self._store.history(HistoryQuery(limit=1))
         return found[0].seq if found else 0
+
+    def loss_mark(self) -> object:
+        """Differs once another process may have ended a lease. Not for the event loop."""
+        return self._store.loss_mark()
+
+    def ended(self, leases: Sequence[str]) -> Sequence[str]:
+        """Those of these leases that are no longer held. Not for the event loop."""
+        return reading.ended(self._store, leases)
 
     async def close(self) -> None:
         """Answer everybody who still waits, then close the store."""

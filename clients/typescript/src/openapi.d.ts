@@ -211,6 +211,13 @@ export interface Events {
   events: Event[];
 }
 
+/** Tell which leases were taken from their holders, from now on; and first, which of `leases` are not held. */
+export interface Follow {
+  space?: string | null;
+  holders?: string[] | null;
+  leases?: string[];
+}
+
 /** End somebody's lease, by its id or by the resource it holds. */
 export interface ForceRelease {
   target: string;
@@ -407,6 +414,12 @@ export interface Listing {
   space?: string | null;
   holder?: string | null;
   resource?: string | null;
+}
+
+/** A lease that may be lost: renew it to find out. Or a session that has ended, with all of its leases. */
+export interface Loss {
+  lease: string | null;
+  session: string | null;
 }
 
 /** No parameters. */

@@ -14,11 +14,13 @@ from leasehold.client import forking
 from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
 from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
+from leasehold.client.plain import losses_of
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from leasehold.calls import LossSource
     from leasehold.client.encoding import Request
 
     Answer: TypeAlias = asyncio.Future[tuple[Head, bytes]]
@@ -276,6 +278,10 @@ class AsyncHttpAnswers:
         except OSError as error:
             raise NotSent(told(base.name, error)) from error
         return connection
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return losses_of(self._bases)
 
     async def close(self) -> None:
         """Hang up; whoever still waits is told so, and leaves the queue."""

@@ -122,6 +122,18 @@ def parse_head(head: bytes) -> Head:
     )
 
 
+def parse_stream_head(head: bytes) -> bool:
+    """Read the first lines of an answer that does not end; whether it comes in chunks. Any other is `Unreachable`."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ", 2)
+    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not _is_number(words[1]):
+        raise Unreachable("what answers there does not speak HTTP: is this the address of a Leasehold server?")
+    fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if words[1] != "200" or not fields.get("content-type", "").startswith("text/event-stream"):
+        raise no_server(int(words[1]), "its answer is not a stream of events")
+    return fields.get("transfer-encoding", "").lower() == "chunked"
+
+
 def _is_number(text: str) -> bool:
     """Whether Python reads it: not "²", which is a digit to it as well, nor thousands of them."""
     return text.isdecimal() and len(text) <= DIGITS_MOST

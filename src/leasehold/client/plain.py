@@ -18,7 +18,7 @@ from leasehold.errors import CLOSED, Closed, Unreachable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.calls import Call
+    from leasehold.calls import Call, LossSource
     from leasehold.client.encoding import Request
 
 PROGRESS_EVERY = 50
@@ -57,6 +57,19 @@ class Connection:
         if not data:
             raise ConnectionResetError("the server closed the connection")
         return data
+
+    def send(self, data: bytes, time_out: float) -> None:
+        """Send a request of which the answer is read piece by piece."""
+        self._socket.settimeout(time_out)
+        self._socket.sendall(data)
+
+    def receive(self, seconds: float) -> bytes | None:
+        """What comes next; None if nothing does within so many seconds."""
+        self._socket.settimeout(seconds)
+        try:
+            return self._receive()
+        except TimeoutError:
+            return None
 
     def _show(self, progress: Callable[[], None], until: float) -> None:
         looking = poll()
@@ -179,6 +192,10 @@ class HttpAnswers:
                 return
         connection.hang_up()
 
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return losses_of(self._bases)
+
     def close(self) -> None:
         """Hang up; whoever still waits is told so, and leaves the queue."""
         with self._changing:
@@ -188,6 +205,13 @@ class HttpAnswers:
                 connection.interrupt()
         for connection in idle:
             connection.hang_up()
+
+
+def losses_of(servers: tuple[Base, ...]) -> LossSource:
+    """What tells a client of these servers which of its leases may be lost."""
+    from leasehold.client.losses import StreamLosses  # noqa: PLC0415 (only for those who hold something for a while)
+
+    return StreamLosses(servers)
 
 
 def http_answers(url: str, api_key: str | None, progress: Callable[[], None] | None = None) -> HttpAnswers:

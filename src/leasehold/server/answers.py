@@ -226,6 +226,13 @@ class Events(Answer):
     events: list[Event]
 
 
+class Loss(Answer):
+    """A lease that may be lost: renew it to find out. Or a session that has ended, with all of its leases."""
+
+    lease: str | None
+    session: str | None
+
+
 class Agent(Answer):
     """Somebody in the wait-for graph."""
 

@@ -14,7 +14,7 @@ from starlette.routing import Route as Path
 from leasehold import wire
 from leasehold.compat.steps import aask, verbs_of
 from leasehold.errors import LeaseholdError
-from leasehold.server import agents, batches, decoding, events, health, hooks, openapi, permissions, problems
+from leasehold.server import agents, batches, decoding, events, health, hooks, losses, openapi, permissions, problems
 from leasehold.server.auth import Door
 from leasehold.server.bodies import read_body
 from leasehold.server.dashboard import routes as dashboard
@@ -59,12 +59,14 @@ class App:
         waits.watch(self.door)
         self.metrics = Metrics(served)
         self.streams = events.Streams(served, self.door)
+        self.losses = losses.Losses(served, self.door)
         self.agents = agents.Agents(self)
 
     def close(self) -> None:
         """Tell everybody who waits or watches that the server goes away."""
         self.waits.close()
         self.streams.close()
+        self.losses.close()
         self.agents.close()
 
     def noted(self, error: BaseException) -> Problem:
@@ -139,6 +141,14 @@ def _watching(app: App) -> Endpoint:
     return answer
 
 
+def _following(app: App) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        _, asked = await app.understand(request, losses.ROUTE)
+        return app.losses.open(asked)
+
+    return answer
+
+
 def _looking(app: App, look: Callable[[App], Awaitable[Response]]) -> Endpoint:
     """What anybody may see who gets through to this port; a link to it may stand on any page."""
 
@@ -204,6 +214,7 @@ def _paths(app: App) -> list[Path]:
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = endpoint(app, route)
     by_path["/v1/events"] = {"GET": _watching(app)}
+    by_path[losses.ROUTE.path] = {"POST": _following(app)}
     by_path.update(gateway_endpoints(app))
     by_path.update(hooks.endpoints(app))
     for path, look in OPEN_LOOKS.items():

@@ -143,7 +143,7 @@ class Stream(Response):
             await send({"type": "http.response.body", "body": b""})
             return
         sending = asyncio.ensure_future(self._send_all(Request(scope), send))
-        leaving = asyncio.ensure_future(_gone(receive))
+        leaving = asyncio.ensure_future(gone(receive))
         self._streams.readers += 1
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -220,6 +220,7 @@ def _frame(event: Event) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.kind.encode(), problems.encode(wire.event(event)))
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Returns when the client is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -10,7 +10,7 @@ import msgspec
 import leasehold
 from leasehold.config import POLICIES
 from leasehold.guard.editors.occasions import EDITORS
-from leasehold.server import answers, events, gateway_schema
+from leasehold.server import answers, events, gateway_schema, losses
 from leasehold.server.problems import STATUS, TROUBLE
 from leasehold.server.requests import Query
 from leasehold.server.routes import ROUTES, Route
@@ -40,7 +40,7 @@ LOOKS = {
 @cache
 def document() -> dict[str, Any]:
     """The whole document."""
-    routes = (*ROUTES, events.ROUTE)
+    routes = (*ROUTES, events.ROUTE, losses.ROUTE)
     types: list[type] = [answers.Problem, answers.Ticket, answers.Health, *gateway_schema.TYPES]
     for route in routes:
         types += [route.takes, route.gives]
@@ -74,7 +74,7 @@ def _content(kind: type, media: str = "application/json") -> dict[str, Any]:
 
 
 def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
-    media = "text/event-stream" if route.verb == "events" else "application/json"
+    media = "text/event-stream" if route.verb in ("events", "losses") else "application/json"
     done = {"description": (route.gives.__doc__ or "").strip(), "content": _content(route.gives, media)}
     told: dict[str, Any] = {
         "operationId": route.verb,

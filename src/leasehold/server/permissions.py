@@ -13,7 +13,7 @@ from leasehold.server.problems import Problem
 if TYPE_CHECKING:
     from leasehold.server.principals import Principal
 
-LOOKING: Final = frozenset({"inspect", "list", "graph", "history", "sessions", "events"}) | {
+LOOKING: Final = frozenset({"inspect", "list", "graph", "history", "sessions", "events", "losses"}) | {
     "get_run",
     "check_run",
     "list_runs",
@@ -40,7 +40,7 @@ _DOES = {
 NAME_BYTES: Final = 256
 """How long a name may be, and two of them together."""
 PROVEN: Final = ("renew", "release", "update")
-EVERYWHERE = ("list", "graph", "history", "sessions", "events")
+EVERYWHERE = ("list", "graph", "history", "sessions", "events", "losses")
 """Where an admin who names no space means all of them."""
 
 

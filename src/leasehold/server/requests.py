@@ -235,5 +235,13 @@ class Watch(Query):
     last_event_id: int | None = None
 
 
+class Follow(Body):
+    """Tell which leases were taken from their holders, from now on; and first, which of `leases` are not held."""
+
+    space: str | None = None
+    holders: list[str] | None = None
+    leases: list[str] = []
+
+
 class Nothing(Query):
     """No parameters."""

@@ -95,6 +95,13 @@ if TYPE_CHECKING:
             None while it cannot tell.
             """
 
+        def loss_mark(self) -> object:
+            """Differs from an earlier answer once another process may have ended a lease. Cheap, from any thread.
+
+            Only a hint, for holders: see `model.LOSS_KINDS`. It takes no hint away from `hint`. The first call may
+            start to listen.
+            """
+
         def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
             """The time and these records, as of one moment, without keeping anybody out."""
 

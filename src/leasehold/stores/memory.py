@@ -123,6 +123,11 @@ class MemoryStore:
         before, self._hinted = self._hinted, others
         return others != before
 
+    def loss_mark(self) -> int:
+        """Another value once anybody has committed."""
+        self._check_open()
+        return self.memory.version
+
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records."""
         self._check_open()

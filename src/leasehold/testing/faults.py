@@ -96,6 +96,10 @@ class FaultyStore:
         """Whether somebody else has changed something, unless the news was lost on its way."""
         return self._inner.hint() and not self.luck.strikes("deaf")
 
+    def loss_mark(self) -> object:
+        """Differs once somebody else may have ended a lease."""
+        return self._inner.loss_mark()
+
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """These records, if the store can be reached."""
         self._reach()

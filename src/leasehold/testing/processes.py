@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO, Any
 
-    from leasehold.calls import Call
+    from leasehold.calls import Call, LossSource
 
 _SIZE = struct.Struct("!I")
 PATIENCE = 60.0
@@ -110,6 +110,10 @@ class ProcessAnswers:
         gone = Unreachable(f"process {self.child.pid} ended without an answer")
         while self._waiting:
             self._waiting.popitem()[1].fill(None, gone)
+
+    def losses(self) -> LossSource:
+        """Nobody tells, between processes: the renewals of a holder find out."""
+        raise Unreachable("a child process tells of no losses")
 
     def kill(self) -> None:
         """End the child at once; also if it is stopped."""

@@ -88,6 +88,7 @@ class EtcdStore:
         self._in_doubt: tuple[bytes, bytes] | None = None
         """What a commit compared of which nobody knows, and what then keeps it from being carried out late."""
         self._told: list[Callable[[], None]] = []
+        self._starting = allocate_lock()
         self._watcher: Watcher | None = None
         self._timekeeper: Timekeeper | None = None
         self._opened = time.monotonic()
@@ -139,10 +140,18 @@ class EtcdStore:
 
     def hint(self) -> bool:
         """Whether somebody else has committed since the last call, or may have."""
-        if self._watcher is None:
-            self._watcher = Watcher(self.gateway, text64(self.names.meta), self.id, self._tell)
-            self._members.moved = self._watcher.move
-        return self._watcher.take()
+        return self._watching().take()
+
+    def loss_mark(self) -> int:
+        """Another value once somebody else has committed, or may have."""
+        return self._watching().news
+
+    def _watching(self) -> Watcher:
+        with self._starting:
+            if self._watcher is None:
+                self._watcher = Watcher(self.gateway, text64(self.names.meta), self.id, self._tell)
+                self._members.moved = self._watcher.move
+            return self._watcher
 
     def tell_hints(self, told: Callable[[], None]) -> None:
         """Have `told` called as soon as there is a hint."""

@@ -29,6 +29,8 @@ class Watcher:
         """In what we wrote ourselves, which is no news."""
         self._tell = tell
         self._has_news = True
+        self._heard = 0
+        """How often there were news."""
         self._is_deaf = True
         self._is_closed = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
@@ -41,6 +43,13 @@ class Watcher:
             return self._is_deaf
         self._has_news = False  # before anybody looks: what comes from here on is news again
         return True
+
+    @property
+    def news(self) -> int:
+        """Another number once somebody else may have changed something; it takes nothing away from `take`."""
+        if self._is_deaf:
+            self._heard += 1
+        return self._heard
 
     def _listen(self) -> None:
         while not self._is_closed.is_set():
@@ -60,9 +69,11 @@ class Watcher:
                 is_deaf = "error" in told or bool(result.get("canceled"))
                 if self._is_deaf and not is_deaf:
                     self._has_news = True  # nobody tells us what came before this
+                    self._heard += 1
                 self._is_deaf = is_deaf
                 if any(self._own not in b64decode(event["kv"].get("value", "")) for event in result.get("events", ())):
                     self._has_news = True
+                    self._heard += 1
                     self._tell()
         finally:
             self._is_deaf = True

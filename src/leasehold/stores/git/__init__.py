@@ -7,6 +7,7 @@ decides again. Times are told by this observer's clock (see ``observing``).
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from _thread import allocate_lock, get_ident
@@ -89,6 +90,9 @@ class GitStore:
         self.in_doubt: tuple[str, int] | None = None
         """An engine whose last push may or may not have happened, and how many commits there were before it."""
         self._hinted = ""
+        self._mark = ""
+        """The head as the last `loss_mark` saw it, and when that was."""
+        self._marked_at = -math.inf
         self._trusted: tuple[Snapshot, float] | None = None
         self._distrusted_until = 0.0
 
@@ -171,6 +175,19 @@ class GitStore:
             self._trusted = None
         before, self._hinted = self._hinted, head
         return head not in (before, self.known_head)
+
+    def loss_mark(self) -> str:
+        """Another value once somebody has pushed. The remote is asked at most once in a poll."""
+        now = time.monotonic()
+        if now - self._marked_at < self.capabilities.poll / SECOND:
+            return self._mark
+        self.enter()
+        try:
+            self._mark = self.remote.fetch([refs.exact(refs.HEAD)]).get(refs.HEAD, "")
+        finally:
+            self.leave()
+        self._marked_at = now
+        return self._mark
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records, as of one moment, without keeping anybody out."""

@@ -102,6 +102,7 @@ class PostgresStore:
         self._latest = 0
         self._is_doubtful = False
         self._is_checked: Connection | None = None
+        self._starting = allocate_lock()
         self._listener: Listener | None = None
         self._told: list[Callable[[], None]] = []
         try:
@@ -124,10 +125,18 @@ class PostgresStore:
 
     def hint(self) -> bool:
         """Whether we were notified since the last call, or may have missed it."""
+        return self._listening().take()
+
+    def loss_mark(self) -> int:
+        """Another value once somebody has ended leases of others, or nobody would tell us."""
+        return self._listening().losses
+
+    def _listening(self) -> Listener:
         self.connections.check_usable()
-        if self._listener is None:
-            self._listener = Listener(self.address, self.engines, self._tell)
-        return self._listener.take()
+        with self._starting:
+            if self._listener is None:
+                self._listener = Listener(self.address, self.engines, self._tell)
+            return self._listener
 
     def tell_hints(self, told: Callable[[], None]) -> None:
         """Have `told` called as soon as there is a hint."""

@@ -12,6 +12,7 @@ import threading
 import psycopg
 
 from leasehold.stores.postgres.connections import ask, connect, hang_up
+from leasehold.stores.postgres.texts import LOSS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Listener:
         self._told = told
         """Called when there is a hint."""
         self._hinted = False
+        self._losses = 0
+        """How often a lease may have been lost."""
         self._closing = threading.Event()
         self._bell, self._ear = socket.socketpair()
         """Rung to wake it from its sleep."""
@@ -48,6 +51,13 @@ class Listener:
         """Whether there was a hint since the last call."""
         hinted, self._hinted = self._hinted, False
         return hinted
+
+    @property
+    def losses(self) -> int:
+        """Another number once a lease may have been lost; also at each call while nobody would tell us."""
+        if not self.listening.is_set():
+            self._losses += 1
+        return self._losses
 
     def close(self) -> None:
         """Stop listening, and wait until it has stopped. Idempotent."""
@@ -76,6 +86,7 @@ class Listener:
 
     def _listen(self, connection: Connection) -> None:
         ask(connection, f"LISTEN {self._address.channel}")
+        self._losses += 1
         self.listening.set()
         self._hint()  # whatever was told before we listened
         either = select.poll()
@@ -85,7 +96,10 @@ class Listener:
             either.poll()
             connection.pgconn.consume_input()
             while (told := connection.pgconn.notifies()) is not None:
-                if not self._engines.isdisjoint(told.extra.decode().split(",")):
+                extra = told.extra.decode()
+                if extra == LOSS:
+                    self._losses += 1
+                elif not self._engines.isdisjoint(extra.split(",")):
                     self._hint()
 
     def _hint(self) -> None:

@@ -11,6 +11,9 @@ BETWEEN, BETWEEN_ROWS, BETWEEN_LISTS = "\x1f", "\x1e", b"\x1d"
 
 So a list goes as one text, and nothing in it has to be quoted."""
 
+LOSS = "loss"
+"""Notified when a commit ends leases of others. The key of an engine is longer."""
+
 
 def listed(items: Iterable[str]) -> bytes:
     """These texts as one."""

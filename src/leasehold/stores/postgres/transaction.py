@@ -17,12 +17,12 @@ import psycopg
 
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitable
 from leasehold.keys import home
-from leasehold.model import EMPTY
+from leasehold.model import EMPTY, LOSS_KINDS
 from leasehold.stepwise import through
 from leasehold.stores.postgres.certain import Certain
 from leasehold.stores.postgres.exchange import Exchange, exchange, is_midway, send
 from leasehold.stores.postgres.rows import Writing, each_row, gathered, gathered_all, told
-from leasehold.stores.postgres.texts import items_of, listed
+from leasehold.stores.postgres.texts import LOSS, items_of, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class PostgresTransaction:
         self._places: set[tuple[str, str]] = set()
         """and where."""
         self._tickets: list[str] = []
+        self._takes_away = False
+        """Whether it ends leases that others hold."""
         self._now = 0
         self._fence = 0
         self._number = 0
@@ -270,6 +272,8 @@ class PostgresTransaction:
     def _keep_back(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
         self._kept[0].extend(changes)
         self._kept[1].extend(events)
+        if not LOSS_KINDS.isdisjoint([event.kind for event in events]):
+            self._takes_away = True
 
     def _all_kept(self) -> tuple[list[Put | Drop], list[Event]]:
         kept, self._kept = self._kept, ([], [])
@@ -326,7 +330,7 @@ class PostgresTransaction:
             b"%d" % fence,
             b"%d" % (longest if longest > self._longest else 0),
         ]
-        whom: Values = [store.channel, listed(self._promoted(self._tickets)) if self._tickets else b""]
+        whom: Values = [store.channel, listed(told_whom) if (told_whom := self._whom()) else b""]
         if since is not None:
             values = [*self._believed(), *this, b"%d" % since, store.journal.newest, *told(events), *whom]
             whole_turn = (self._queries.called("whole_turn"), values)
@@ -397,6 +401,11 @@ class PostgresTransaction:
         else:
             cache.renew(self._foreseen)
             cache.follow(self._engines)
+
+    def _whom(self) -> list[str]:
+        """Everybody to notify: a payload each."""
+        promoted = self._promoted(self._tickets) if self._tickets else []
+        return [*promoted, LOSS] if self._takes_away else promoted
 
     def _promoted(self, tickets: Iterable[str]) -> list[str]:
         """Whom to notify: the engines of waiters elsewhere that were promised a lease."""

@@ -98,6 +98,10 @@ class SqliteStore:
         """Another value once another process has committed; None while that, or what became of ours, is not known."""
         return self._database.others()
 
+    def loss_mark(self) -> int:
+        """Another value once anybody has committed, this process included."""
+        return self._reading().version()
+
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records, as of one moment, without keeping anybody out."""
         return self._reading().read(keys)

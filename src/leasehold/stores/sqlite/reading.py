@@ -59,6 +59,15 @@ class Reader:
             raise self._database.explain(error) from error
         return self._database.time(meta), records
 
+    def version(self) -> int:
+        """Another value once anybody has committed: to this connection, the writer of our own process is another."""
+        try:
+            with self._lock:
+                connection = self._connection = self._connection or self._database.connect()
+                return int(connection.execute("PRAGMA data_version").get)
+        except apsw.Error as error:
+            raise self._database.explain(error) from error
+
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record of this kind. The log cannot be emptied while somebody is at it, so do not dawdle."""
         connection = self._database.connect()

@@ -1,0 +1,187 @@
+"""Losses that a server tells: one stream of events for all the leases of a client, from whichever server answers."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from leasehold.client import forking
+from leasehold.client.deciding import NoAnswer, NotSent, told
+from leasehold.client.encoding import Request
+from leasehold.client.messages import END, HEAD_MOST, parse_stream_head, render
+from leasehold.client.plain import Connection
+from leasehold.errors import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
+
+    from leasehold.client.messages import Base
+    from leasehold.model import Lease
+
+HOLDERS_MOST = 64
+"""With more holders than this, the stream tells of all of the space."""
+CHECKED_MOST = 1_000
+"""So many leases the server looks at when a stream opens; the others are renewed."""
+ANSWER_WITHIN = 10.0
+SILENT_MOST = 40.0
+"""The server says something every 15 s: after so long without a word, the connection is dead."""
+
+
+class StreamLosses:
+    """One stream, opened again whenever it ends or does not tell of all holders."""
+
+    def __init__(self, bases: tuple[Base, ...]) -> None:
+        self._bases = bases
+        self._server = 0
+        self._stream: Stream | None = None
+        self._spaces: set[str] = set()
+        self._holders: set[str] = set()
+        """Of all leases that were ever held here: a stream that tells of too many is cheaper than another one."""
+        self._leases: Mapping[str, Lease] | None = None
+        forking.note(self)
+
+    def forget_connections(self) -> None:
+        """This is a forked child: the stream is its parent's."""
+        self.close()
+
+    def look(self, leases: Mapping[str, Lease], seconds: float) -> Collection[str]:
+        """What the server says within so many seconds."""
+        is_covered = leases is self._leases or self._covers(leases)
+        self._leases = leases
+        if self._stream is None or not is_covered:
+            return self._open(leases)
+        try:
+            lost = self._stream.receive(seconds)
+        except OSError:
+            self._server += 1
+            self.close()
+            raise
+        return [str(each.get("lease") or each.get("session")) for each in lost]
+
+    def close(self) -> None:
+        """Hang up."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _covers(self, leases: Mapping[str, Lease]) -> bool:
+        """Whether the stream tells of all of these, as far as it was asked to; it is asked for more from now on."""
+        before = self._asked_for()
+        self._spaces.update(lease.space for lease in leases.values())
+        self._holders.update(lease.holder for lease in leases.values())
+        return self._asked_for() == before
+
+    def _asked_for(self) -> dict[str, Any]:
+        """Whose leases the stream tells of."""
+        asked: dict[str, Any] = {}
+        if len(self._spaces) == 1:
+            asked["space"] = next(iter(self._spaces))  # several are asked for by an admin, who sees all of them
+        if len(self._holders) <= HOLDERS_MOST:
+            asked["holders"] = sorted(self._holders)
+        return asked
+
+    def _open(self, leases: Mapping[str, Lease]) -> Collection[str]:
+        """Begin a stream; those that are lost already are its first word, if they are not too many to ask for."""
+        self.close()
+        held = list(leases)
+        asked = {**self._asked_for(), "leases": held[:CHECKED_MOST]}
+        base = self._bases[self._server % len(self._bases)]
+        try:
+            self._stream = Stream(base, Request("POST", "/v1/losses", asked))
+        except (OSError, Unreachable):
+            self._server += 1
+            raise
+        return held[CHECKED_MOST:]
+
+
+class Stream:
+    """One answer that does not end."""
+
+    def __init__(self, base: Base, request: Request) -> None:
+        try:
+            self._connection = Connection(base)
+        except OSError as error:
+            raise NotSent(told(base.name, error)) from error
+        self._chunks = Chunks()
+        self._text = b""
+        self._heard_at = time.monotonic()
+        try:
+            self._begin(base, request)
+        except BaseException as error:
+            self._connection.hang_up()
+            if isinstance(error, OSError):
+                raise NoAnswer(told(base.name, error)) from error
+            raise
+
+    def _begin(self, base: Base, request: Request) -> None:
+        self._connection.send(render(request, base), ANSWER_WITHIN)
+        received = b""
+        while (end := received.find(END)) < 0:
+            data = self._connection.receive(ANSWER_WITHIN)
+            if data is None or len(received) > HEAD_MOST:
+                raise Unreachable("what answers there is not a Leasehold server: its answer does not begin")
+            received += data
+        self._chunks.is_chunked = parse_stream_head(received[:end])
+        self._text = self._chunks.feed(received[end + len(END) :])
+
+    def receive(self, seconds: float) -> list[dict[str, Any]]:
+        """The events that come within so many seconds; raises `OSError` once the stream has ended."""
+        if b"\n\n" not in self._text:
+            data = self._connection.receive(seconds)
+            now = time.monotonic()
+            if data is None:
+                if now - self._heard_at > SILENT_MOST:
+                    raise TimeoutError("the server has not said anything for too long")
+                return []
+            self._heard_at = now
+            self._text += self._chunks.feed(data)
+        *whole, self._text = self._text.split(b"\n\n")
+        lines = [line for event in whole for line in event.split(b"\n")]
+        try:
+            found = [json.loads(line.removeprefix(b"data:")) for line in lines if line.startswith(b"data:")]
+        except ValueError:
+            raise OSError("what the server streams is not JSON") from None
+        return [each for each in found if isinstance(each, dict)]
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.hang_up()
+
+
+class Chunks:
+    """The content of an answer in chunks, as it arrives."""
+
+    def __init__(self) -> None:
+        self.is_chunked = False
+        self._left = 0
+        """Of the chunk under way, with the two bytes after it."""
+        self._data = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What is content of this. Raises `ConnectionResetError` at the end, and `OSError` for what are no chunks."""
+        if not self.is_chunked:
+            return data
+        self._data += data
+        content = b""
+        while self._data:
+            if not self._left:
+                size, newline, rest = self._data.partition(b"\r\n")
+                if not newline:
+                    break
+                self._left, self._data = _size(size) + 2, rest
+            taken, self._data = self._data[: self._left], self._data[self._left :]
+            content += taken[: max(0, self._left - 2)]
+            self._left -= len(taken)
+        return content
+
+
+def _size(line: bytes) -> int:
+    try:
+        size = int(line.partition(b";")[0], 16)
+    except ValueError:
+        raise OSError("the server's answer is not in chunks") from None
+    if not size:
+        raise ConnectionResetError("the server has ended the stream")
+    return size
