@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
-from leasehold.held import STOPPED, Ask, check_on_lost, leave, take
+from leasehold.held import STOPPED, Ask, check_asked, check_on_lost, leave, take
 from leasehold.holding import refuse_fork
 from leasehold.losses import LossWatch
 from leasehold.renewal import LOOK_AGAIN, steady
@@ -29,6 +29,7 @@ class AsyncLock:
 
     def __init__(self, locks: AsyncLocks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> None:
         check_on_lost(on_lost)
+        check_asked(asked, locks.holder, locks.space)
         self._locks = locks
         self._on_lost = on_lost
         self._asked = asked

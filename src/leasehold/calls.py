@@ -5,7 +5,7 @@ This is what `Locks` hands on. For an engine it becomes a command (``orders``); 
 
 from __future__ import annotations
 
-from leasehold.model import SECOND
+from leasehold.model import SECOND, Refused
 from leasehold.noun import Noun
 
 TYPE_CHECKING = False
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any, Protocol
 
+    from leasehold.errors import InvalidInput
     from leasehold.model import Lease
 
     class Answers(Protocol):
@@ -69,6 +70,11 @@ class Asking(Noun):
     request_id: object = None
     intent: object = False
     first: object = False
+
+
+def refusal(error: InvalidInput) -> Refused:
+    """The answer of a surface, where a wrong argument is not the fault of the code that calls a verb."""
+    return Refused("invalid", error.field, error.message)
 
 
 class Terms(Noun):

@@ -42,6 +42,10 @@ Terms = calls.Terms
 _ASKED: Final = len(Asking._fields)
 
 
+class BeyondSettings(InvalidInput):
+    """More than this installation allows: another one might, so the caller could not know."""
+
+
 def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them sooner)
     settings: Settings,
     ttl: object,
@@ -69,7 +73,7 @@ def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them soone
         keys.actor(where, who, None),
         *_mode(mode, slots),
         flag(any_of, "any_of"),
-        _duration(ttl, "ttl", TTL_LEAST, settings.ttl_most),
+        _ttl(ttl, settings),
         optional_text(name, "name", 256),
         optional_text(reason, "reason", 1024),
         _duration(grace, "grace", 0, GRACE_MOST),
@@ -249,7 +253,17 @@ def lease_id(lease: object) -> str:
 
 def ttl(value: object, settings: Settings) -> int:
     """A lease's life, within bounds."""
-    return _duration(value, "ttl", TTL_LEAST, settings.ttl_most)
+    return _ttl(value, settings)
+
+
+def _ttl(value: object, settings: Settings) -> int:
+    duration = _duration(value, "ttl", 0, durations.LONGEST)
+    if TTL_LEAST <= duration <= settings.ttl_most:
+        return duration
+    least, most = durations.format(TTL_LEAST), durations.format(settings.ttl_most)
+    allowed = f"at least {least}" if settings.ttl_most == durations.LONGEST else f"{least} to {most}"
+    kind = InvalidInput if duration < TTL_LEAST else BeyondSettings
+    raise kind("ttl", f"must be {allowed}, not {durations.format(duration)}")
 
 
 def _duration(value: object, field: str, least: int, most: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from leasehold import checks, orders
 from leasehold.commands import Sweep
-from leasehold.errors import InvalidInput
 from leasehold.model import Collected, Held, KeyCreated, Refused, SessionStarted, TimedOut
 from leasehold.stores import observes
 
@@ -43,24 +42,21 @@ def collected(outcome: Outcome, store: Store) -> Outcome:
 
 
 def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401 (each verb knows what it gets)
-    """Answer a verb that only looks."""
+    """Answer a verb that only looks. Raises `InvalidInput` for a wrong argument."""
     from leasehold import reading  # noqa: PLC0415 (an acquire does not need it)
 
     given = dict(call.arguments)
-    try:
-        if call.verb == "inspect":
-            return reading.inspect(engine.store, settings, **given)
-        if call.verb == "list":
-            return reading.leases(engine.store, **given)
-        if call.verb == "graph":
-            return reading.graph(engine.store, **given)
-        if call.verb == "sessions":
-            return reading.sessions(engine.store, **given)
-        if call.verb == "keys":
-            return tuple(key._replace(secret="") for key in reading.keys_of(engine.store))
-        return reading.history(engine.store, given)
-    except InvalidInput as error:
-        return Refused("invalid", error.field, error.message)
+    if call.verb == "inspect":
+        return reading.inspect(engine.store, settings, **given)
+    if call.verb == "list":
+        return reading.leases(engine.store, **given)
+    if call.verb == "graph":
+        return reading.graph(engine.store, **given)
+    if call.verb == "sessions":
+        return reading.sessions(engine.store, **given)
+    if call.verb == "keys":
+        return tuple(key._replace(secret="") for key in reading.keys_of(engine.store))
+    return reading.history(engine.store, given)
 
 
 def losses_of(engine: Engine) -> LossSource:

@@ -8,7 +8,7 @@ import string
 from contextvars import ContextVar
 
 from leasehold.errors import InvalidInput
-from leasehold.held import check_on_lost, is_coroutine_function
+from leasehold.held import check_asked, check_on_lost, is_coroutine_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,9 +79,10 @@ def async_guarded(
 
 
 def _check_options(locks: Locks | AsyncLocks, asked: Mapping[str, Any]) -> None:
-    """An option that `acquire` does not know is told where the decorator stands, not at the first call."""
+    """Raise where the decorator stands, not at the first call."""
     options = {key: value for key, value in asked.items() if key != "on_lost"}
     inspect.signature(locks.acquire).bind("", **options)
+    check_asked({"resources": "a-name", **options}, locks.holder, locks.space)
     check_on_lost(asked.get("on_lost"))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leasehold import orders
 from leasehold.errors import LeaseholdError, LeaseLost, NotAcquired, StoreError
 from leasehold.model import SECOND, Granted, Lost, Renewed
 from leasehold.noun import Noun
@@ -63,6 +64,12 @@ def check_on_lost(on_lost: OnLost | None) -> None:
         raise TypeError(
             "on_lost is a coroutine function, and is called as a plain one: have it set an event, for example"
         )
+
+
+def check_asked(asked: Mapping[str, Any], holder: str, space: str) -> None:
+    """Raise where the lock is written, not where it is first entered: `InvalidInput`, or `TypeError` for an option."""
+    told = {key: value for key, value in asked.items() if key not in ("holder", "space") or value is not None}
+    orders.check("acquire", {"holder": holder, "space": space, **told})
 
 
 def is_coroutine_function(function: Callable[..., object]) -> bool:

@@ -9,7 +9,7 @@ import time
 
 from leasehold.drivers import CallerDriver
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
-from leasehold.held import FORKED, Ask, check_on_lost, give_back, leave, take
+from leasehold.held import FORKED, Ask, check_asked, check_on_lost, give_back, leave, take
 from leasehold.losses import LossWatch
 from leasehold.renewal import LOOK_AGAIN, steady
 
@@ -33,6 +33,7 @@ class Lock:
 
     def __init__(self, locks: Locks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> None:
         check_on_lost(on_lost)
+        check_asked(asked, locks.holder, locks.space)
         self._locks = locks
         self._on_lost = on_lost
         self._asked = asked

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from _operator import itemgetter  # see `records`
 
-from leasehold import checks, keys, names
+from leasehold import calls, checks, durations, keys, names
 from leasehold import commands as c
 from leasehold.checks import Asking, Settings
 from leasehold.errors import InvalidInput
-from leasehold.model import EXCLUSIVE, Refused
+from leasehold.model import EXCLUSIVE
 from leasehold.noun import new
 
 TYPE_CHECKING = False
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from leasehold.checks import Memory
+    from leasehold.model import Refused
 
 _new: Final = new
 _Release: Final = c.Release
@@ -43,7 +44,10 @@ def order(
     engine: str,
     memory: Memory | None = None,
 ) -> Order | Refused:
-    """The command behind a call; a refusal that names the field if there is none. `memory`: of what others said."""
+    """The command behind a call, or a refusal if these settings forbid it. `memory` knows what others said.
+
+    Raises `InvalidInput` for an argument that is wrong under any settings.
+    """
     try:
         if verb == "acquire":
             token = draw()
@@ -52,8 +56,16 @@ def order(
             lease, status, error, shown, session, admin = _of_release(arguments)
             return _release(settings, engine, lease, status, error, shown, session, admin)
         return _ORDERS[verb](settings, engine, **arguments)
-    except InvalidInput as error:
-        return Refused("invalid", error.field, error.message)
+    except checks.BeyondSettings as error:
+        return calls.refusal(error)
+
+
+_ANYTHING: Final = Settings(ttl_most=durations.LONGEST)
+
+
+def check(verb: str, arguments: Mapping[str, Any], memory: Memory | None = None) -> None:
+    """Raise `InvalidInput` for an argument that is wrong under any settings."""
+    order(verb, arguments, _ANYTHING, "", memory)
 
 
 def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown: object) -> Order:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from leasehold import checks, keys, orders, reading
+from leasehold import calls, checks, keys, orders, reading
 from leasehold.async_locks import AsyncLocks
 from leasehold.commands import GiveUp, Sweep
 from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
-from leasehold.errors import StoreError
+from leasehold.errors import InvalidInput, StoreError
 from leasehold.loop_drivers import LoopDriver, LoopThreadDriver
 from leasehold.model import Refused
 from leasehold.pacing import PacedDriver
@@ -56,13 +56,16 @@ class LoopAnswers:
         self._memory = checks.Memory(TERMS)
 
     def order(self, verb: str, asked: Mapping[str, Any]) -> orders.Order | Refused:
-        """The command behind a call; what a holder said before is not checked again."""
-        return orders.order(verb, asked, self._settings, self.engine.key, self._memory)
+        """The command behind a call, or a refusal; what a holder said before is not checked again."""
+        try:
+            return orders.order(verb, asked, self._settings, self.engine.key, self._memory)
+        except InvalidInput as error:
+            return calls.refusal(error)
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
         if call.verb in LOOKS:
-            return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
+            return await self._loop.run_in_executor(None, self._look, call)
         if call.verb == "gc":
             return await self._driver.ask(Sweep(()))
         order = self.order(*call)
@@ -73,6 +76,12 @@ class LoopAnswers:
     def losses(self) -> LossSource:
         """Tells which held leases may be lost. A server holds none of its own by `lock`."""
         raise StoreError("the locks of a server do not hold leases in the background")
+
+    def _look(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
+        try:
+            return look(self.engine, self._settings, call)
+        except InvalidInput as error:
+            return calls.refusal(error)
 
     async def close(self) -> None:
         """Answer everybody who still waits, then close the store."""

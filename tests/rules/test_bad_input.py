@@ -10,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from leasehold import checks, orders
+from leasehold.calls import refusal
 from leasehold.checks import Settings
 from leasehold.drivers import CallerDriver
 from leasehold.embedded import EngineAnswers
 from leasehold.engine import Engine
+from leasehold.errors import InvalidInput
 from leasehold.locks import Locks
 from leasehold.model import Granted, Refused, SessionStarted
 from leasehold.stores.memory import Memory, MemoryStore
@@ -48,7 +50,10 @@ class Scene:
     def call(self, verb: str, **changed: object) -> object:
         """Call a verb with good arguments, but for those that are given here."""
         self.calls += 1
-        answer: object = getattr(self.locks, verb)(**{**self.good(verb), **changed})
+        try:
+            answer: object = getattr(self.locks, verb)(**{**self.good(verb), **changed})
+        except InvalidInput as error:
+            return refusal(error)
         return answer
 
     def good(self, verb: str) -> dict[str, Any]:
@@ -212,7 +217,10 @@ def test_what_was_said_before_is_not_taken_for_what_only_equals_it() -> None:
 
     def asked(which: Settings = settings_, **said: object) -> object:
         told = {"resources": "x", "ttl": 30, "holder": "ada", **said}
-        order = orders.order("acquire", told, which, "e", memory)
+        try:
+            order = orders.order("acquire", told, which, "e", memory)
+        except InvalidInput as error:
+            return error.field
         return order.field if isinstance(order, Refused) else order.command
 
     for _ in range(2):

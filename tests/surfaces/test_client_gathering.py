@@ -112,13 +112,17 @@ async def test_whoever_waits_goes_alone(server: Running, line: Line) -> None:
 async def test_a_refusal_is_its_own_callers(line: Line) -> None:
     async with connected(line.url) as locks, connected(line.url, "bob") as others:
         held = await take(locks, "held by ann")
-        calls = (others.acquire("held by ann", ttl=60), others.acquire("free", ttl=60), others.release("nonsense", "x"))
+        calls = (
+            others.acquire("held by ann", ttl=60),
+            others.acquire("free", ttl=60),
+            others.acquire("long", ttl="25h"),
+        )
         _, refused, granted, wrong = await asyncio.gather(others.acquire("also free", ttl=60), *calls)
         assert isinstance(refused, leasehold.Held)
         assert refused.blockers[0].holder == "ann"
         assert isinstance(granted, leasehold.Granted)
         assert isinstance(wrong, leasehold.Refused)
-        assert wrong.field == "lease"
+        assert wrong.field == "ttl"
         await locks.release(held.lease.id, held.token)
 
 

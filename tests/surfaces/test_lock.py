@@ -193,11 +193,17 @@ def test_no_grant_no_block(locks: Locks, ops: Locks) -> None:
 
 
 @pytest.mark.parametrize(("options", "field"), [({"ttl": "abc"}, "ttl"), ({"ttl": 1, "priority": "high"}, "priority")])
-def test_a_bad_argument_is_a_refusal_too(locks: Locks, options: dict[str, Any], field: str) -> None:
-    refused = refusal_of(locks, "x", **options)
+def test_a_bad_argument_raises_where_it_stands(locks: Locks, options: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{field}: "):
+        locks.lock("x", **options)
+    with pytest.raises(InvalidInput, match=f"^{field}: "):
+        locks.guarded("x", **options)
+
+
+def test_what_the_settings_forbid_is_a_refusal(locks: Locks) -> None:
+    refused = refusal_of(locks, "x", ttl="25h")
     assert isinstance(refused.outcome, Refused)
-    assert refused.outcome.field == field
-    assert str(refused).startswith(f"{field}: ")
+    assert refused.outcome.field == "ttl"
 
 
 def test_an_unknown_option_is_a_mistake(locks: Locks) -> None:

@@ -205,8 +205,8 @@ def test_fields_are_called_what_they_are_called_in_a_request() -> None:
 
 def test_to_python_a_field_is_called_as_in_python(server: Running) -> None:
     with leasehold.connect(server.url) as locks:
-        told = locks.acquire("a", ttl=60, wait=1, grace=61, holder="ann")
-    assert told == leasehold.Refused("invalid", "grace", "must be 0s to 1m, not 1m1s")
+        told = locks.acquire("a", ttl="25h", wait=1, holder="ann")
+    assert told == leasehold.Refused("invalid", "ttl", "must be 10ms to 1d, not 1d1h")
 
 
 @pytest.mark.parametrize("path", ["acquire", "release", "sessions", "batch"])

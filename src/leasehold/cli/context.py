@@ -7,10 +7,11 @@ from __future__ import annotations
 import sys
 
 from leasehold import checks, durations
+from leasehold.calls import refusal
 from leasehold.cli import outcomes
 from leasehold.cli.output import Output, complain, fill_gaps, quoted, step
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.model import SECOND, Refused
+from leasehold.model import SECOND
 from leasehold.names import shown
 
 TYPE_CHECKING = False
@@ -283,7 +284,7 @@ def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
         finally:
             context.close()
     except InvalidInput as error:
-        return context.end(Refused("invalid", error.field, error.message), "")
+        return context.end(refusal(error), "")
     except LeaseholdError as error:
         return _broke(context, error.code, str(error), outcomes.exit_code_of_error(error))
     except KeyboardInterrupt as error:

@@ -179,9 +179,6 @@ class AsyncHttpAnswers:
         if self._closed:
             raise Closed(CLOSED)
         errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at)
-        refused = errand.refused()
-        if refused is not None:
-            return refused
         self._under_way += 1
         try:
             return await self._pursue(errand)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leasehold import keys
 from leasehold.client import decoding
 from leasehold.client.encoding import Request, again, request
-from leasehold.errors import InvalidInput, LeaseholdError, OutcomeUnknown, Unreachable
-from leasehold.model import Queue, Refused, Released, TimedOut
+from leasehold.errors import LeaseholdError, OutcomeUnknown, Unreachable
+from leasehold.model import Queue, Released, TimedOut
 
 if TYPE_CHECKING:
     from leasehold.calls import Call
@@ -58,13 +58,15 @@ class Again(NamedTuple):
 
 
 class Errand:
-    """One call, until it has its answer. It sends nothing itself: it is told what came, and says what to do next."""
+    """One call, until it has its answer. It sends nothing itself: it is told what came, and says what to do next.
+
+    Raises `InvalidInput` for a wrong argument.
+    """
 
     __slots__ = (
         "_asked",
         "_is_once",
         "_is_there",
-        "_refused",
         "_silences",
         "_silences_most",
         "_tries",
@@ -84,23 +86,13 @@ class Errand:
         self._silences_most = max(SILENCES, servers)
         self._is_there = now - heard_at < HEARD
         """The last request was answered."""
-        self._refused: Refused | None = None
-        try:
-            asked = request(call)
-        except InvalidInput as error:
-            self._refused = Refused("invalid", error.field, error.message)
-            asked = Request("GET", "/", None)
-        self._asked = self.next = asked
+        self._asked = self.next = asked = request(call)
         self.time_out = SLACK
         """How long to wait for the answer to `next`."""
         self._wait_until: float | None = None
         if asked.body is not None and asked.body.get("wait_seconds"):
             self._wait_until = now + asked.body["wait_seconds"]
             self._prepare(now)
-
-    def refused(self) -> Refused | None:
-        """The answer to a call that cannot even be sent."""
-        return self._refused
 
     def _prepare(self, now: float) -> None:
         """What to send next, and how long to wait for the answer."""

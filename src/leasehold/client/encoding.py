@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from leasehold import checks, durations, orders
-from leasehold.errors import InvalidInput
-from leasehold.model import SECOND, Refused
+from leasehold.model import SECOND
 from leasehold.reading import EDGES_MOST, history_query
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasehold.calls import Call
 
 _POSTS = {
@@ -69,6 +70,14 @@ _USUAL: dict[str, dict[str, object]] = {
 }
 """What need not be sent, because the server takes it for granted: most of what there is to say."""
 _PLAIN = {"resources": str, "ttl": int, "holder": str, "space": str, "lease": str, "token": str}
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "resources": checks.resource,
+    "ttl": lambda value: checks.ttl(value, _ANYTHING),
+    "holder": lambda value: checks.text(value, "holder", 256),
+    "space": checks.space,
+    "lease": checks.lease_id,
+    "token": lambda value: checks.text(value, "token", 256),
+}
 _SPELLED = {**dict(zip(_PLAIN, _PLAIN, strict=True)), "ttl": "ttl_seconds"}
 
 
@@ -106,7 +115,7 @@ def again(request: Request) -> Request:
 
 
 def _plain_body(call: Call) -> dict[str, Any] | None:
-    """The body of a call of the right types, of which the server can say what is wrong just as well; None of others.
+    """The body of a call of plain types, checked; None for others.
 
     Most calls are like that, and most of what they could say is as usual: so they are gone through once.
     """
@@ -119,6 +128,7 @@ def _plain_body(call: Call) -> dict[str, Any] | None:
             continue
         if type(value) is not _PLAIN.get(key) or (isinstance(value, str) and not value.isascii()):
             return None
+        _CHECKS[key](value)
         body[_SPELLED[key]] = value
     return body
 
@@ -140,9 +150,7 @@ def _check(call: Call) -> None:
         return
     if call.verb == "gc":
         return
-    order = orders.order(*call, _ANYTHING, "")
-    if isinstance(order, Refused):
-        raise InvalidInput(order.field, order.message)
+    orders.check(*call)
 
 
 def _check_look(verb: str, given: dict[str, Any]) -> None:

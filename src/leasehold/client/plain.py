@@ -123,9 +123,6 @@ class HttpAnswers:
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
         errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at)
-        refused = errand.refused()
-        if refused is not None:
-            return refused
         todo: Again = Again(errand.next, 0.0)
         while True:
             time.sleep(todo.pause)

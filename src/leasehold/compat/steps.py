@@ -5,6 +5,9 @@ So there are no hand-kept twins for the command line (which blocks) and the serv
 
 from __future__ import annotations
 
+from leasehold.calls import refusal
+from leasehold.errors import InvalidInput
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -25,7 +28,10 @@ def ask(locks: Locks, steps: Steps[T]) -> T:
     try:
         while True:
             verb, asked = steps.send(answer)
-            answer = getattr(locks, verb)(**asked)
+            try:
+                answer = getattr(locks, verb)(**asked)
+            except InvalidInput as error:
+                answer = refusal(error)
     except StopIteration as end:
         outcome: T = end.value
         return outcome
@@ -37,7 +43,10 @@ async def aask(asking: Callable[[str, dict[str, Any]], Awaitable[Any]], steps: S
     try:
         while True:
             verb, asked = steps.send(answer)
-            answer = await asking(verb, asked)
+            try:
+                answer = await asking(verb, asked)
+            except InvalidInput as error:
+                answer = refusal(error)
     except StopIteration as end:
         outcome: T = end.value
         return outcome

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
-from leasehold.errors import LeaseholdError
+from leasehold.calls import refusal
+from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.model import Refused
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ async def ask(party: Party, verb: str, arguments: dict[str, Any]) -> Any:  # noq
     """The answer of the locks; that they cannot be asked is an answer too, which an agent can understand."""
     try:
         return await party.ask(verb, arguments)
+    except InvalidInput as error:
+        return refusal(error)
     except LeaseholdError as error:
         return Refused(error.code, "", str(error))
 

@@ -10,10 +10,10 @@ from leasehold.testing.conformance.asking import (
     give_back,
     leases_of,
     queue_of,
-    refused,
     take,
     timeless,
     wait_for,
+    wrong,
 )
 
 
@@ -81,10 +81,10 @@ class Admin:
         """Without either nothing happens."""
         alice, ops = connect(holder="alice"), connect(holder="ops")
         lease = take(alice, "r").lease
-        refused(ops.force_release("r", by="", reason="why"), "invalid", "by")
-        refused(ops.force_release("r", by="ops", reason=""), "invalid", "reason")
-        refused(ops.steal("r", ttl=LONG, by="", reason="why"), "invalid", "by")
-        refused(ops.steal("r", ttl=LONG, by="ops", reason=" "), "invalid", "reason")
+        wrong("by", lambda: ops.force_release("r", by="", reason="why"))
+        wrong("reason", lambda: ops.force_release("r", by="ops", reason=""))
+        wrong("by", lambda: ops.steal("r", ttl=LONG, by="", reason="why"))
+        wrong("reason", lambda: ops.steal("r", ttl=LONG, by="ops", reason=" "))
         assert leases_of(ops) == (lease,)
 
     def test_admin_steal_takes_over(self, connect: Connect) -> None:

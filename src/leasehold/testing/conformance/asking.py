@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import pytest
 
+from leasehold.errors import InvalidInput
 from leasehold.model import Blocker, Granted, Inspection, Lease, Refused
 
 if TYPE_CHECKING:
@@ -112,6 +113,14 @@ def expect(kind: type[T], outcome: object) -> T:
     """The outcome, which must be of this kind."""
     assert isinstance(outcome, kind), f"expected {kind.__name__}, got {outcome!r}"
     return outcome
+
+
+def wrong(field: str, call: Callable[[], object]) -> InvalidInput:
+    """The error of a call with a wrong argument, which must name this field."""
+    with pytest.raises(InvalidInput) as caught:
+        call()
+    assert caught.value.field == field, caught.value
+    return caught.value
 
 
 def refused(outcome: object, code: str, field: str) -> Refused:

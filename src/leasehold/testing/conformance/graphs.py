@@ -12,9 +12,9 @@ from leasehold.testing.conformance.asking import (
     expect,
     give_back,
     needs_history,
-    refused,
     take,
     wait_for,
+    wrong,
 )
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ class Graphs:
         graph = expect(Graph, locks.graph(limit=2))
         assert (len(graph.edges), graph.complete) == (2, False)
         assert {agent.holder for agent in graph.agents} == {"ann", "w0", "w1"}
-        refused(locks.graph(limit=0), "invalid", "limit")
-        refused(locks.graph(space="bad\nspace"), "invalid", "space")
+        wrong("limit", lambda: locks.graph(limit=0))
+        wrong("space", lambda: locks.graph(space="bad\nspace"))
 
     def test_graphs_tells_the_cycles_that_were_refused(self, connect: Connect) -> None:
         """The victim of a deadlock is gone from the graph; what happened is told beside it."""

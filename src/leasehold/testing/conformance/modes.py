@@ -16,6 +16,7 @@ from leasehold.testing.conformance.asking import (
     refused,
     take,
     wait_for,
+    wrong,
 )
 
 
@@ -127,5 +128,5 @@ class Modes:
     def test_modes_shared_has_no_slots(self, connect: Connect) -> None:
         """Both at once make no sense, and are refused."""
         locks = connect()
-        refused(locks.acquire("r", ttl=LONG, mode="shared", slots=2), "invalid", "slots")
+        wrong("slots", lambda: locks.acquire("r", ttl=LONG, mode="shared", slots=2))
         assert leases_of(locks) == ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from leasehold.model import Held
-from leasehold.testing.conformance.asking import LONG, Connect, expect, give_back, leases_of, refused, take
+from leasehold.testing.conformance.asking import LONG, Connect, expect, give_back, leases_of, take, wrong
 
 SAME = (
     ("path:./src//a.py", "path:src/a.py"),
@@ -91,7 +93,7 @@ class Names:
         locks = connect()
         for name, rule in BAD:
             for asked in (name, ["good", name]):
-                refusal = refused(locks.acquire(asked, ttl=LONG), "invalid", "resource")
+                refusal = wrong("resource", partial(locks.acquire, asked, ttl=LONG))
                 assert rule in refusal.message, (name, refusal)
         assert leases_of(locks) == ()
         take(locks, "good")

@@ -14,10 +14,10 @@ from leasehold.testing.conformance.asking import (
     inspection,
     leases_of,
     queue_of,
-    refused,
     take,
     until_free,
     wait_for,
+    wrong,
 )
 
 
@@ -113,7 +113,7 @@ class Several:
         """64 resources in one lease; one more is refused, with nothing taken."""
         locks = connect()
         names = [f"r{place}" for place in range(65)]
-        refused(locks.acquire(names, ttl=LONG), "invalid", "resources")
+        wrong("resources", lambda: locks.acquire(names, ttl=LONG))
         assert leases_of(locks) == ()
         give_back(locks, take(locks, names[:64]))
         assert leases_of(locks) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from leasehold.checks import Settings
 from leasehold.model import SECOND, Granted, Held, Lost, Released
@@ -20,9 +21,10 @@ from leasehold.testing.conformance.asking import (
     take_once_free,
     until_free,
     until_time_has_passed,
+    wrong,
 )
 
-BAD_TTLS = (0, -1, math.nan, math.inf, "abc", "", "-5m", 1e12, "9999h", 0.009, "9ms", None, True, [30], "nan")
+BAD_TTLS = (0, -1, math.nan, math.inf, "abc", "", "-5m", 1e12, 0.009, "9ms", None, True, [30], "nan")
 
 
 class Ttl:
@@ -74,10 +76,17 @@ class Ttl:
         assert lease.expires_at >= old.expires_at + lease.ttl
 
     def test_ttl_that_is_refused(self, connect: Connect) -> None:
-        """Each gets a clear error, and nothing has changed."""
+        """Each raises a clear error, and nothing has changed."""
         locks = connect()
         for ttl in BAD_TTLS:
-            refused(locks.acquire("r", ttl=ttl), "invalid", "ttl")  # type: ignore[arg-type]
+            wrong("ttl", partial(locks.acquire, "r", ttl=ttl))  # type: ignore[arg-type]
+        assert leases_of(locks) == ()
+
+    def test_ttl_that_these_settings_refuse(self, connect: Connect) -> None:
+        """Other settings might allow it, so it is an answer and no error."""
+        locks = connect()
+        for ttl in ("9999h", 86_401):
+            refused(locks.acquire("r", ttl=ttl), "invalid", "ttl")
         assert leases_of(locks) == ()
 
     def test_ttl_that_is_accepted(self, connect: Connect) -> None:
