@@ -83,6 +83,7 @@ class AsyncLocks(Asker):
         on_expiry: str = "free",
         request_id: str | None = None,
         intent: bool = False,
+        token: str | Sequence[str] | None = None,
     ) -> Acquired:
         """As `Locks.acquire`; a task that is cancelled leaves the queue and holds nothing."""
         outcome: Acquired = await self._answers.ask(self._call("acquire", locals()))

@@ -237,7 +237,7 @@ class Attendance:
         if wait is not None and (hold is None or hold.closed):
             self._ask_again(wait)  # later in the same batch it was cancelled or forced: nobody is told that it has it
         else:
-            self._end(id_, _new(_Granted, (lease, "", True)))
+            self._end(id_, _new(_Granted, (lease, "", True, ())))
 
     def _ask_again(self, wait: Wait) -> None:
         """The place in the queue is gone without an answer: this process was not heard of for too long."""
@@ -273,7 +273,13 @@ class Attendance:
         for event in events:
             if event.kind in _ENDS:
                 wait = self._waits.get(str(event.detail.get("waiter")))
-                if wait is not None:
+                if wait is None:
+                    continue
+                if "yours" in event.detail:
+                    self._ask_again(
+                        wait
+                    )  # only leases of its own are in its way: it is refused at once, and told which
+                else:
                     self._end(wait.id, _how_it_ended(event, wait))
 
     def _look_ahead(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:

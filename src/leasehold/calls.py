@@ -70,6 +70,7 @@ class Asking(Noun):
     request_id: object = None
     intent: object = False
     first: object = False
+    token: object = None
 
 
 def refusal(error: InvalidInput) -> Refused:

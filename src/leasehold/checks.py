@@ -30,6 +30,7 @@ WAIT_MOST: Final = 24 * 3600 * SECOND
 GRACE_MOST: Final = 60 * SECOND
 RESOURCES_MOST: Final = 64
 SLOTS_MOST: Final = 10_000
+TOKENS_MOST: Final = 64
 PRIORITY_MOST: Final = 1_000
 STATUSES: Final = ("completed", "failed", "cancelled")
 BY_SECRET: Final = "secret:"  # noqa: S105 (what stands before one)
@@ -91,7 +92,7 @@ _of_terms: Final = itemgetter(
     *("on_expiry", "intent", "first"),
 )
 """What `terms` is told, in its order."""
-_of_the_rest: Final = itemgetter("resources", "session", "context", "request_id")
+_of_the_rest: Final = itemgetter("resources", "session", "context", "request_id", "token")
 
 
 def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acquire:
@@ -105,7 +106,7 @@ def command(
     """The same, of arguments by their names. `token` is hashed here and goes no further; `memory` may know the rest."""
     if len(asked) != _ASKED:
         asked = _whole(asked)
-    resources, shown, context, request_id = _of_the_rest(asked)
+    resources, proven, context, request_id, had = _of_the_rest(asked)
     said: tuple[object, ...] = _of_terms(asked)
     known = terms(settings, *said) if memory is None else memory.terms(settings, said)
     # fmt: off
@@ -113,17 +114,18 @@ def command(
      wait, priority, reentrant, intent, first) = known
     # fmt: on
     session = secret = request = None
-    if shown is not None:
-        session, secret = credential(shown)
+    if proven is not None:
+        session, secret = credential(proven)
         actor, secret = keys.actor(space, holder, session), keys.secret_hash(secret)
     if request_id is not None:
         request = keys.request(actor, text(request_id, "request_id", 128))
     told = None if context is None else context_text(context)
     options = _options(space, resources, mode, any_of, settings.hierarchical)
     tokens = (keys.secret_hash(token),)
+    shown = () if had is None else tokens_shown(had)
     asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request)
     ask = _new(_Ask, asks)
-    return _new(_Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first))
+    return _new(_Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first, shown))
 
 
 def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
@@ -214,6 +216,17 @@ def proof(token: object = None, session: object = None, admin: object = None) ->
         text(admin, "admin", 256) if admin is not None else None,
     )
     return _new(_Proof, shown)
+
+
+def tokens_shown(given: object) -> tuple[str, ...]:
+    """Hashes of one token or of several, which prove that leases are the caller's own."""
+    if isinstance(given, str):
+        return (keys.secret_hash(text(given, "token", 256)),)
+    if not isinstance(given, list | tuple):
+        raise InvalidInput("token", f"must be a token or a list of tokens, not {kind_of(given)}")
+    if len(given) > TOKENS_MOST:
+        raise InvalidInput("token", f"at most {TOKENS_MOST} in one call, not {len(given)}")
+    return tuple([keys.secret_hash(text(each, "token", 256)) for each in given])
 
 
 def credential(session: object) -> tuple[str, str]:

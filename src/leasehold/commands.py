@@ -39,6 +39,8 @@ class Acquire(Noun):
     """Hash of the session's secret, when the lease is taken in a session's name."""
     first: bool = False
     """Whether its request_id was never sent before: what it is granted need not be noted under it (docs/adr/0029)."""
+    shown: tuple[str, ...] = ()
+    """Hashes of tokens that the caller has: a lease that one of them opens is the caller's own."""
 
 
 class Renew(Noun):

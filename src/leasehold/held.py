@@ -17,7 +17,7 @@ from leasehold.wire import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
     from leasehold.model import Lease
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         on_expiry: str
         request_id: str | None
         intent: bool
+        token: str | Sequence[str] | None
 
     class LockTerms(Options, total=False):
         """What `guarded` hands on to `lock`."""

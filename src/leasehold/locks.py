@@ -74,6 +74,7 @@ class Locks(Asker):
         on_expiry: str = "free",
         request_id: str | None = None,
         intent: bool = False,
+        token: str | Sequence[str] | None = None,
     ) -> Acquired:
         """Take a lease, or wait for it: `Granted`, `Held`, `TimedOut`, `Deadlock` or `Refused`.
 
@@ -91,11 +92,12 @@ class Locks(Asker):
             context: JSON for others to see, at most 16 KiB.
             reason: why it is held, for others to see.
             priority: a larger one is served first.
-            reentrant: if this holder has it already, the same lease comes back, extended.
+            reentrant: if a lease that `token` or the session's secret opens covers it, that lease comes back, extended.
             grace: after an unclean end, nobody gets it for this long.
             on_expiry: `free`, or `quarantine`: after an unclean end nobody gets it until it is cleared.
             request_id: a retry with the same id gets the same answer.
             intent: a refused try counts as waiting for a minute when deadlocks are looked for.
+            token: one token, or up to 64, of leases that you have: proof for `reentrant`, and for `yours` in a refusal.
         """
         outcome: Acquired = self._answers.ask(self._call("acquire", locals()))
         return outcome

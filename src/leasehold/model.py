@@ -123,6 +123,8 @@ class Waiter(Noun):
     since: int
     deadline: int
     ask: Ask | None = None
+    shown: tuple[str, ...] = ()
+    """Hashes of the tokens that came with the request: what they open is the waiter's own."""
 
 
 class End(Noun):
@@ -286,6 +288,8 @@ class Blocker(Noun):
     lease: str
     as_of: int
     """When it was seen like this."""
+    yours: bool = False
+    """True if the caller has proved that it is its own: by a token of the lease, or by the secret of its session."""
     watched_since: int | None = None
     """Over git: when this observer first saw the lease as it is now. `until` is when this observer may take it over."""
     recorded_until: int | None = None
@@ -403,6 +407,8 @@ class Granted(Success):
     token: str
     fresh: bool
     """False when this lease was yours already: a retry, or a re-entrant acquire."""
+    unapplied: tuple[str, ...] = ()
+    """Arguments of a re-entrant acquire that the lease it came back with does not have, such as `mode` or `grace`."""
 
 
 class Held(Refusal):

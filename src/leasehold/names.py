@@ -287,6 +287,14 @@ def overlaps(a: str, b: str, hierarchical: Collection[str] = ()) -> bool:
     return reach.startswith(reach_of_other) or reach_of_other.startswith(reach)
 
 
+def lies_in(name: str, above: str) -> bool:
+    """Whether the first (parsed) name is the second or below it, in a tree that is declared to be one."""
+    kind, other = _split(name), _split(above)
+    if other[0] == "repo":
+        return kind[0] in _REPOSITORY
+    return name == above or (kind[:2] == other[:2] and _reach(name).startswith(_reach(above)))
+
+
 def _reach(name: str) -> str:
     """What the names of a resource in a tree and of all that is below it begin with, once they end in a slash."""
     kind, mark, rest = _split(name)

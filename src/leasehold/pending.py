@@ -57,7 +57,7 @@ class Pending:
         self._tell()
 
     def _complete(self, outcome: Granted) -> Granted:
-        return _new(_Granted, (outcome.lease, self.token, outcome.fresh))
+        return _new(_Granted, (outcome.lease, self.token, outcome.fresh, outcome.unapplied))
 
     def fail(self, error: Exception) -> None:
         """Something broke."""

@@ -112,6 +112,7 @@ def blocker(it: m.Blocker) -> Json:
         "fence": it.fence,
         "lease": it.lease,
         "as_of": rfc3339(it.as_of),
+        "yours": it.yours,
     }
     if it.watched_since is not None:  # only over git
         told["watched_since"] = rfc3339(it.watched_since)
@@ -270,7 +271,10 @@ def envelope(outcome: Any) -> Json:  # noqa: ANN401 (see `answer`)
 
 
 def _granted(it: m.Granted) -> Json:
-    return dict(zip(GRANTED, (lease(it.lease), it.token, it.fresh), strict=True))
+    told: Json = {"lease": lease(it.lease), "token": it.token, "fresh": it.fresh}
+    if it.unapplied:
+        told["unapplied"] = list(it.unapplied)
+    return told
 
 
 def _refusal(code: str) -> Callable[[Any], Json]:
@@ -330,6 +334,8 @@ _SHAPES: Final[dict[type, Callable[[Any], Json]]] = {
 
 def sentence(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused) -> str:
     """A refusal in one sentence that says what to do next."""
+    if isinstance(outcome, m.Held) and is_yours(outcome):
+        return f"{_what(outcome)} is {_by_you(outcome)}; go on under it (reentrant extends it), or release it first"
     if isinstance(outcome, m.Held):
         return f"{_what(outcome)} is {_by(outcome)}; try again later, or wait for it{_watched(outcome)}"
     if isinstance(outcome, m.TimedOut):
@@ -340,6 +346,17 @@ def sentence(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused) -> 
     if isinstance(outcome, m.Lost):
         return f"the lease is gone ({outcome.reason}); stop working on it, or acquire it anew"
     return f"{outcome.field}: {outcome.message}" if outcome.field else outcome.message
+
+
+def is_yours(outcome: m.Held | m.TimedOut) -> bool:
+    """True if nothing is in the way but what the caller holds itself, as it has proved."""
+    return bool(outcome.blockers) and all(each.yours and each.state == "held" for each in outcome.blockers)
+
+
+def _by_you(outcome: m.Held) -> str:
+    names = " + ".join(dict.fromkeys(each.resource for each in outcome.blockers))
+    since = (rfc3339(outcome.blockers[0].since) or "")[:19] + "Z"
+    return f"yours since {since}{'' if names == _what(outcome) else f', as {names}'}"
 
 
 def _what(outcome: m.Held | m.TimedOut) -> str:

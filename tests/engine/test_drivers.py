@@ -51,7 +51,7 @@ def _ask_until_closed(driver: ThreadDriver, engine: Engine, started: threading.B
     answers = 0
     try:
         while True:
-            driver.ask(acquire(engine, f"r{place}", reentrant=True), "token")
+            driver.ask(acquire(engine, f"r{place}", reentrant=True, token="alice"), "token")
             answers += 1
     except Closed:
         return answers

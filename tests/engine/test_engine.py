@@ -161,7 +161,7 @@ class TestDeadlines:
         take(engine, "r", ttl=0.3)
         waiting = begin_waiting(engine, "r", "bob")
         rig.now = 0.2
-        elsewhere.submit(acquire(elsewhere, "r", "alice", ttl=0.3, reentrant=True), "alice")
+        elsewhere.submit(acquire(elsewhere, "r", "alice", ttl=0.3, reentrant=True, token="alice"), "alice")
         elsewhere.turn()
         assert rig.until_answered(waiting, engine) == pytest.approx(0.5, abs=2e-6)
 

@@ -71,7 +71,7 @@ def stopped(process: ProcessLocks, locks: Locks) -> Iterator[None]:
     os.kill(process.pid, signal.SIGSTOP)
     while not _commits(locks):
         os.kill(process.pid, signal.SIGCONT)
-        take(locks, "at last", reentrant=True)
+        give_back(locks, take(locks, "at last", mode="shared"))
         os.kill(process.pid, signal.SIGSTOP)
     try:
         yield
@@ -81,7 +81,7 @@ def stopped(process: ProcessLocks, locks: Locks) -> Iterator[None]:
 
 def _commits(locks: Locks) -> bool:
     """Whether a commit is possible, or the process that was stopped has the turn."""
-    commit = Asking(lambda: take(locks, "is a commit possible", reentrant=True))
+    commit = Asking(lambda: give_back(locks, take(locks, "is a commit possible", mode="shared")))
     commit.wait(2.0)
     return commit.is_over
 

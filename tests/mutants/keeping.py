@@ -38,6 +38,43 @@ KEEPING = (
         "(proof.token is not None)",
         suite("entitled"),
     ),
+    # -------------------------------------------------------------------------------- what is one's own
+    Mutant(
+        "a name is proof enough to get a lease again",
+        "rules/owning.py",
+        "                if is_own(draft, hold, ask, actor, shown) and ",
+        "                if (hold.actor == actor or is_own(draft, hold, ask, actor, shown)) and ",
+        suite("reentrant_is_never_for_a_name"),
+    ),
+    Mutant(
+        "a file covers its directory",
+        "rules/owning.py",
+        "names.lies_in(name, held.resources[place])",
+        "names.lies_in(held.resources[place], name)",
+        suite("reentrant"),
+    ),
+    Mutant(
+        "a reader that asks again is taken for a writer",
+        "rules/owning.py",
+        "    if known.mode != EXCLUSIVE and (known.mode != ask.mode or known.slots != ask.slots):\n"
+        "        return False\n",
+        "",
+        suite("reentrant_never_makes_more"),
+    ),
+    Mutant(
+        "a wait on oneself is waited",
+        "rules/acquiring.py",
+        " and is_own_obstacle(draft, ask, actor, command.shown):",
+        " and False:",
+        suite("reentrant_waits"),
+    ),
+    Mutant(
+        "the last of two readers that want to write waits on itself",
+        "rules/granting.py",
+        "        if (waiter.shown or ask.session is not None) and is_own_obstacle(\n",
+        "        if False and is_own_obstacle(\n",
+        suite("reentrant_wait_on_others"),
+    ),
     Mutant(
         "grace is ignored",
         "rules/ending.py",
@@ -106,8 +143,8 @@ KEEPING = (
     Mutant(
         "a retry gets what is left of a promise",
         "rules/acquiring.py",
-        "    extend = extend or home.ticket is not None",
-        "    extend = extend",
+        "    is_picked_up = home.ticket is not None",
+        "    is_picked_up = False",
         PROMISES,
     ),
     # -------------------------------------------------------------------------------- what is durable

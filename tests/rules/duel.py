@@ -112,6 +112,7 @@ class Duel:
         reentrant: bool = False,
         intent: bool = False,
         request: str | None = None,
+        shown: frozenset[str] = frozenset(),
     ) -> tuple[str, c.Acquire]:
         self.tokens += 1
         token = f"token-{self.tokens}"
@@ -132,6 +133,7 @@ class Duel:
             on_expiry="quarantine" if want.quarantine else "free",
             request_id=request,
             intent=intent,
+            token=sorted(shown),
         )
         return token, checks.acquire(asking, SETTINGS, token, self.engine)
 
@@ -145,6 +147,7 @@ class Duel:
         reentrant: bool = False,
         intent: bool = False,
         request: str | None = None,
+        shown: frozenset[str] = frozenset(),
     ) -> Answer:
         if request is not None or any(self._matters(waiter, who, want, priority) for waiter in self.oracle.queue()):
             self._notice()
@@ -152,7 +155,7 @@ class Duel:
         if known is not None and known.want.options != want.options and self.world.due():
             self.catch_up()  # a lease that nobody came for is forgotten, and this may be the moment
         token, command = self._command(
-            who, want, wait=wait, priority=priority, reentrant=reentrant, intent=intent, request=request
+            who, want, wait=wait, priority=priority, reentrant=reentrant, intent=intent, request=request, shown=shown
         )
         assert command.wait == wait
         assert command.ask.ttl == want.ttl
@@ -169,6 +172,7 @@ class Duel:
                 reentrant=reentrant,
                 intent=intent,
                 request=request,
+                shown=shown,
                 again=self._lease(outcome.lease.id) if isinstance(outcome, model.Granted) else None,
             )
             if answer.waiter is not None and engines.get(answer.waiter) != answer.waiter.engine:
@@ -316,6 +320,14 @@ class Duel:
             assert detail_of(outcome) == answer.detail, f"{outcome} but the oracle says {answer}"
         if isinstance(outcome, model.Held):
             assert outcome.blockers
+            self._compare_own(outcome)
+
+    def _compare_own(self, outcome: model.Held) -> None:
+        """Just those blockers are told to be the caller's own that it has proved to be."""
+        for blocker in outcome.blockers:
+            lease = self._lease(blocker.lease)
+            if lease is not None:
+                assert blocker.yours == (lease in self.oracle.own), f"{blocker} of {self.oracle.own}"
 
     def _compare_cycle(self, cycle: tuple[str, ...]) -> None:
         assert len(cycle) % 2 == 0

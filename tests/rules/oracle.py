@@ -26,6 +26,7 @@ from tests.rules.oracle_nouns import (
     has_slot,
     is_free,
     is_part,
+    lies_in,
     touches,
 )
 
@@ -57,6 +58,8 @@ class Oracle:
         """Who was given what it waited for, since somebody last looked."""
         self.hinted: Callable[[], list[Waiter]] = list
         """Whom the rules have served, in their order: a hint, where the order is a matter of taste."""
+        self.own: list[Lease] = []
+        """The leases that whoever was refused last has proved to be its own."""
         self.standstill: Standstill | None = None
         """How it was when a request was last looked at for a deadlock."""
 
@@ -156,7 +159,7 @@ class Oracle:
     def _serve_one(self, waiter: Waiter) -> bool:
         option = self._choice(waiter) if waiter.state == "waiting" else None
         if option is None:
-            return False
+            return waiter.state == "waiting" and self._send_back(waiter)
         waiter.state = "granted"
         waiter.lease = self._grant(waiter.who, waiter.want, option, waiter.tokens)
         if waiter.engine != self.engine:
@@ -167,6 +170,41 @@ class Oracle:
                 request.became = waiter.lease
         self.served.append(waiter)
         return True
+
+    def _send_back(self, waiter: Waiter) -> bool:
+        """Whoever is left with nothing but its own leases in its way waits no longer: it is to ask again."""
+        ahead = [one for one in self.queue() if one.order < waiter.order]
+        if not self._only_own(waiter) or self._is_behind(waiter, ahead):
+            return False
+        waiter.state = "left"
+        self.requests = {key: each for key, each in self.requests.items() if each.became is not waiter}
+        self._tell("cancelled", waiter.who)
+        return True
+
+    # ---------------------------------------------------------------------------------------- what is one's own
+
+    @staticmethod
+    def _is_own(lease: Lease, asked: Waiter) -> bool:
+        """By proof: a token of the lease, or the session that has it. Names prove nothing."""
+        is_of_session = asked.who.session is not None and lease.who.actor == asked.who.actor
+        return lease.state == "live" and (is_of_session or not lease.tokens.isdisjoint(asked.shown))
+
+    def _only_own(self, asked: Waiter) -> bool:
+        """Whether each choice is held, and by nobody else."""
+        blockers = [self._blockers(option, asked.want) for option in asked.want.options]
+        return all(each and all(self._is_own(lease, asked) for lease in each) for each in blockers)
+
+    def _blockers(self, option: tuple[str, ...], want: Want) -> list[Lease]:
+        held = self.live()
+        found = [lease for lease in held if clash(option, want, lease.resources, lease.want)]
+        for resource in option:
+            takers = [lease for lease in held if counts_against(resource, want, lease.resources, lease.want)]
+            found += takers if want.mode == "slots" and len(takers) >= want.slots else []
+        return found + [lease for lease in self.closed() if touches(option, lease.resources)]
+
+    @staticmethod
+    def _is_behind(asked: Waiter, ahead: list[Waiter]) -> bool:
+        return any(not is_free(option, asked.want, [], ahead) for option in asked.want.options)
 
     # ------------------------------------------------------------------------------------------------ granting
 
@@ -203,6 +241,7 @@ class Oracle:
         reentrant: bool = False,
         intent: bool = False,
         request: str | None = None,
+        shown: frozenset[str] = frozenset(),
         again: Lease | None = None,
     ) -> Answer:
         """Take it, wait for it, or be told no. `again`: which of several own leases came back, if one did."""
@@ -212,7 +251,7 @@ class Oracle:
         again_answer = self._answer_again(known, want, token, wait) if known is not None else None
         if again_answer is not None:
             return again_answer
-        asked = Waiter(0, who, want, priority, self.now + wait, {token}, self.engine)
+        asked = Waiter(0, who, want, priority, self.now + wait, {token}, self.engine, shown=shown)
         answer = self._acquire(asked, wait, reentrant, intent, again)
         if request is not None and (answer.lease or answer.waiter):
             came_again = answer.lease is not None and answer.detail is False
@@ -255,16 +294,21 @@ class Oracle:
         for option in asked.want.options:
             if self._is_free(option, asked.want, ahead):
                 return Answer("Granted", True, self._grant(asked.who, asked.want, option, asked.tokens))
-        return self._wait(asked) if wait else self._refuse(asked, intent)
+        if wait and not self._only_own(asked):
+            return self._wait(asked)
+        return self._refuse(asked, intent and not wait)
 
     def _own_lease(self, asked: Waiter, again: Lease | None) -> Lease | None:
-        fitting = [lease for lease in self.live() if lease.who.actor == asked.who.actor and self._covers(lease, asked)]
+        fitting = [lease for lease in self.live() if self._is_own(lease, asked) and self._covers(lease, asked)]
         return again if again in fitting else next(iter(fitting), None)
 
     @staticmethod
     def _covers(lease: Lease, asked: Waiter) -> bool:
+        """An exclusive lease covers every mode; what is above covers what is below it, unless others have a part."""
         alike = (lease.want.mode, lease.want.slots) == (asked.want.mode, asked.want.slots)
-        return alike and any(set(option) <= set(lease.resources) for option in asked.want.options)
+        is_within = is_part if lease.want.mode == "slots" else lies_in
+        fits = any(all(is_within(name, lease.resources) for name in option) for option in asked.want.options)
+        return fits and (alike or lease.want.mode == "exclusive")
 
     def _extend(self, lease: Lease, asked: Waiter) -> Answer:
         lease.want = dataclasses.replace(lease.want, ttl=max(lease.want.ttl, asked.want.ttl))
@@ -322,6 +366,7 @@ class Oracle:
                 return Answer("Deadlock")
             self.wishes.append(wish)
         self._tell("refused", asked.who)
+        self.own = [lease for lease in self.live() if self._is_own(lease, asked)]
         return Answer("Held")
 
     # ---------------------------------------------------------------------------------------------- deadlocks
@@ -486,6 +531,7 @@ class Oracle:
             return Answer("Refused", "invalid")
         option = want.options[0]
         if self._is_closed(option):
+            self.own = []
             return Answer("Held")
         for lease in self._robbed(option, want):
             lease.state = "gone"

@@ -63,6 +63,8 @@ class Waiter:
     engine: str
     behind_all: bool = False
     """A wish: it stands behind everybody, and nobody behind it."""
+    shown: frozenset[str] = frozenset()
+    """Tokens that came with the request."""
     state: str = "waiting"
     """waiting, granted, timeout, cancelled or left"""
     lease: Lease | None = None
@@ -123,6 +125,13 @@ def same_place(one: str, other: str) -> bool:
 
 def is_part(resource: str, resources: tuple[str, ...]) -> bool:
     return any(same_place(resource, one) for one in resources)
+
+
+def lies_in(resource: str, resources: tuple[str, ...]) -> bool:
+    """Whether this is one of them, or below one of them."""
+    return any(
+        overlaps(resource, one) and (same_place(resource, one) or _upper(resource, one) == one) for one in resources
+    )
 
 
 def _upper(one: str, other: str) -> str:

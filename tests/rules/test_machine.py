@@ -84,6 +84,11 @@ class Machine(RuleBasedStateMachine):
     def _has_lease(self) -> bool:
         return bool(self.duel.oracle.leases)
 
+    def _tokens(self, count: int) -> frozenset[str]:
+        """One of each of so many leases: whoever has a token may use it, also under another name."""
+        live = [lease for lease in self.duel.oracle.live() if lease.ticket is None]
+        return frozenset(min(lease.tokens) for lease in live[:count] if lease.tokens)
+
     def _has_waiter(self) -> bool:
         return bool(self.duel.oracle.queue())
 
@@ -97,9 +102,19 @@ class Machine(RuleBasedStateMachine):
         reentrant=st.booleans(),
         intent=st.booleans(),
         request=st.sampled_from((None, None, *REQUESTS)),
+        shows=st.sampled_from((0, 0, 1, 3)),
     )
     def acquire(
-        self, pick: int, want: Want, wait: int, priority: int, reentrant: bool, intent: bool, request: str | None
+        self,
+        *,
+        pick: int,
+        want: Want,
+        wait: int,
+        priority: int,
+        reentrant: bool,
+        intent: bool,
+        request: str | None,
+        shows: int,
     ) -> None:
         self.duel.acquire(
             self._who(pick),
@@ -109,6 +124,7 @@ class Machine(RuleBasedStateMachine):
             reentrant=reentrant,
             intent=intent,
             request=request,
+            shown=self._tokens(shows),
         )
 
     @rule(pick=actors, resource=resources, wait=waits, ttl=ttls)
@@ -130,7 +146,19 @@ class Machine(RuleBasedStateMachine):
 
     @rule(pick=actors, resource=resources, mode=st.sampled_from(("exclusive", "exclusive", "shared")))
     def poll(self, pick: int, resource: str, mode: str) -> None:
-        self.duel.acquire(self._who(pick), Want(((resource,),), mode), reentrant=True, intent=True)
+        shown = self._tokens(pick % 3)
+        self.duel.acquire(self._who(pick), Want(((resource,),), mode), reentrant=True, intent=True, shown=shown)
+
+    @rule(
+        pick=actors,
+        resource=resources,
+        mode=st.sampled_from(("exclusive", "shared")),
+        wait=waits,
+        reentrant=st.booleans(),
+    )
+    def ask_for_what_one_has(self, pick: int, resource: str, mode: str, wait: int, reentrant: bool) -> None:
+        shown = self._tokens(1 + pick)
+        self.duel.acquire(self._who(pick), Want(((resource,),), mode), wait=wait, reentrant=reentrant, shown=shown)
 
     @precondition(lambda self: self.duel.oracle.requests)
     @rule(pick=picks, wait=waits, request=st.sampled_from(REQUESTS))

@@ -72,7 +72,7 @@ def test_what_is_held_goes_on() -> None:
     assert isinstance(mine, Granted)
     world.opens_at = world.now + 90 * SECOND
     assert isinstance(world.ask("renew", lease=mine.lease.id, token=mine.token, ttl=None), Renewed)
-    again = _acquire(world, "ada", reentrant=True)
+    again = _acquire(world, "ada", reentrant=True, token=mine.token)
     assert isinstance(again, Granted)
     assert again.lease.fence == mine.lease.fence
     assert isinstance(_acquire(world, "bob", wait=600), Queued)

@@ -46,7 +46,10 @@ class Game:
     waiters: dict[Who, Waiter] = field(default_factory=dict)
 
     def acquire(self, who: Who, want: Want, how: dict[str, Any]) -> bool:
-        answer = self.duel.acquire(who, want, **how)
+        whose = {"own": who, "other": BOB if who is ANN else ANN}.get(how.get("shows", ""))
+        lease = None if whose is None else self._lease(whose)
+        shown = frozenset[str]() if lease is None else frozenset(lease.tokens)
+        answer = self.duel.acquire(who, want, **{key: how[key] for key in how if key != "shows"}, shown=shown)
         latest = answer.lease or self._lease(who)
         if latest is not None:
             self.leases[who] = latest
@@ -119,6 +122,11 @@ class Game:
         told = (self.duel.engine, *((names[id_], state) for id_, state in hands), *seen)
         return blake2b(repr(told).encode(), digest_size=16).digest()
 
+    def _opened(self, shown: tuple[str, ...]) -> list[str]:
+        """The leases that these tokens open."""
+        holds = [entry for entry in self._all() if isinstance(entry, model.Hold) and entry.ask is not None]
+        return [hold.id for hold in holds if hold.ask is not None and not set(shown).isdisjoint(hold.ask.tokens)]
+
     def _all(self) -> Iterator[model.Entry]:
         for key in self.duel.world.records:
             yield from self.duel.world.entries(key)
@@ -141,7 +149,8 @@ class Game:
                 yield (names[entry.id], *grip, entry.expires_at - now, _asked(entry.ask), ticket)
             elif isinstance(entry, model.Waiter):
                 place = (entry.mode, entry.slots, names[entry.actor], entry.order[0], entry.engine)
-                yield (names[entry.id], *place, entry.deadline - now, _asked(entry.ask))
+                shown = tuple(sorted(names.get(each, each) for each in self._opened(entry.shown)))
+                yield (names[entry.id], *place, entry.deadline - now, _asked(entry.ask), shown)
             elif isinstance(entry, model.Request):
                 became = None if entry.became is None else names.get(entry.became, "over")
                 yield ("request", became, _resources(entry.options))
@@ -237,7 +246,13 @@ ALPHABETS: dict[str, list[Letter]] = {
         *CLOCK,
     ],
     "polling": [
-        *both(take(A, intent=True), take(B, intent=True, reentrant=True), wait(A), wait(B)),
+        *both(take(A, intent=True), take(B, intent=True, reentrant=True, shows="own"), wait(A), wait(B)),
+        *both(Game.release, Game.leave),
+        *CLOCK,
+    ],
+    "oneself": [
+        *both(take(SRC, mode="shared"), take(SRC, reentrant=True, shows="own"), wait(FILE, shows="own")),
+        *both(wait(SRC, shows="own"), take(FILE, reentrant=True, shows="other")),
         *both(Game.release, Game.leave),
         *CLOCK,
     ],
@@ -256,7 +271,7 @@ ALPHABETS: dict[str, list[Letter]] = {
 }
 LENGTHS = {"exclusive": 6, "requests": 6, "engines": 4}
 """By default; five for the others."""
-AT_LEAST = {"exclusive": 60_000, "requests": 3_000, "engines": 2_500}
+AT_LEAST = {"exclusive": 60_000, "requests": 3_000, "engines": 2_500, "oneself": 4_000}
 """Steps, so that nobody takes an empty walk for a proof; 5,000 for the others."""
 
 

@@ -109,8 +109,8 @@ def test_a_lock_can_be_used_again_but_not_twice_at_once(run: Run) -> None:
 
 def test_the_same_holder_again(run: Run, ops: Locks) -> None:
     async def story(locks: AsyncLocks) -> None:
-        async with locks.lock("x", ttl=60, reentrant=True) as outer:
-            async with locks.lock("x", ttl=60, reentrant=True) as inner:
+        async with locks.lock("x", ttl=60) as outer:
+            async with locks.lock("x", ttl=60, reentrant=True, token=outer.token) as inner:
                 assert inner.id == outer.id
             outer.ensure()
             assert isinstance(ops.acquire("x", ttl=1), Held), "the inner block's end released nothing"

@@ -177,7 +177,8 @@ async def test_what_was_there_before_stays_when_asking_for_it_again_is_cancelled
         held = await take(locks, "mine")
         line.faults = [HOLD, HOLD]
         tasks = [
-            asyncio.create_task(take(locks, name, reentrant=name == "mine")) for name in ("other", "another", "mine")
+            asyncio.create_task(take(locks, name, reentrant=name == "mine", token=held.token))
+            for name in ("other", "another", "mine")
         ]
         await until_soon(lambda: server.holders("another") == ["ann"])
         tasks[2].cancel()

@@ -108,8 +108,8 @@ def test_a_lock_can_be_used_again_but_not_twice_at_once(locks: Locks) -> None:
 
 
 def test_the_same_holder_again(locks: Locks, ops: Locks) -> None:
-    with locks.lock("x", ttl=60, reentrant=True) as outer:
-        with locks.lock("x", ttl=60, reentrant=True) as inner:
+    with locks.lock("x", ttl=60) as outer:
+        with locks.lock("x", ttl=60, reentrant=True, token=outer.token) as inner:
             assert inner.id == outer.id
         assert inner.lost == "released"
         outer.ensure()
@@ -147,11 +147,11 @@ def test_an_interrupt_while_the_inner_of_two_blocks_is_left(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    with locks.lock("x", ttl=TTL, reentrant=True) as outer:
+    with locks.lock("x", ttl=TTL) as outer:
         with (
             monkeypatch.context() as patched,
             pytest.raises(KeyboardInterrupt),
-            locks.lock("x", ttl=TTL, reentrant=True),
+            locks.lock("x", ttl=TTL, reentrant=True, token=outer.token),
         ):
             patched.setattr(holding, "leave", interrupt)
         outer.ensure()

@@ -296,11 +296,14 @@ def test_an_agent_that_is_in_its_own_way_or_has_lost_its_lease_is_told_so(tmp_pa
             assert kept["advice"].startswith("Go on. It lives as long as your session")
             short = await call(client, "acquire_lock", resource="b", ttl_seconds=5)
             assert "renew_lock before 5s are over" in short["advice"]
-            refused = await call(client, "acquire_lock", resource="path:src/a.py")
-            assert refused["error"]["code"] == "held"
-            assert "your own lease on path:src:" in refused["advice"]
-            waiting = await call(client, "wait_for_lock", resource="path:src/a.py", wait_seconds=0.1)
-            assert "your own lease on path:src:" in waiting["advice"]
+            again = await call(client, "acquire_lock", resource="path:src/a.py")
+            assert again["advice"].startswith("It was yours already.")
+            assert again["data"]["lease"]["id"] == taken["data"]["lease"]["id"]
+            for tool in ("acquire_lock", "wait_for_lock"):
+                refused = await call(client, tool, resource=["path:src/a.py", "path:lib"])
+                assert refused["error"]["code"] == "held"
+                assert refused["error"]["message"].startswith("path:src/a.py + path:lib is yours since ")
+                assert "your own lease on path:src:" in refused["advice"]
             others = await call(client, "acquire_lock", resource="path:src/a.py", agent_id="other")
             assert others["advice"].startswith("Do not touch it")
 

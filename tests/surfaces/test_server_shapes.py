@@ -37,7 +37,7 @@ LEASES = st.builds(
     TIMES,
 )
 OUTCOMES = (
-    st.builds(model.Granted, LEASES, TEXTS, st.booleans())
+    st.builds(model.Granted, LEASES, TEXTS, st.booleans(), st.sampled_from(((), ("mode", "holder"))))
     | st.builds(model.Released, TEXTS, st.booleans(), TEXTS, st.lists(TEXTS, max_size=3).map(tuple))
     | st.builds(model.Renewed, LEASES)
 )
@@ -50,7 +50,11 @@ def test_an_answer_is_what_wire_says(outcome: model.Granted | model.Released | m
 
 @pytest.mark.parametrize(
     ("described", "told"),
-    [(answers.Lease, wire.LEASE), (answers.Granted, wire.GRANTED), (answers.Released, wire.RELEASED)],
+    [
+        (answers.Lease, wire.LEASE),
+        (answers.Granted, (*wire.GRANTED, "unapplied")),
+        (answers.Released, wire.RELEASED),
+    ],
 )
 def test_the_fields_are_those_of_the_description(described: type[msgspec.Struct], told: tuple[str, ...]) -> None:
     assert described.__struct_fields__ == told

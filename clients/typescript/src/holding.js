@@ -20,7 +20,8 @@ export async function hold(locks, kept, asked, work, signal) {
   const lost = new AbortController();
   const stopped = new AbortController();
   void keep(locks, held, lost, stopped.signal);
-  const ended = await settled(() => work(held.lease, signal ? AbortSignal.any([signal, lost.signal]) : lost.signal));
+  const either = signal ? AbortSignal.any([signal, lost.signal]) : lost.signal;
+  const ended = await settled(() => work(held.lease, either, held.proof.token));
   stopped.abort();
   const others = kept.get(held.id) - 1;
   others ? kept.set(held.id, others) : kept.delete(held.id);

@@ -68,7 +68,7 @@ export class Locks {
    */
   withLock<T>(
     asked: api.Acquire,
-    work: (lease: api.Lease, signal: AbortSignal) => T | Promise<T>,
+    work: (lease: api.Lease, signal: AbortSignal, token: string) => T | Promise<T>,
     call?: Call,
   ): Promise<T>;
 }

@@ -21,6 +21,7 @@ export interface Acquire {
   request_id?: string | null;
   intent?: boolean;
   first?: boolean;
+  token?: string[] | string | null;
 }
 
 /** Take a lease, or not: it cannot wait. */
@@ -45,6 +46,7 @@ export interface AcquireCall {
   request_id?: string | null;
   intent?: boolean;
   first?: boolean;
+  token?: string[] | string | null;
 }
 
 /** Somebody in the wait-for graph. */
@@ -81,6 +83,7 @@ export interface Blocker {
   fence: number;
   lease: string;
   as_of: string;
+  yours: boolean;
   watched_since?: string;
   recorded_until?: string | null;
 }
@@ -298,6 +301,7 @@ export interface Granted {
   lease: Lease;
   token: string;
   fresh: boolean;
+  unapplied?: string[];
 }
 
 /** Who waits for whom, and which cycles were refused lately; `complete` unless there are more edges. */

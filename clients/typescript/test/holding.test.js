@@ -98,9 +98,9 @@ test("a release that fails does not hide what the work threw, and is told after 
 });
 
 test("of blocks inside each other, the last one gives the lease back", async () => {
-  const asked = { resources: "nested", ttl_seconds: 600, reentrant: true };
-  await locks.withLock(asked, async (outer) => {
-    await locks.withLock(asked, (inner) => assert.equal(inner.id, outer.id));
+  const asked = { resources: "nested", ttl_seconds: 600 };
+  await locks.withLock(asked, async (outer, _signal, token) => {
+    await locks.withLock({ ...asked, reentrant: true, token }, (inner) => assert.equal(inner.id, outer.id));
     assert.equal((await locks.inspect("nested")).free, false);
   });
   assert.equal((await locks.inspect("nested")).free, true);

@@ -89,7 +89,8 @@ def _until(lock: Lock) -> str:
 
 def _taken(context: Context, resource: str, outcome: Granted, headline: str) -> int:
     lease = outcome.lease
-    state.remember(*context.scope, lease.resources, lease.id, outcome.token)
+    if outcome.token:
+        state.remember(*context.scope, lease.resources, lease.id, outcome.token)
     lock = grite.of_lease(lease, resource)
     text = f"{headline}\n  Resource: {shown(resource)}\n  Expires: {_until(lock)}"
     return _yes(context, grite.granted(lock, lease.ttl), text)
@@ -115,12 +116,10 @@ def _take(context: Context, verb: str, headline: str) -> int:
     if other is not None:
         return _conflict(context, verb, resource, other)
     ttl = context.values["ttl"]
-    outcome: Acquired | Lost = context.locks.acquire(
-        resource, ttl=ttl, session=context.session, reentrant=True, intent=True
-    )
+    outcome: Acquired | Lost = _acquired(context, resource, ttl)
     if isinstance(outcome, Granted) and verb == "renew" and outcome.lease.ttl > durations.parse(ttl):
         # Who only asks again for what it has never gets it for less.
-        renewed = context.locks.renew(outcome.lease.id, outcome.token, ttl=ttl)
+        renewed = context.locks.renew(outcome.lease.id, **_proof(context, outcome.token), ttl=ttl)
         outcome = outcome._replace(lease=renewed.lease) if isinstance(renewed, Renewed) else renewed
     if isinstance(outcome, Granted):
         context.caution()
@@ -129,6 +128,35 @@ def _take(context: Context, verb: str, headline: str) -> int:
         first = outcome.blockers[0]
         return _conflict(context, verb, resource, grite.of_blocker(first), first)
     return context.end(outcome, "")
+
+
+def _proof(context: Context, token: str) -> dict[str, str]:
+    """What to show for a lease; one that was taken elsewhere under this name has no token here."""
+    return {"token": token} if token else {"admin": context.holder}
+
+
+def _acquired(context: Context, resource: str, ttl: str) -> Acquired:
+    """Acquire. As in grite, the owner's name is enough to extend what the owner has, where the store allows it."""
+    known = state.recall(*context.scope, resource)
+    token = None if known is None else known[1]
+    outcome = context.locks.acquire(
+        resource, ttl=ttl, session=context.session, reentrant=True, intent=True, token=token
+    )
+    if not isinstance(outcome, Held) or any(each.holder != context.holder for each in outcome.blockers):
+        return outcome
+    held = _held(context, resource)
+    if isinstance(held, Refused) or not held or not context.is_mine(held[0]):
+        return outcome
+    renewed = context.locks.renew(held[0].id, admin=context.holder, ttl=max(durations.parse(ttl), held[0].ttl) / SECOND)
+    return Granted(renewed.lease, "", fresh=False) if isinstance(renewed, Renewed) else outcome
+
+
+def _held(context: Context, resource: str) -> list[Lease] | Refused:
+    """The leases on just this name."""
+    seen = context.locks.inspect(resource)
+    if not isinstance(seen, Inspection):
+        return seen
+    return [lease for lease in seen.leases if resource in lease.resources]
 
 
 def release(context: Context) -> int:
@@ -146,10 +174,9 @@ def release(context: Context) -> int:
 
 def _release_by_name(context: Context, resource: str) -> int:
     """No token of ours opens it: find out whose it is."""
-    seen = context.locks.inspect(resource)
-    if not isinstance(seen, Inspection):
-        return context.end(seen, "")
-    held = [lease for lease in seen.leases if resource in lease.resources]
+    held = _held(context, resource)
+    if isinstance(held, Refused):
+        return context.end(held, "")
     if not held:
         other = grite.in_the_way(resource, context.holder, _of_grite())
         return (
@@ -159,11 +186,10 @@ def _release_by_name(context: Context, resource: str) -> int:
         )
     if not context.is_mine(held[0]):
         return _conflict(context, "release", resource, grite.of_lease(held[0], resource))
-    # It was taken under this name elsewhere: who may acquire it again may also give it back.
-    again = context.locks.acquire(resource, ttl=grite.TTL, session=context.session, reentrant=True)
-    if not isinstance(again, Granted):
-        return context.end(again, "")
-    context.locks.release(again.lease.id, again.token)
+    # It was taken under this name elsewhere: in grite, its owner's name is enough.
+    ended = context.locks.release(held[0].id, admin=context.holder)
+    if isinstance(ended, Refused):
+        return context.end(ended, "")
     return _released(context, resource, is_done=True)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 
 from leasehold import durations, places
+from leasehold.checks import TOKENS_MOST
 from leasehold.cli import state
 from leasehold.cli.output import complain, quoted, step
 from leasehold.config import with_skew
@@ -110,8 +111,9 @@ def acquire(context: Context, ask: Callable[[], Acquired], terms: dict[str, Any]
         complain(f"Careful: {shown(str(error))}")
     context.abandon()
     with Local(context) as local:
+        known = [kept.token for kept in local.kept().values()][-TOKENS_MOST:]
         outcome = local.locks.acquire(
-            context.values["resources"], reentrant=True, **{**terms, "wait": 0, "session": None}
+            context.values["resources"], reentrant=True, **{**terms, "wait": 0, "session": None, "token": known}
         )
         if isinstance(outcome, Granted):
             state.remember(*local.scope, outcome.lease.resources, outcome.lease.id, outcome.token)

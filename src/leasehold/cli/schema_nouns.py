@@ -108,6 +108,7 @@ DEFINITIONS: dict[str, Schema] = {
         fence=COUNT,
         lease=TEXT,
         as_of=TIME,
+        yours=FLAG,
     ),
     "waiting": record(
         id=TEXT,

@@ -31,7 +31,7 @@ from leasehold.cli.table import VERBS
 from leasehold.wire import SCHEMA_VERSION
 
 INSTALLED = record(what=TEXT, dry_run=FLAG, files={"type": "array", "items": record(path=TEXT, changed=FLAG)})
-GRANTED = record({"local": {"const": True}}, lease=one("lease"), token=TEXT, fresh=FLAG)
+GRANTED = record({"local": {"const": True}, "unapplied": NAMES}, lease=one("lease"), token=TEXT, fresh=FLAG)
 RENEWED = record(lease=one("lease"))
 RELEASED = record(lease=LEASE_ID, released=FLAG, reason=TEXT, resources=NAMES)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 
+from leasehold.checks import TOKENS_MOST
 from leasehold.cli import outcomes, settle_down, state
 from leasehold.cli.output import clock, forget, write
 from leasehold.errors import InvalidInput, LeaseholdError
@@ -91,8 +92,10 @@ def _take_locally(context: Context) -> int:
 
 def _ask(context: Context) -> Acquired:
     values = context.values
+    known = [state.recall(*context.scope, name) for name in values["resources"]]
     return context.locks.acquire(
         values["resources"],
+        token=[each[1] for each in known if each is not None][:TOKENS_MOST],
         request_id=values["request_id"],
         reentrant=not values["not_again"],
         intent=True,

@@ -59,6 +59,10 @@ def lease(it: Json) -> m.Lease:
     )
 
 
+def _granted(it: Json) -> m.Granted:
+    return m.Granted(lease(it["lease"]), it["token"], it["fresh"], tuple(it.get("unapplied", ())))
+
+
 def blocker(it: Json) -> m.Blocker:
     """What stands in the way."""
     return m.Blocker(
@@ -73,6 +77,7 @@ def blocker(it: Json) -> m.Blocker:
         it["fence"],
         it["lease"],
         when(it["as_of"]),
+        it["yours"],
         watched_since=_time(it.get("watched_since")),
         recorded_until=_time(it.get("recorded_until")),
     )
@@ -180,8 +185,8 @@ def _released(it: Json) -> m.Released:
 
 
 _ANSWERS: dict[str, Callable[[Json], Any]] = {
-    "acquire": lambda it: m.Granted(lease(it["lease"]), it["token"], it["fresh"]),
-    "steal": lambda it: m.Granted(lease(it["lease"]), it["token"], it["fresh"]),
+    "acquire": _granted,
+    "steal": _granted,
     "renew": lambda it: m.Renewed(lease(it["lease"])),
     "update": lambda it: m.Updated(lease(it["lease"])),
     "release": _released,

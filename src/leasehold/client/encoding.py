@@ -64,6 +64,7 @@ _USUAL: dict[str, dict[str, object]] = {
         "on_expiry": "free",
         "request_id": None,
         "intent": False,
+        "token": None,
     },
     "renew": {"ttl": None, "token": None, "session": None, "admin": None},
     "release": {"token": None, "status": "completed", "error": None, "session": None, "admin": None},

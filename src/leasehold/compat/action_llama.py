@@ -131,10 +131,21 @@ def acquire(run: Run, key: str, ttl: float | str, given: str | None = None) -> S
             "intent": True,
         },
     )
-    if isinstance(outcome, Granted):
+    if run.session is None and isinstance(outcome, Held):
+        outcome = yield from _extended(run, key, outcome)
+    if isinstance(outcome, Granted | Renewed):
         yield from _full_life(run, outcome.lease)
         return Reply(200, {"ok": True, "resourceKey": given or key})
     return _refused(outcome)
+
+
+def _extended(run: Run, key: str, refusal: Held) -> Steps[Renewed | Held]:
+    """Without a session nothing but the run's name tells whose a lock is: as there, it gets its own again."""
+    found = yield from _find(run, key)
+    if isinstance(found, Reply):
+        return refusal
+    renewed = yield "renew", {"lease": found.id, **run.proof}
+    return renewed if isinstance(renewed, Renewed) else refusal
 
 
 def _full_life(run: Run, lease: Lease) -> Steps[Lease]:

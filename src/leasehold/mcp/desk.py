@@ -45,10 +45,8 @@ class Desk:
         who = await _who(party, agent)
         if isinstance(who, Refused):
             return _acquired(who)
-        outcome = await ask(party, "acquire", {**_asked(who, terms), "intent": True})
-        own = in_its_own_way(outcome, who)
-        answer = self._granted(party, who, outcome, Claims(1))
-        return {**answer, "advice": advice.on_own(own)} if own else answer
+        outcome = await ask(party, "acquire", {**self._asked(party, who, terms), "intent": True})
+        return self._granted(party, who, outcome, Claims(1))
 
     async def wait(
         self,
@@ -63,7 +61,7 @@ class Desk:
         who = await _who(party, agent)
         if isinstance(who, Refused):
             return _acquired(who)
-        asked = _asked(who, terms)
+        asked = self._asked(party, who, terms)
 
         async def report(waited: float) -> None:
             seen = await self._seen(party, who, asked) if told is not None else None
@@ -79,7 +77,18 @@ class Desk:
         if isinstance(outcome, Granted):
             party.granted(outcome.lease.id, outcome.token, claims)
             self._handed.remember(party.id, who, outcome.lease, outcome.token)
-        return _acquired(outcome)
+        answer = _acquired(outcome)
+        own = in_its_own_way(outcome)
+        return {**answer, "advice": advice.on_own(own)} if own else answer
+
+    def _asked(self, party: Party, who: Who, terms: dict[str, Any]) -> dict[str, Any]:
+        """An acquire as the agents' surfaces make it: an agent that has it already gets the same lease, extended.
+
+        That it has it is proved by its session, or by the tokens that were handed out to it here.
+        """
+        tokens = list(self._handed.tokens(party.id, who).values()) if who.session is None else None
+        own = {"holder": who.name, "session": who.session, "reentrant": who.is_one, "token": tokens}
+        return {**_TERMS, **terms, **own}
 
     async def _ticket(self, party: Party, who: Who, asked: dict[str, Any], ticket: str) -> Acquired:
         seen = await self._seen(party, who, asked)
@@ -87,12 +96,7 @@ class Desk:
         if seen is not None:
             data["queue"] = {"length": len(seen.waiting), "position": who.place(seen.waiting)}
             data["holders"] = [wire.lease(each) for each in seen.leases]
-        own = [] if seen is None else who.own(seen.leases)
-        if seen is not None and own and len(own) == len(seen.leases):  # this wait would never end
-            words = advice.on_own(tuple(name for lease in own for name in lease.resources))
-        else:
-            words = advice.on_ticket()
-        return {"ok": False, "advice": words, "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
+        return {"ok": False, "advice": advice.on_ticket(), "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
 
     async def _seen(self, party: Party, who: Who, asked: dict[str, Any]) -> Inspection | None:
         """How all that is asked for stands: any of the names may be the one that is held."""
@@ -125,10 +129,16 @@ class Desk:
         if isinstance(meant, Refused):
             is_over = verb == "renew" and meant.code == "not_found"
             return {**_answer(meant), **({"advice": advice.NOT_HELD} if is_over else {})}
-        proof = await _proof(party, who, target, token)
+        proof = self._proof(party, who, meant[0], token)
         outcome = await _first(party, verb, {**given, **proof}, meant)
         is_unproven = _is_not_opened(outcome) and token is None and who.session is None
         return {**_answer(outcome), **({"advice": advice.UNPROVEN} if is_unproven else {})}
+
+    def _proof(self, party: Party, who: Who, lease: str, token: str | None) -> dict[str, Any]:
+        """What to show: what the agent shows, its session, or the token that was handed out to it here."""
+        if token is None and who.session is not None:
+            return {"token": None, "session": who.session}
+        return {"token": token or self._handed.tokens(party.id, who).get(lease, OPENS_NOTHING), "session": None}
 
     async def _meant(self, party: Party, who: Who, target: str, token: str | None) -> list[str] | Refused:
         """The lease behind a name or an id, also one that is gone; several where only the token tells which it is."""
@@ -196,24 +206,6 @@ async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> W
     name = party.agent(agent)
     session = None if is_proven else await credential(party, name)
     return session if isinstance(session, Refused) else Who(name, session, party.is_one(agent))
-
-
-def _asked(who: Who, terms: dict[str, Any]) -> dict[str, Any]:
-    """An acquire as the agents' surfaces make it: an agent that has it already gets the same lease, extended."""
-    return {**_TERMS, **terms, "holder": who.name, "session": who.session, "reentrant": who.is_one}
-
-
-async def _proof(party: Party, who: Who, target: str, token: str | None) -> dict[str, Any]:
-    """What to show. Where nobody has to show anything, that is for an agent's own leases; others' take a force."""
-    if token is not None or who.session is not None:
-        return {"token": token, "session": who.session if token is None else None}
-    is_own = who.is_one and (not is_lease_id(target) or await _holds(party, who, target))
-    return {"token": None if is_own else OPENS_NOTHING, "session": None}
-
-
-async def _holds(party: Party, who: Who, lease: str) -> bool:
-    listed = await ask(party, "list", {"space": None, "holder": who.name, "resource": None})
-    return not isinstance(listed, Refused) and any(each.id == lease for each in listed)
 
 
 async def _first(party: Party, verb: str, given: dict[str, Any], leases: list[str]) -> Any:  # noqa: ANN401 (an outcome)

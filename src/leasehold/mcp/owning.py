@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from leasehold.checks import session_id
+from leasehold.checks import TOKENS_MOST, session_id
 from leasehold.keys import secret_hash
 from leasehold.model import Held
+from leasehold.wire import is_yours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,11 +48,9 @@ class Who(NamedTuple):
         return named[0].position if named and (self.is_one or len(named) == 1) else 0
 
 
-def in_its_own_way(outcome: object, who: Who) -> tuple[str, ...]:
-    """What this agent holds itself, if that is all that keeps it from what it wants."""
-    if not who.is_one or not isinstance(outcome, Held):
-        return ()
-    if any(each.holder != who.name or each.state != "held" for each in outcome.blockers):
+def in_its_own_way(outcome: object) -> tuple[str, ...]:
+    """What this agent holds itself, as it has proved, if that is all that keeps it from what it wants."""
+    if not isinstance(outcome, Held) or not is_yours(outcome):
         return ()
     return tuple(each.resource for each in outcome.blockers)
 
@@ -65,9 +64,13 @@ class Handed:
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
         self._leases: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        self._tokens: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
+        """The tokens of each agent's latest leases, by the lease's id: with them the agent need not repeat its own."""
 
     def remember(self, party: str, who: Who, lease: Lease, token: str) -> None:
         """This agent has it now, with this token."""
+        if who.is_one:
+            self._keep_token((party, who.name), lease.id, token)
         for resource in lease.resources:
             if who.is_one:
                 self._keep((party, who.name, resource), lease.id)
@@ -78,6 +81,20 @@ class Handed:
         self._leases.move_to_end(key)
         while len(self._leases) > self._most:
             self._leases.popitem(last=False)
+
+    def _keep_token(self, agent: tuple[str, str], lease: str, token: str) -> None:
+        tokens = self._tokens.setdefault(agent, {})
+        self._tokens.move_to_end(agent)
+        tokens.pop(lease, None)
+        tokens[lease] = token
+        if len(tokens) > TOKENS_MOST:
+            del tokens[next(iter(tokens))]
+        if len(self._tokens) > self._most:
+            self._tokens.popitem(last=False)
+
+    def tokens(self, party: str, who: Who) -> dict[str, str]:
+        """The tokens of this agent's latest leases, by the lease's id; none if its name may be another's as well."""
+        return self._tokens.get((party, who.name), {}) if who.is_one else {}
 
     def to(self, party: str, who: Who, resource: str) -> str | None:
         """The lease that this agent got last; None if its name may be another's as well."""

@@ -43,6 +43,8 @@ class Blocker(TypedDict):
     fence: int
     lease: str
     as_of: str
+    yours: bool
+    """Whether this call has proved that it is your own lease."""
     watched_since: NotRequired[str]
     recorded_until: NotRequired[str | None]
 

@@ -33,6 +33,7 @@ from leasehold.rules.granting import (
     turn_away,
 )
 from leasehold.rules.limits import LEASES_PER_ACTOR, WAITERS_PER_NODE
+from leasehold.rules.owning import is_own_obstacle, own_lease, unapplied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ def _meet_others(draft: Draft, command: Acquire) -> Outcome | None:
     """An answer that what is there already gives; None: on to whether it can be granted."""
     freshen(draft, command.ask)
     if command.reentrant:
-        mine = _held_already(draft, command)
+        mine = own_lease(draft, command.ask, command.actor, command.shown)
         if mine is not None:
             remember_request(draft, command.ask, mine.id, command.ask.options)
-            return _again(draft, mine, command.ask)
+            return _again(draft, mine, command.ask, command.actor)
     return _refuse_other_slots(draft, command.ask)
 
 
@@ -145,7 +146,7 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
         if hold is not None and not hold.closed:
             if terms(draft, hold).slots != command.ask.slots:
                 return _another()
-            return _again(draft, hold, command.ask, extend=False)
+            return _again(draft, hold, command.ask, command.actor, extend=False)
         gone = f"its lease is gone ({why_gone(draft, known.became)})"
     else:
         gone = "it timed out"
@@ -161,7 +162,7 @@ def _granted_unnoted(draft: Draft, command: Acquire, request: str) -> Granted | 
                 continue
             if ask.options == (option,) and ask.slots == command.ask.slots:
                 remember_request(draft, ask, hold.id, command.ask.options)
-                return _again(draft, hold, command.ask, extend=False)
+                return _again(draft, hold, command.ask, command.actor, extend=False)
     return None
 
 
@@ -208,31 +209,34 @@ def queued(draft: Draft, waiter: Waiter, ask: Ask) -> Queued:
     return _new(_Queued, (waiter.id, queue_at(draft, ask, waiter.order)))
 
 
-def _held_already(draft: Draft, command: Acquire) -> Hold | None:
-    """The actor's own live lease that covers everything it asks for (or one of the choices)."""
-    for option in command.ask.options:
-        own = [hold for hold in draft.record(option.claims[0].node).holds.values() if hold.actor == command.actor]
-        for hold in own:
-            if hold.closed or hold.mode != option.claims[0].mode or hold.slots != command.ask.slots:
-                continue
-            if set(option.resources) <= set(terms(draft, hold).options[0].resources):
-                return draft.record(keys.home(hold.id)).holds[hold.id]
-    return None
-
-
-def _again(draft: Draft, home: Hold, ask: Ask, *, extend: bool = True) -> Granted:
+def _again(draft: Draft, home: Hold, ask: Ask, actor: str, *, extend: bool = True) -> Granted:
     """The lease that the caller has already: with the new token valid too, extended if it was asked for again."""
     known = terms(draft, home)
     new = tuple(token for token in ask.tokens if token not in known.tokens)
     known = known._replace(tokens=(known.tokens + new)[:1] + (known.tokens + new)[1:][-(TOKENS_KEPT - 1) :])
+    said: dict[str, object] = {}
     if extend:
-        known = known._replace(ttl=max(known.ttl, ask.ttl))  # who asks again wants it for longer, never for less
-    extend = extend or home.ticket is not None  # promised to a wait of this very request: picked up now
-    home = rewrite(draft, home, known, expiry(draft, home.actor, known) if extend else home.expires_at)
-    if extend:
-        draft.tell("renewed", known, home, expires_at=home.expires_at)
-        draft.discard(home.actor, WISH)
-    return Granted(lease_of(home, known, draft.now), "", fresh=False)
+        said = _said_anew(known, ask)
+        known = known._replace(  # a re-acquire extends a lease, never shortens it
+            ttl=max(known.ttl, ask.ttl),
+            name=known.name if ask.name is None else ask.name,
+            context=known.context if ask.context is None else ask.context,
+            reason=known.reason if ask.reason is None else ask.reason,
+        )
+    is_picked_up = home.ticket is not None  # promised to a wait of this very request
+    until = expiry(draft, home.actor, known) if extend or is_picked_up else home.expires_at
+    home = rewrite(draft, home, known, until)
+    if extend or is_picked_up:
+        draft.tell("renewed", known, home, expires_at=home.expires_at, **said)
+        draft.discard(actor, WISH)
+    return Granted(lease_of(home, known, draft.now), "", False, unapplied(known, ask) if extend else ())
+
+
+def _said_anew(known: Ask, ask: Ask) -> dict[str, object]:
+    """What a re-acquire says otherwise than the acquire did, and may change."""
+    said: dict[str, object] = {"name": ask.name, "context": ask.context, "reason": ask.reason}
+    had: dict[str, object] = {"name": known.name, "context": known.context, "reason": known.reason}
+    return {field: value for field, value in said.items() if value is not None and value != had[field]}
 
 
 def rewrite(draft: Draft, home: Hold, ask: Ask, expires_at: int) -> Hold:
@@ -266,9 +270,11 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
         if not in_the_way(draft, option, ask.slots, order):
             told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
             hold = grant(draft, actor, ask, option, told=told, noted=not command.first)
-            return _new(_Granted, (lease_of(hold, hold.ask or ask, draft.now), "", True))
+            return _new(_Granted, (lease_of(hold, hold.ask or ask, draft.now), "", True, ()))
     if command.wait <= 0:
         return _refuse_now(draft, command, order)
+    if (command.shown or ask.session is not None) and is_own_obstacle(draft, ask, actor, command.shown):
+        return _refuse_now(draft, command._replace(intent=False), order)
     for node in nodes_of(ask):
         if len(draft.record(node).waiters) >= WAITERS_PER_NODE:
             return Refused("too_many", "wait", f"{WAITERS_PER_NODE} are waiting already; try again later without wait")
@@ -292,7 +298,7 @@ def _refuse_now(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Outco
 
     if draft.now < draft.opens_at:
         return paused(draft)
-    return _refuse_try(draft, command, held(draft, command.ask, order))
+    return _refuse_try(draft, command, held(draft, command.ask, order, command.actor, command.shown))
 
 
 def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
@@ -326,7 +332,19 @@ def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
     nodes, modes = nodes_of(ask), modes_of(ask)
     id_ = keys.waiter_id(draft.number(), nodes[0])
     mode, now, engine = modes[nodes[0]], draft.now, command.engine
-    place = (id_, order, mode, ask.slots, command.actor, ask.holder, engine, now, now + command.wait, ask)
+    place = (
+        id_,
+        order,
+        mode,
+        ask.slots,
+        command.actor,
+        ask.holder,
+        engine,
+        now,
+        now + command.wait,
+        ask,
+        command.shown,
+    )
     waiter = _new(_Waiter, place)
     for node in nodes[1:]:
         draft.put(node, waiter._replace(mode=modes[node], ask=None))

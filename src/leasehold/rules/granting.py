@@ -8,6 +8,7 @@ from leasehold.noun import new
 from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, is_alive, nodes_of
 from leasehold.rules.ending import REQUEST, lapse
+from leasehold.rules.owning import is_own_obstacle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,8 +179,22 @@ def _serve(draft: Draft, node: str) -> None:
             _promote(draft, waiter, ask, option)
             draft.dirty[node] = None
             return
+        if (waiter.shown or ask.session is not None) and is_own_obstacle(
+            draft, ask, waiter.actor, waiter.shown, waiter.order
+        ):
+            _send_back(draft, waiter, ask)
+            draft.dirty[node] = None
+            return
         if waiter.mode == EXCLUSIVE:
             return  # nobody behind an exclusive waiter can overtake it here
+
+
+def _send_back(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+    """Out of the queue: nothing but leases of its own is left in its way. Its engine asks again, and is told so."""
+    leave(draft, waiter, ask)
+    if ask.request is not None:
+        draft.discard(ask.request, REQUEST)
+    draft.tell("cancelled", ask, waiter=waiter.id, reason="only leases of its own are in its way", yours=True)
 
 
 def turn_away(draft: Draft, waiter: Waiter, ask: Ask) -> None:

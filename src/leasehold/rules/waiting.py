@@ -90,7 +90,7 @@ def _serve_or_stay(draft: Draft, command: Check) -> Outcome:
 
 
 def _time_out(draft: Draft, waiter: Waiter, ask: Ask) -> TimedOut:
-    answer = held(draft, ask, waiter.order)
+    answer = held(draft, ask, waiter.order, waiter.actor, waiter.shown)
     leave(draft, waiter, ask)
     forget_request(draft, ask, "timeout")
     draft.tell("timeout", ask, waiter=waiter.id)

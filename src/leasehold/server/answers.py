@@ -53,6 +53,7 @@ class Blocker(Answer):
     fence: int
     lease: str
     as_of: str
+    yours: bool
     watched_since: str | msgspec.UnsetType = msgspec.UNSET
     """Over git: when this observer first saw the lease as it is now; it may be taken over at `expires_at`."""
     recorded_until: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -72,6 +73,7 @@ class Granted(Answer):
     lease: Lease
     token: str
     fresh: bool
+    unapplied: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Ticket(Answer):

@@ -39,6 +39,7 @@ class Acquire(Body):
     request_id: str | None = None
     intent: bool = False
     first: bool = False
+    token: list[str] | str | None = None
 
 
 class Renew(Body):

@@ -24,7 +24,7 @@ _RELEASED: Final = _shape("Released", wire.RELEASED)
 
 def answer(outcome: object) -> object:
     """What a yes says, for an encoder."""
-    if isinstance(outcome, Granted):
+    if isinstance(outcome, Granted) and not outcome.unapplied:
         return _GRANTED(_LEASE(*wire.lease_values(outcome.lease)), outcome.token, outcome.fresh)
     if isinstance(outcome, Released):
         return _RELEASED(outcome.lease, outcome.released, outcome.reason, outcome.resources)

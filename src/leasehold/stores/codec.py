@@ -49,6 +49,7 @@ _ASK_OPTIONS = Ask._fields.index("options")
 _ASK_TOKENS = Ask._fields.index("tokens")
 _HOLD_ASK = Hold._fields.index("ask")
 _WAITER_ASK = Waiter._fields.index("ask")
+_WAITER_SHOWN = Waiter._fields.index("shown")
 _WAITER_ORDER = Waiter._fields.index("order")
 _WISH_OPTIONS = Wish._fields.index("options")
 _REQUEST_OPTIONS = Request._fields.index("options")
@@ -98,6 +99,7 @@ def _waiter(fields: list[Any]) -> Waiter:
     fields[_WAITER_ORDER] = tuple(fields[_WAITER_ORDER])
     if fields[_WAITER_ASK] is not None:
         fields[_WAITER_ASK] = _ask(fields[_WAITER_ASK])
+    fields[_WAITER_SHOWN] = tuple(fields[_WAITER_SHOWN])
     return Waiter(*fields)
 
 

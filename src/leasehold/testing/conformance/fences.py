@@ -103,7 +103,7 @@ class Fences:
         locks.renew(granted.lease.id, granted.token)
         locks.update(granted.lease.id, granted.token, context={})
         take(locks, "r", request_id="q")
-        take(locks, "r", reentrant=True)
+        take(locks, "r", reentrant=True, token=granted.token)
         assert [lease.fence for lease in leases_of(locks)] == [granted.lease.fence]
         readers = [take(locks, "s", mode="shared").lease.fence for _ in range(3)]
         assert readers == sorted(set(readers))

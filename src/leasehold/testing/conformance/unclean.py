@@ -75,7 +75,7 @@ class Unclean:
         assert timeless(blocker) == closed
         assert leases_of(bob) == ()
         expect(Lost, alice.renew(granted.lease.id, granted.token))
-        expect(Held, alice.acquire("deploy://api", ttl=LONG, reentrant=True))
+        expect(Held, alice.acquire("deploy://api", ttl=LONG, reentrant=True, token=granted.token))
 
     def test_unclean_quarantine_after_force(self, connect: Connect) -> None:
         """Forced ends are unclean as well."""

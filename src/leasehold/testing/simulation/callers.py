@@ -56,7 +56,8 @@ class Caller(Believer):
             request = None if self._reentrant or self.chance.random() < 0.5 else self._new("r")
             session = f"{self.session.session}.secret" if self.session and self.chance.random() < 0.7 else None
             asking = draw_asking(self.chance, self.name, self._reentrant)
-            self._acquire(asking._replace(request_id=request, session=session))
+            tokens = [known.token for known in self.leases.values()] if self._reentrant else None
+            self._acquire(asking._replace(request_id=request, session=session, token=tokens))
 
     def retry(self) -> None:
         """Ask again with a request_id that was used before, perhaps of another process."""
