@@ -41,4 +41,32 @@ ADMITTING = (
         "        super().on_header(name, value)\n",
         (*ORIGIN, "-k", "trailer"),
     ),
+    Mutant(
+        "one principal's streams of events fill all the room there is",
+        "server/shares.py",
+        "        if own >= self._each and not self._drop_idle(who):\n            return False\n",
+        "",
+        ("tests/surfaces/test_server_events.py", "-k", "takes_none_from_others"),
+    ),
+    Mutant(
+        "whoever has most gives nothing up",
+        "server/shares.py",
+        "        if len(self._seats[greediest]) <= own + 1:\n",
+        "        if greediest:\n",
+        ("tests/surfaces/test_server_events.py", "-k", "takes_none_from_others"),
+    ),
+    Mutant(
+        "a session of MCP costs as much as one in use",
+        "server/mcp_sessions.py",
+        "receive, named, alone=True)\n",
+        "receive, named)\n",
+        ("tests/surfaces/test_mcp_sessions.py", "-k", "next_to_nothing"),
+    ),
+    Mutant(
+        "a session of MCP is open to every key",
+        "server/mcp_sessions.py",
+        "        if session is not None and session.owner == owner:\n",
+        "        if session is not None:\n",
+        ("tests/surfaces/test_mcp_sessions.py", "-k", "own_key_only"),
+    ),
 )

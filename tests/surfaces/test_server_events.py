@@ -6,7 +6,7 @@ import asyncio
 import json
 import select
 import socket
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import leasehold
 from leasehold.opening import open_served
 from leasehold.server import events
 from leasehold.server.auth import Door
+from leasehold.server.principals import OPEN
 from tests.surfaces.serving import PATIENCE, Running, command_with, create_key, id_of, serving, until, until_soon
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ class Reader:
 
 async def open_stream(streams: events.Streams, reader: Reader, last: int) -> asyncio.Task[None]:
     asked = {"space": None, "resource": None, "holder": None, "last_event_id": last}
-    stream = await streams.open(asked, None)
+    stream = await streams.open(OPEN, asked, None)
     return asyncio.create_task(stream(reader.scope(), reader.receive, reader.send))
 
 
@@ -278,7 +279,7 @@ def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: py
         await tasks[0]
         assert slow.has_hung_up
         assert not tasks[1].done()  # nobody else suffers
-        assert streams.readers == 1
+        assert streams.readers.taken == 1
         again = Reader()
         last = int(slow.received.rsplit(b"id: ", 1)[1].split(b"\n")[0])
         tasks.append(await open_stream(streams, again, last))
@@ -377,7 +378,7 @@ def test_an_idle_stream_shows_that_it_lives(tmp_path: Path, monkeypatch: pytest.
 
 def test_there_are_only_so_many_readers_and_those_that_leave_make_room(tmp_path: Path) -> None:
     with serving(tmp_path, "--rate", "0") as server:
-        lines = [HTTPConnection(server.host, server.port, timeout=PATIENCE) for _ in range(events.READERS_MOST)]
+        lines = [HTTPConnection(server.host, server.port, timeout=PATIENCE) for _ in range(events.READERS_EACH)]
         for line in lines:
             line.request("GET", "/v1/events")
             assert line.getresponse().status == 200
@@ -394,3 +395,38 @@ def test_there_are_only_so_many_readers_and_those_that_leave_make_room(tmp_path:
             return status == 200
 
         until(has_room)
+
+
+def test_a_reader_that_opens_many_streams_takes_none_from_others(tmp_path: Path) -> None:
+    """With room for eight, of which one principal may have six."""
+    few = command_with("leasehold.server.events.READERS_MOST = 8; leasehold.server.events.READERS_EACH = 6")
+    keys = {name: create_key(tmp_path, "viewer", name=name) for name in ("greedy", "ann", "bob", "cid")}
+    with serving(tmp_path, "--rate", "0", command=few) as server, ExitStack() as streams:
+
+        def watch(name: str) -> HTTPConnection | None:
+            line = HTTPConnection(server.host, server.port, timeout=PATIENCE)
+            streams.callback(line.close)
+            line.request("GET", "/v1/events", headers={"Authorization": f"Bearer {keys[name]}"})
+            status = line.getresponse().status
+            assert status in (200, 429)
+            return line if status == 200 else None
+
+        greedy = [watch("greedy") for _ in range(7)]
+        assert [line is not None for line in greedy] == [True] * 6 + [False]
+        assert all(watch(name) is not None for name in ("ann", "ann", "bob", "bob", "cid", "cid"))
+        assert watch("cid") is None  # there are eight, and nobody has more than two
+        gone = [line for line in greedy[:6] if line is not None and line.sock is not None and _ended(line.sock)]
+        assert len(gone) == 4
+
+
+def _ended(line: socket.socket) -> bool:
+    """Whether the server has hung up, after what it had sent before."""
+    line.setblocking(False)
+    try:
+        while line.recv(65_536):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return True

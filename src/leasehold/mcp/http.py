@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     Ask = Callable[[str, dict[str, Any]], Any]
 
-IDLE = 600.0
-"""A session of the protocol that nobody uses any more is forgotten after this many seconds; it holds no leases."""
+_OPENED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+_HEADERS = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
+_SESSION = b"mcp-session-id"
 _KEY = "leasehold.party"
 
 
@@ -76,13 +77,19 @@ class Caller:
 
 
 class Endpoint:
-    """One path of a server. `run` it as long as the server lives."""
+    """One path of a server. `run` it as long as the server lives. How many sessions there may be is for others."""
 
     def __init__(self) -> None:
         self._desk = Desk()
-        self._manager = StreamableHTTPSessionManager(
+        self._manager = self._managed(stateless=False)
+        self._alone = self._managed(stateless=True)
+
+    def _managed(self, *, stateless: bool) -> StreamableHTTPSessionManager:
+        return StreamableHTTPSessionManager(
             build(self._desk, _party_of)._lowlevel_server,  # the SDK's own way builds a whole application
-            session_idle_timeout=IDLE,
+            stateless=stateless,
+            session_idle_timeout=None,
+            max_sessions=None,
             # Host and Origin are checked where the party is let in, as they are for every other path.
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
@@ -90,20 +97,60 @@ class Endpoint:
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         """Until the end of the block."""
-        async with self._manager.run():
+        async with self._manager.run(), self._alone.run():
             try:
                 yield
             finally:
                 await self._desk.pursuits.close()
 
-    async def answer(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of this caller."""
+    async def answer(self, caller: Caller, scope: Scope, receive: Receive, send: Send, *, alone: bool = False) -> None:
+        """Answer one request of this caller; `alone`: without a session, whatever the request wants."""
         line = _Line(caller, receive, send)
+        manager = self._alone if alone else self._manager
         try:
-            await self._manager.handle_request({**scope, _KEY: caller}, line.receive, line.send)
+            await manager.handle_request({**scope, _KEY: caller}, line.receive, line.send)
         finally:
             line.close()
             await caller.close()
+
+    async def begin(self, caller: Caller, opening: bytes) -> str:
+        """Begin a session with this `initialize`, which was answered before; returns its id."""
+        headers = await self._say(caller, "POST", opening)
+        session = headers[_SESSION]
+        await self._say(caller, "POST", _OPENED, session)
+        return session.decode()
+
+    async def end(self, session: str) -> None:
+        """End a session, with whatever goes on in it."""
+        await self._say(None, "DELETE", b"", session.encode())
+
+    async def _say(
+        self, caller: Caller | None, method: str, body: bytes, session: bytes | None = None
+    ) -> dict[bytes, bytes]:
+        """One request of our own; returns the headers of its answer."""
+        told: dict[bytes, bytes] = {}
+        rest = [body]
+
+        async def receive() -> Message:
+            if rest:
+                return {"type": "http.request", "body": rest.pop(), "more_body": False}
+            return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return] # never
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told.update(message["headers"])
+
+        headers = [*_HEADERS, *([(_SESSION, session)] if session is not None else [])]
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": "/mcp",
+            "query_string": b"",
+            "headers": headers,
+            _KEY: caller,
+        }
+        await self._manager.handle_request(scope, receive, send)
+        return told
 
 
 def _party_of(context: ServerRequestContext[Any, Request]) -> Party:

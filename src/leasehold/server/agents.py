@@ -16,12 +16,13 @@ from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 from leasehold.server.revoking import Watch, why_not
+from leasehold.server.shares import payer
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-    from leasehold.mcp.http import Endpoint
     from leasehold.server.app import App
+    from leasehold.server.mcp_sessions import Sessions
     from leasehold.server.principals import Principal
 
 PATH = "/mcp"
@@ -34,7 +35,7 @@ class Agents:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._opening: asyncio.Task[Endpoint] | None = None
+        self._opening: asyncio.Task[Sessions] | None = None
         self._living: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._waiting: dict[asyncio.Timeout, str] = {}
@@ -50,7 +51,7 @@ class Agents:
             body = await read_body(request, BODY_MOST)
             if body:
                 decoding.check_media_type(request.headers.get("content-type"))
-            endpoint = await self._opened()
+            sessions = await self._opened()
         except ClientDisconnect:
             return
         except Problem as problem:
@@ -59,7 +60,10 @@ class Agents:
         from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
 
         caller = Caller(who.id, who.name, who.session, lambda verb, asked: self._ask(who, verb, asked))
-        await endpoint.answer(caller, scope, _read_already(body, receive), send)
+        try:
+            await sessions.answer(payer(who), caller, scope, body, _read_already(body, receive), send)
+        except Problem as problem:
+            await self._app.tell(problem)(scope, receive, send)
 
     async def _ask(self, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
         """Ask as this principal may."""
@@ -101,30 +105,31 @@ class Agents:
             del self._waiting[ending]
             ending.reschedule(0)
 
-    async def _opened(self) -> Endpoint:
+    async def _opened(self) -> Sessions:
         if self._closing.is_set():
             raise Problem("closed", "the server is going away; connect again")
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         return await asyncio.shield(self._opening)
 
-    async def _open(self) -> Endpoint:
+    async def _open(self) -> Sessions:
         loop = asyncio.get_running_loop()
         try:
-            endpoint = await loop.run_in_executor(None, _make)
+            sessions = await loop.run_in_executor(None, _make)
         except ImportError as error:
             self._opening = None
             missing = f"{error.name} is missing on this server: pip install 'leasehold[mcp]'"
             raise Problem("unsupported", missing) from None
         ready = asyncio.Event()
-        self._living = loop.create_task(self._live(endpoint, ready))
+        self._living = loop.create_task(self._live(sessions, ready))
         await ready.wait()
-        return endpoint
+        return sessions
 
-    async def _live(self, endpoint: Endpoint, ready: asyncio.Event) -> None:
-        async with endpoint.run():
+    async def _live(self, sessions: Sessions, ready: asyncio.Event) -> None:
+        async with sessions.endpoint.run():
             ready.set()
             await self._closing.wait()
+            sessions.close()
 
     def close(self) -> None:
         """The server goes away: whoever waits here leaves the queue."""
@@ -151,7 +156,8 @@ def _revoked(who: Principal) -> Refused:
     return Refused("unauthenticated", "", why_not(who.id))
 
 
-def _make() -> Endpoint:
+def _make() -> Sessions:
     from leasehold.mcp.http import Endpoint  # noqa: PLC0415 (see above)
+    from leasehold.server.mcp_sessions import Sessions  # noqa: PLC0415 (see above)
 
-    return Endpoint()
+    return Sessions(Endpoint())

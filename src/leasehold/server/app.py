@@ -135,8 +135,8 @@ def endpoint(app: App, route: Route) -> Endpoint:
 
 def _watching(app: App) -> Endpoint:
     async def answer(request: Request) -> Response:
-        _, asked = await app.understand(request, events.ROUTE)
-        return await app.streams.open(asked, request.headers.get("last-event-id"))
+        who, asked = await app.understand(request, events.ROUTE)
+        return await app.streams.open(who, asked, request.headers.get("last-event-id"))
 
     return answer
 

@@ -27,16 +27,17 @@ async def read_body(request: Request, most: int = BODY_BYTES) -> bytes:
 async def _read(request: Request, most: int) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > most:
-        raise _too_large(most)
+        raise too_large(most)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > most:
-            raise _too_large(most)
+            raise too_large(most)
     return bytes(body)
 
 
-def _too_large(most: int) -> Problem:
+def too_large(most: int) -> Problem:
+    """The refusal of a body of more than that."""
     return Problem("too_large", f"a body may have at most {most} bytes")
 
 

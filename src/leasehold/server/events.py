@@ -22,6 +22,7 @@ from leasehold.server.dashboard import signing
 from leasehold.server.problems import Problem
 from leasehold.server.requests import Watch
 from leasehold.server.routes import Route
+from leasehold.server.shares import Shares, payer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +32,13 @@ if TYPE_CHECKING:
     from leasehold.model import Event
     from leasehold.served import Served, Watched
     from leasehold.server.auth import Door
+    from leasehold.server.principals import Principal
 
 log = logging.getLogger("leasehold.server")
-READERS_MOST = 200
+READERS_EACH = 100
+"""So many streams may one principal have open,"""
+READERS_MOST = 400
+"""and so many all of them together."""
 CATCH_UP = 10_000
 """Whoever comes back after more events than this is told that there is a gap."""
 LOOK_EVERY = 1.0
@@ -61,7 +66,7 @@ class Streams:
         self.served = served
         self.door = door
         """Where a stream asks again who reads it, as what never ends has to."""
-        self.readers = 0
+        self.readers = Shares[Stream](READERS_EACH, READERS_MOST, Stream.drop, lambda _: False)
         self.is_closing = False
         self.writing: set[asyncio.Timeout] = set()
         """What ends each write that is under way."""
@@ -101,10 +106,8 @@ class Streams:
         except TimeoutError:
             return
 
-    async def open(self, asked: dict[str, Any], header: str | None) -> Response:
+    async def open(self, who: Principal, asked: dict[str, Any], header: str | None) -> Response:
         """A stream of these events, after the one that was seen last."""
-        if self.readers >= READERS_MOST:
-            raise Problem("too_many", f"{READERS_MOST} are watching already; try again later")
         last = asked.pop("last_event_id")
         if header is not None:
             if not (header.isascii() and header.isdigit() and len(header) < 17):
@@ -118,8 +121,12 @@ class Streams:
         if last is not None and last > newest:
             # It saw another history: that of a store which was replaced, or restored from a copy. Where it was in this
             # one nobody knows.
-            return Stream(self, query, 0, has_gap=True)
-        return Stream(self, query, newest if last is None else last)
+            stream = Stream(self, payer(who), query, 0, has_gap=True)
+        else:
+            stream = Stream(self, payer(who), query, newest if last is None else last)
+        if not self.readers.take(stream.payer, stream):
+            raise Problem("too_many", f"you watch {READERS_EACH} streams of events already; close one first")
+        return stream
 
 
 class Stream(Response):
@@ -127,32 +134,44 @@ class Stream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, query: Watched, last: int, *, has_gap: bool = False) -> None:
+    def __init__(self, streams: Streams, payer: str, query: Watched, last: int, *, has_gap: bool = False) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._streams = streams
+        self.payer = payer
+        """Whose share of the streams it is taken from."""
+        self._dropped = asyncio.get_running_loop().create_future()
         self._query = query
         self._last = last
         self._has_gap = has_gap
         self._is_slow = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what happens until somebody goes away: the reader, or the server."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b""})
-            return
+        """Send what happens until the reader goes away, or the server, or another reader needs the room."""
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await self._stream(scope, receive, send)
+        finally:
+            self._streams.readers.leave(self.payer, self)
+
+    def drop(self) -> None:
+        """End at once: another principal, which watches less, needs the room."""
+        if not self._dropped.done():
+            self._dropped.set_result(None)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.ensure_future(self._send_all(Request(scope), send))
         leaving = asyncio.ensure_future(gone(receive))
-        self._streams.readers += 1
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if self._is_slow:
+            await asyncio.wait((sending, leaving, self._dropped), return_when=asyncio.FIRST_COMPLETED)
+            if self._is_slow or self._dropped.done():
                 # What it has not taken would keep the connection open.
                 scope["extensions"][HANG_UP]["now"]()
                 await leaving  # or it would look as if the answer had been forgotten
         finally:
-            self._streams.readers -= 1
             for task in (sending, leaving):
                 task.cancel()
 

@@ -20,6 +20,7 @@ from leasehold.guard.editors.deciding import Terms
 from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
+from leasehold.server.shares import Shares, payer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 BODY_MOST = 8 * 1024 * 1024
 """A hook's input carries whole files."""
-REMEMBERED = 10_000
+REMEMBERED_EACH, REMEMBERED = 2_000, 10_000
+"""So many agents of one principal have their secret remembered, and so many in all."""
 
 
 def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
@@ -45,22 +47,28 @@ def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
 
 
 class Secrets:
-    """The secrets of agents' sessions; of too many, the oldest is forgotten."""
+    """The secrets of agents' sessions; of too many, the principal that has most loses the one not used for longest."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
+        self._shares = Shares[tuple[str, str]](REMEMBERED_EACH, REMEMBERED, self._known.__delitem__, lambda _: True)
 
-    def of(self, who: str, session: str) -> str:
+    def of(self, who: Principal, session: str) -> str:
         """`ID.SECRET`, the same until it is forgotten."""
-        if (who, session) not in self._known:
-            if len(self._known) >= REMEMBERED:
-                del self._known[next(iter(self._known))]
-            self._known[who, session] = os.urandom(16).hex()
-        return f"{session}.{self._known[who, session]}"
+        seat = (who.id, session)
+        if seat in self._known:
+            self._shares.use(payer(who), seat)
+        elif self._shares.take(payer(who), seat):
+            self._known[seat] = os.urandom(16).hex()
+        else:
+            raise Problem("too_many", "too many agents use the hooks of this server at once; try again later")
+        return f"{session}.{self._known[seat]}"
 
-    def forget(self, who: str, session: str) -> None:
+    def forget(self, who: Principal, session: str) -> None:
         """It has ended."""
-        self._known.pop((who, session), None)
+        seat = (who.id, session)
+        if self._known.pop(seat, None) is not None:
+            self._shares.leave(payer(who), seat)
 
 
 def _endpoint(app: App, editor: str, secrets: Secrets) -> Endpoint:
@@ -88,7 +96,7 @@ async def _told(
     app: App, who: Principal, occasion: Occasion, given: dict[str, Any], request: Request, secrets: Secrets
 ) -> dict[str, Any] | None:
     session = hooking.session_id(occasion)
-    terms = _terms(app, occasion, request, secrets.of(who.id, session))
+    terms = _terms(app, occasion, request, secrets.of(who, session))
     root = request.query_params.get("root") or occasion.cwd
     # It looks at a command of any length, and at folders.
     steps = await asyncio.to_thread(hooking.steps, occasion, terms, root)
@@ -96,7 +104,7 @@ async def _told(
         return None
     decision = await aask(lambda verb, asked: _ask(app, who, verb, asked), steps)
     if occasion.moment == occasions.END:
-        secrets.forget(who.id, session)
+        secrets.forget(who, session)
     return answer(occasion, decision, given.get("tool_input"))
 
 
