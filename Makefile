@@ -87,7 +87,7 @@ $(READY): pyproject.toml
 	@echo "Setting up $(VENV) (once, and again when pyproject.toml changes) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@$(BIN)/leasehold --version >/dev/null 2>&1 || $(BIN)/python scripts/mend_launcher.py $(BIN)/leasehold
+	@$(BIN)/python scripts/mend_environment.py
 	@touch $@
 
 $(COMPILED_READY): $(READY) $(SOURCES)
@@ -97,5 +97,5 @@ $(COMPILED_READY): $(READY) $(SOURCES)
 	@$(BIN)/python -m tests.compiled.building $(COMPILED)/wheel $(COMPILED)/bin/python
 	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(COMPILED)/wheel/*.whl)[bench]"
 	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(COMPILED)/wheel/*.whl
-	@$(COMPILED)/bin/leasehold --version >/dev/null 2>&1 || $(BIN)/python scripts/mend_launcher.py $(COMPILED)/bin/leasehold
+	@$(COMPILED)/bin/python scripts/mend_environment.py
 	@touch $@

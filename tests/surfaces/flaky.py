@@ -16,6 +16,8 @@ PATIENCE = 60.0
 PASS = "pass"
 LOSE_REQUEST = "lose request"
 LOSE_ANSWER = "lose answer"
+GARBLE_ANSWER = "garble answer"
+CUT_ANSWER = "cut answer"
 BUSY = "busy"
 GOING_AWAY = "going away"
 NOBODY_BEHIND = "nobody behind"
@@ -66,6 +68,11 @@ class Line:
                 answer = _message(server)
                 if fault == LOSE_ANSWER:
                     return
+                if fault == CUT_ANSWER:
+                    client.sendall(answer[:-5])
+                    return
+                if fault == GARBLE_ANSWER:
+                    answer = answer[:-1] + b"?"
                 if fault == HOLD:
                     self.let_go.wait(PATIENCE)
                 client.sendall(answer)

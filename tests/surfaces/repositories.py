@@ -24,7 +24,7 @@ class Repository:
         scripts = folder / "bin"
         scripts.mkdir()
         command = scripts / "leasehold"
-        command.write_text(f'#!/bin/sh\nexec {sys.executable} -m leasehold.cli "$@"\n')
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leasehold.cli "$@"\n')
         command.chmod(0o755)
         self.env = {
             "PATH": f"{scripts}:{os.environ['PATH']}",

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -25,7 +26,19 @@ from leasehold.server.decoding import decode, decode_query
 from leasehold.server.requests import Body
 from leasehold.server.routes import ROUTES, Route
 from leasehold.testing.lending import free_port
-from tests.surfaces.flaky import BUSY, GOING_AWAY, LOSE_ANSWER, LOSE_REQUEST, NOBODY_BEHIND, PASS, Line, flaky
+from tests.surfaces.flaky import (
+    BUSY,
+    CUT_ANSWER,
+    GARBLE_ANSWER,
+    GOING_AWAY,
+    LOSE_ANSWER,
+    LOSE_REQUEST,
+    NOBODY_BEHIND,
+    PASS,
+    Line,
+    flaky,
+)
+from tests.surfaces.scripting import answer, scripted
 from tests.surfaces.serving import Running, serving, until
 from tests.surfaces.test_conformance_http import Awaited
 
@@ -86,7 +99,7 @@ def test_whatever_a_verb_can_say_the_server_understands(verb: Route) -> None:
     asked = request(Call(verb.verb, {name: said.get(name, "text") for name in names}))
     assert (asked.method, asked.path.partition("?")[0]) == (verb.method, verb.path)
     if issubclass(verb.takes, Body):
-        decode(verb.takes, json.dumps(asked.body).encode())
+        decode(verb.takes, json.dumps(asked.body).encode(), "application/json")
     else:
         decode_query(verb.takes, parse_qsl(asked.path.partition("?")[2]))
 
@@ -154,6 +167,64 @@ def test_a_proxy_with_nobody_behind_it_is_passed_by(
     assert len(line.requests) == 1
     with pytest.raises(Unreachable, match="a proxy answered 502 instead of the server"):
         connect(line.url).list()
+
+
+@pytest.mark.parametrize("fault", [GARBLE_ANSWER, CUT_ANSWER, LOSE_ANSWER])
+@pytest.mark.parametrize("wait", [0, 600])
+def test_a_grant_that_cannot_be_read_is_given_up(
+    server: Running, line: Line, connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, fault: str, wait: int
+) -> None:
+    """Nobody has its token: it would stay granted for its TTL. The server cannot know, as the line took it whole."""
+    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
+    locks = connect(line.url)
+    assert locks.list(holder="nobody") == ()
+    line.faults = [fault] * (TRIES + 1)
+    with pytest.raises(Unreachable):
+        locks.acquire("garbled", ttl=3_600, wait=wait)
+    assert line.requests[-1].startswith(b"POST /v1/cancel ")
+    assert server.holders("garbled") == []
+
+
+def test_several_grants_that_cannot_be_read_are_all_given_up(
+    server: Running, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
+
+    async def ask() -> list[object]:
+        async with await leasehold.aconnect(line.url, holder="ann") as locks:
+            await locks.list(holder="nobody")
+            line.faults = [GARBLE_ANSWER] * 3 * (TRIES + 2)
+            asked = (locks.acquire(f"b:{number}", ttl=3_600) for number in range(3))
+            return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    assert all(isinstance(each, Unreachable) for each in asyncio.run(ask()))
+    line.faults = []
+    until(lambda: all(server.holders(f"b:{n}") == [] for n in range(3)))
+
+
+def test_a_request_that_its_caller_can_name_is_left_to_the_caller(
+    server: Running, line: Line, connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry with the same request_id must find its lease; a cancelled one would be refused for good."""
+    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
+    locks = connect(line.url)
+    line.faults = [GARBLE_ANSWER] * (TRIES + 1)
+    named = token_hex()
+    with pytest.raises(Unreachable):
+        locks.acquire("named", ttl=60, request_id=named)
+    granted = locks.acquire("named", ttl=60, request_id=named)
+    assert isinstance(granted, leasehold.Granted)
+    assert locks.release(granted.lease.id, granted.token).released
+
+
+def test_an_answer_to_something_else_is_none(connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
+    for told in (b"{}", b'{"lease": 1, "token": null}', b'{"lease": {"id": []}}'):
+        with scripted() as script:
+            script.by_path = {"/v1/acquire": answer(told), "/v1/cancel": answer(b'{"cancelled": true, "was": "held"}')}
+            with pytest.raises(Unreachable, match="its answer to acquire cannot be understood"):
+                connect(script.url).acquire("x", ttl=60)
+            assert script.requests[-1].startswith(b"POST /v1/cancel ")
 
 
 def test_nobody_there_is_told_after_some_tries(connect: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:

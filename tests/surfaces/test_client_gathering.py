@@ -16,8 +16,8 @@ from leasehold.client.gathering import MOST
 from leasehold.errors import Closed
 from leasehold.testing.lending import free_port
 from tests.surfaces.flaky import GOING_AWAY, HOLD, LOSE_ANSWER, LOSE_REQUEST, PASS, Line, flaky
+from tests.surfaces.scripting import Script, answer, scripted
 from tests.surfaces.serving import Running, serving, until_soon
-from tests.surfaces.test_client_wire import Script, answer, scripted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -15,69 +12,11 @@ from leasehold.client import deciding
 from leasehold.client.aio import Connection
 from leasehold.client.messages import Base, parse_head
 from leasehold.errors import Unreachable
+from tests.surfaces.scripting import HANG_UP, NOBODY, NOTHING, Script, answer, bytewise, scripted
 from tests.surfaces.test_conformance_http import Awaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-NOTHING: tuple[bytes, ...] = ()
-"""No answer at all, while the connection stays open."""
-HANG_UP = b""
-
-
-def answer(body: bytes, head: bytes = b"HTTP/1.1 200 OK") -> bytes:
-    return b"%b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (head, len(body), body)
-
-
-NOBODY = answer(b'{"leases": []}')
-
-
-class Script:
-    """A server that answers what it is told to, in pieces, whatever it is asked; in the end always properly."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[bytes, ...]] = []
-        self.by_path: dict[str, bytes] = {}
-        """What is answered to requests for these paths."""
-        self.asked: list[int] = []
-        """On which connection each request came."""
-        self.requests: list[bytes] = []
-        self.connections = 0
-        self.url = ""
-
-    def serve(self, client: socket.socket) -> None:
-        self.connections += 1
-        number = self.connections
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with client, suppress(OSError):
-            while request := client.recv(65_536):
-                self.asked.append(number)
-                self.requests.append(request)
-                usual = self.by_path.get(request.split()[1].decode(), NOBODY)
-                for piece in self.answers.pop(0) if self.answers else (usual,):
-                    if piece == HANG_UP:
-                        return
-                    client.sendall(piece)
-
-
-@contextmanager
-def scripted() -> Iterator[Script]:
-    script = Script()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        script.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    threading.Thread(target=script.serve, args=(listener.accept()[0],), daemon=True).start()
-
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        try:
-            yield script
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
 
 
 @pytest.fixture
@@ -92,10 +31,6 @@ def locks(request: pytest.FixtureRequest, script: Script, monkeypatch: pytest.Mo
     opened = request.param(script.url, holder="ann")
     yield opened
     opened.close()
-
-
-def bytewise(data: bytes) -> tuple[bytes, ...]:
-    return tuple(bytes([each]) for each in data)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +99,8 @@ def test_a_server_that_says_nothing_is_soon_given_up_and_named(
     script.answers = [NOTHING] * 20
     with pytest.raises(leasehold.Unreachable, match=f"no answer from .*: {script.url[7:]}: nothing came in time"):
         locks.acquire("x", ttl=60, wait=wait)
-    assert len(script.asked) == deciding.SILENCES
+    asked = [each.split()[1] for each in script.requests]
+    assert len(asked) == deciding.SILENCES if wait else asked == [b"/v1/acquire"] * deciding.SILENCES + [b"/v1/cancel"]
 
 
 def test_a_server_that_hung_up_is_named(script: Script, locks: Any) -> None:  # noqa: ANN401

@@ -137,6 +137,7 @@ def test_make_run_answers_there_and_ends_at_ctrl_c(fresh: Fresh) -> None:
 def test_the_command_that_the_readme_types_starts_there(fresh: Fresh) -> None:
     fresh.run("make", ".venv/.ready")
     assert fresh.run(".venv/bin/leasehold", "--version").startswith("leasehold ")
+    assert fresh.run("env", "LC_ALL=C", ".venv/bin/leasehold", "--version").startswith("leasehold ")
 
 
 def _address(running: subprocess.Popen[str]) -> str:

@@ -311,5 +311,6 @@ def _broke(context: Context, error_code: str, message: str, exit_code: int) -> i
     else:
         unreachable = exit_code == outcomes.UNREACHABLE
         hint = f"\n{step('see what is wrong', context.suggest('doctor'))}" if unreachable else ""
-        context.deny(f"Failed: {shown(message)}{hint}")
+        lines = "\n".join(map(shown, message.split("\n")))  # a command to type has a line of its own
+        context.deny(f"Failed: {lines}{hint}")
     return exit_code

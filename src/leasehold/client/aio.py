@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.calls import Call
 from leasehold.client import forking
-from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.foreign import explained
 from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
 from leasehold.client.plain import losses_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from leasehold.calls import LossSource
     from leasehold.client.encoding import Request
+    from leasehold.client.framing import Reader
 
     Answer: TypeAlias = asyncio.Future[tuple[Head, bytes]]
 
@@ -41,6 +43,8 @@ class Connection(asyncio.Protocol):
         """Of an answer that did not come at once."""
         self._missing = 0
         """How many bytes, at least."""
+        self._reader: Reader | None = None
+        """Of an answer that has no length of its own, or does not come at once."""
         self._answer: Answer | None = None
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -56,8 +60,15 @@ class Connection(asyncio.Protocol):
         """The server is gone."""
         self.is_open = False
         self._stop_timer()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(exc or ConnectionResetError("the server closed the connection"))
+        if self._answer is None or self._answer.done():
+            return
+        if exc is not None or self._reader is None:
+            self._answer.set_exception(exc or ConnectionResetError(HUNG_UP))
+            return
+        try:
+            self._answer.set_result(self._reader.end())
+        except ConnectionResetError as error:
+            self._answer.set_exception(error)
 
     @property
     def is_usable(self) -> bool:
@@ -67,7 +78,7 @@ class Connection(asyncio.Protocol):
     def ask(self, data: bytes, time_out: float) -> Answer:
         """Send a request; what comes back is its answer."""
         if self._transport is None or not self.is_open:
-            raise ConnectionResetError("the server closed the connection")
+            raise ConnectionResetError(HUNG_UP)
         self._answer = answer = self._loop.create_future()
         self._deadline = self._loop.time() + time_out
         if self._deadline < self._looks_at:
@@ -104,14 +115,17 @@ class Connection(asyncio.Protocol):
         if self._answer is None or self._answer.done():
             self.hang_up()  # nobody asked
             return
-        if self._pieces:
+        if self._pieces and self._reader is None:
             self._missing -= len(data)
             self._pieces.append(data)
             if self._missing > 0:
                 return
             data = b"".join(self._pieces)
         try:
-            self._read(data, self._answer)
+            if self._reader is None:
+                self._read(data, self._answer)
+            else:
+                self._read_on(self._reader, data, self._answer)
         except Unreachable as error:
             self._answer.set_exception(error)
             self.hang_up()
@@ -124,6 +138,12 @@ class Connection(asyncio.Protocol):
             self._pieces = [data]
             return
         head = parse_head(data[:end])
+        if head.length < 0:
+            from leasehold.client.framing import Reader  # noqa: PLC0415 (our own server sends a length)
+
+            self._pieces, self._reader = [], Reader()
+            self._read_on(self._reader, data, answer)
+            return
         begin = end + len(END)
         self._missing = begin + head.length - len(data)
         if self._missing > 0:
@@ -134,9 +154,19 @@ class Connection(asyncio.Protocol):
         if self._missing or not head.keeps:  # what came after it nobody asked for
             self.hang_up()
 
+    def _read_on(self, reader: Reader, data: bytes, answer: Answer) -> None:
+        whole = reader.feed(data)
+        if whole is None:
+            return
+        self._reader = None
+        answer.set_result(whole)
+        if not reader.keeps:
+            self.hang_up()
+
     def hang_up(self) -> None:
         """Close; a request under way is given up, and the server notices."""
         self.is_open = False
+        self._reader = None  # an answer that we cut off ourselves is not whole
         self._stop_timer()
         if self._transport is None:
             return
@@ -182,8 +212,18 @@ class AsyncHttpAnswers:
         self._under_way += 1
         try:
             return await self._pursue(errand)
+        except Unreachable:
+            await self._give_up(errand)
+            raise
         finally:
             self._under_way -= 1
+
+    async def _give_up(self, errand: Errand) -> None:
+        """Cancel a request that may have been granted, since nobody would have the token of that lease."""
+        request = errand.undo()
+        if request is not None:
+            with suppress(OSError, LeaseholdError):  # whoever asked is told why it failed; the lease expires by itself
+                await self._exchange(request, errand.time_out)
 
     async def _pursue(self, errand: Errand) -> Any:  # noqa: ANN401 (see `ask`)
         while True:
@@ -192,7 +232,8 @@ class AsyncHttpAnswers:
                 status, body, retry_after = await self._reply(errand.next, errand.time_out)
             except (OSError, Unreachable) as error:
                 self._turn_from(asked_of)
-                again = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
+                why = explained(error, self._bases[asked_of % len(self._bases)])
+                again = errand.failed(why, time.monotonic(), was_sent=not isinstance(error, NotSent))
             else:
                 self._heard_at = now = time.monotonic()
                 outcome = errand.answered(status, body, retry_after, now)
@@ -248,7 +289,7 @@ class AsyncHttpAnswers:
                 raise
             if self._closed:
                 raise Closed(CLOSED) from None
-            raise NoAnswer(told(base.name, error)) from error
+            raise NoAnswer(told(base.first, error)) from error
         finally:
             self._busy.discard(connection)
         if connection.is_open and len(self._idle) < IDLE_MOST and not self._closed:
@@ -266,15 +307,11 @@ class AsyncHttpAnswers:
         return None
 
     async def _connected(self, base: Base) -> Connection:
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_WITHIN):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(base, loop), base.host, base.port, ssl=True if base.tls else None
-                )
+                return await (_through_tunnel(base) if base.via is not None and base.tls else _directly(base))
         except OSError as error:
-            raise NotSent(told(base.name, error)) from error
-        return connection
+            raise NotSent(told(base.first, error)) from error
 
     def losses(self) -> LossSource:
         """Tells which held leases may be lost."""
@@ -288,6 +325,33 @@ class AsyncHttpAnswers:
         for connection in (*self._idle, *self._busy):
             connection.hang_up()
         self._idle.clear()
+
+
+async def _directly(base: Base) -> Connection:
+    """Also to a proxy that is asked for each request."""
+    loop = asyncio.get_running_loop()
+    host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
+    _, connection = await loop.create_connection(
+        lambda: Connection(base, loop), host, port, ssl=True if base.tls else None
+    )
+    return connection
+
+
+async def _through_tunnel(base: Base) -> Connection:
+    """The proxy is asked once, in a thread; then there is a line to the server itself."""
+    from leasehold.client.plain import connected  # noqa: PLC0415 (only for those who have a proxy)
+
+    loop = asyncio.get_running_loop()
+    line = await loop.run_in_executor(None, connected, base)
+    try:
+        line.setblocking(False)
+        _, connection = await loop.create_connection(
+            lambda: Connection(base, loop), sock=line, ssl=True, server_hostname=base.host
+        )
+    except BaseException:
+        line.close()
+        raise
+    return connection
 
 
 def async_http_answers(url: str, api_key: str | None) -> AsyncHttpAnswers:

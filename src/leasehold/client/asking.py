@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.client.deciding import told
 from leasehold.client.encoding import Request
-from leasehold.client.messages import bases, no_server, render
+from leasehold.client.foreign import NoServer, explained
+from leasehold.client.messages import bases, content_of, render
 from leasehold.client.plain import Connection
 from leasehold.errors import Unreachable
 
@@ -22,14 +23,16 @@ def ask(
     connection = _connected(bases(url, api_key))
     try:
         head, content = connection.exchange(render(Request(method, path, body), connection.base), within)
+        try:
+            return head.status, json.loads(content_of(head, content))
+        except ValueError:
+            raise NoServer(head.status, "its answer is not JSON", is_proxied=head.is_proxied) from None
     except OSError as error:
-        raise Unreachable(f"no answer from the server: {told(connection.base.name, error)}") from error
+        raise Unreachable(f"no answer from the server: {told(connection.base.first, error)}") from error
+    except NoServer as error:
+        raise explained(error, connection.base) from None
     finally:
         connection.hang_up()
-    try:
-        return head.status, json.loads(content)
-    except ValueError:
-        raise no_server(head.status, "its answer is not JSON") from None
 
 
 def _connected(servers: tuple[Base, ...]) -> Connection:
@@ -38,5 +41,5 @@ def _connected(servers: tuple[Base, ...]) -> Connection:
         try:
             return Connection(base)
         except OSError as error:
-            troubles.append(told(base.name, error))
+            troubles.append(told(base.first, error))
     raise Unreachable(f"no server can be reached: {'; '.join(troubles)}")

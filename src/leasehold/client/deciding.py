@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leasehold import keys
 from leasehold.client import decoding
 from leasehold.client.encoding import Request, again, request
+from leasehold.client.foreign import NoServer, ProxyRefused
 from leasehold.errors import LeaseholdError, OutcomeUnknown, Unreachable
 from leasehold.model import Queue, Released, TimedOut
 
@@ -36,6 +37,11 @@ _ONCE = ("create_key", "steal")
 
 
 _ANYBODY = Request("GET", "/healthz", None)
+_UNREADABLE = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What reading an answer raises that is none of the kind that was asked for."""
+HUNG_UP = "the server closed the connection"
+UNDO_WITHIN = 5.0
+"""Seconds that it may take to cancel a request whose answer could not be read."""
 
 
 CONNECT_WITHIN = 5.0
@@ -66,7 +72,9 @@ class Errand:
     __slots__ = (
         "_asked",
         "_is_once",
+        "_is_ours_to_cancel",
         "_is_there",
+        "_may_hold",
         "_silences",
         "_silences_most",
         "_tries",
@@ -83,6 +91,10 @@ class Errand:
         self._tries = self._silences = 0
         self._was_lost = False
         """A request was sent, and its answer did not come."""
+        self._is_ours_to_cancel = call.verb == "acquire" and call.arguments.get("request_id") is None
+        """A caller that chose the request_id may ask with it again, or cancel it; nobody else knows one drawn here."""
+        self._may_hold = False
+        """An acquire was sent whose answer could not be read: it may have been granted."""
         self._silences_most = max(SILENCES, servers)
         self._is_there = now - heard_at < HEARD
         """The last request was answered."""
@@ -113,10 +125,18 @@ class Errand:
             self._prepare(now)
             return Again(self.next, 0.0)
         self._is_there = status != GOING_AWAY  # then the next server is asked, if there is one
-        if status == 202:
+        if status == 202 and isinstance(body.get("ticket"), str):
             self._tries = 0  # it got on: what went wrong before it does not count any more
             self._asked = self._asked._replace(body={**(self._asked.body or {}), "request_id": body["ticket"]})
             return self._once_more(now, 0.0)
+        try:
+            return self._understood(status, body, retry_after, now)
+        except _UNREADABLE as error:
+            why = NoServer(status, f"its answer to {self._verb} cannot be understood")
+            why.__cause__ = error
+            return self.failed(why, now)
+
+    def _understood(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
         if status < 400:
             return self._mended(decoding.answer(self._verb, body))
         code = body.get("code")
@@ -147,12 +167,28 @@ class Errand:
             ) from error
         self._is_there = False
         self._was_lost = self._was_lost or was_sent
+        self._may_hold = self._may_hold or (was_sent and self.next is not _ANYBODY)
+        if isinstance(error, ProxyRefused):
+            raise error
         self._silences += _is_silence(error)
         if self._tries >= TRIES or self._silences >= self._silences_most:
             if isinstance(error, LeaseholdError):
                 raise error
             raise Unreachable(f"no answer from the server: {str(error) or type(error).__name__}") from error
         return self._again(now, None)
+
+    def undo(self) -> Request | None:
+        """The request that cancels this one, now that it is given up; None if nothing can have been granted.
+
+        It is sent once. Of a lease that was granted nobody has the token: it would be held for its TTL by nobody.
+        """
+        if not (self._may_hold and self._is_ours_to_cancel):
+            return None
+        self.time_out = min(SLACK, UNDO_WITHIN)
+        asked = self._asked.body or {}
+        fields = ("request_id", "holder", "session", "space")
+        told: dict[str, Any] = {field: asked[field] for field in fields if field in asked}
+        return Request("POST", "/v1/cancel", told)
 
     def _again(self, now: float, retry_after: float | None) -> Again:
         self._tries += 1

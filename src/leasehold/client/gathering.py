@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.client.deciding import SLACK
 from leasehold.client.encoding import Request
+from leasehold.client.foreign import NoServer
 from leasehold.client.messages import body_of
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ class Gathering:
         with _telling(calls):
             head, data = await self._exchange(Request("POST", _PATH, {"calls": asked}), SLACK)
             if head.status == 200:
-                for call, each in zip(calls, body_of(head, data)["answers"], strict=True):
-                    self._tell(call, Reply(each["status"], each["body"], each["body"].get("retry_after_seconds")))
+                for call, reply in zip(calls, _replies(head, data, len(calls)), strict=True):
+                    self._tell(call, reply)
                 return
             self._is_understood = head.status not in _UNKNOWN
             for call in calls:  # each finds out for itself what is wrong
@@ -103,6 +104,17 @@ class Gathering:
             call.reply.set_result(reply)
         elif reply.status == 200 and call.request.path == "/v1/acquire":
             self._undo(call.request, reply.body)
+
+
+def _replies(head: Head, data: bytes, wanted: int) -> list[Reply]:
+    try:
+        answers = body_of(head, data)["answers"]
+        replies = [Reply(each["status"], each["body"], each["body"].get("retry_after_seconds")) for each in answers]
+    except (AttributeError, KeyError, TypeError):
+        replies = []
+    if len(replies) != wanted:
+        raise NoServer(head.status, "its answer to a batch cannot be understood")
+    return replies
 
 
 @contextmanager

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from leasehold.client import forking
 from leasehold.client.deciding import NoAnswer, NotSent, told
 from leasehold.client.encoding import Request
-from leasehold.client.messages import END, HEAD_MOST, parse_stream_head, render
+from leasehold.client.foreign import NoServer, explained
+from leasehold.client.framing import Reader
+from leasehold.client.messages import render
 from leasehold.client.plain import Connection
 from leasehold.errors import Unreachable
 
@@ -103,8 +105,9 @@ class Stream:
         try:
             self._connection = Connection(base)
         except OSError as error:
-            raise NotSent(told(base.name, error)) from error
-        self._chunks = Chunks()
+            raise NotSent(told(base.first, error)) from error
+        self._reader = Reader()
+        self._has_ended = False
         self._text = b""
         self._heard_at = time.monotonic()
         try:
@@ -112,23 +115,28 @@ class Stream:
         except BaseException as error:
             self._connection.hang_up()
             if isinstance(error, OSError):
-                raise NoAnswer(told(base.name, error)) from error
+                raise NoAnswer(told(base.first, error)) from error
             raise
 
     def _begin(self, base: Base, request: Request) -> None:
         self._connection.send(render(request, base), ANSWER_WITHIN)
-        received = b""
-        while (end := received.find(END)) < 0:
+        while (head := self._reader.head) is None:
             data = self._connection.receive(ANSWER_WITHIN)
-            if data is None or len(received) > HEAD_MOST:
-                raise Unreachable("what answers there is not a Leasehold server: its answer does not begin")
-            received += data
-        self._chunks.is_chunked = parse_stream_head(received[:end])
-        self._text = self._chunks.feed(received[end + len(END) :])
+            if data is None:
+                raise TimeoutError("the server did not answer in time")
+            self._take(data)
+        if head.status != 200 or head.kind != "text/event-stream" or head.coding:
+            raise explained(NoServer(head.status, "its answer is not a stream of events"), base)
+
+    def _take(self, data: bytes) -> None:
+        self._has_ended = self._reader.feed(data) is not None
+        self._text += self._reader.drain()
 
     def receive(self, seconds: float) -> list[dict[str, Any]]:
         """The events that come within so many seconds; raises `OSError` once the stream has ended."""
         if b"\n\n" not in self._text:
+            if self._has_ended:
+                raise ConnectionResetError("the server has ended the stream")
             data = self._connection.receive(seconds)
             now = time.monotonic()
             if data is None:
@@ -136,7 +144,7 @@ class Stream:
                     raise TimeoutError("the server has not said anything for too long")
                 return []
             self._heard_at = now
-            self._text += self._chunks.feed(data)
+            self._take(data)
         *whole, self._text = self._text.split(b"\n\n")
         lines = [line for event in whole for line in event.split(b"\n")]
         try:
@@ -148,40 +156,3 @@ class Stream:
     def close(self) -> None:
         """Hang up."""
         self._connection.hang_up()
-
-
-class Chunks:
-    """The content of an answer in chunks, as it arrives."""
-
-    def __init__(self) -> None:
-        self.is_chunked = False
-        self._left = 0
-        """Of the chunk under way, with the two bytes after it."""
-        self._data = b""
-
-    def feed(self, data: bytes) -> bytes:
-        """What is content of this. Raises `ConnectionResetError` at the end, and `OSError` for what are no chunks."""
-        if not self.is_chunked:
-            return data
-        self._data += data
-        content = b""
-        while self._data:
-            if not self._left:
-                size, newline, rest = self._data.partition(b"\r\n")
-                if not newline:
-                    break
-                self._left, self._data = _size(size) + 2, rest
-            taken, self._data = self._data[: self._left], self._data[self._left :]
-            content += taken[: max(0, self._left - 2)]
-            self._left -= len(taken)
-        return content
-
-
-def _size(line: bytes) -> int:
-    try:
-        size = int(line.partition(b";")[0], 16)
-    except ValueError:
-        raise OSError("the server's answer is not in chunks") from None
-    if not size:
-        raise ConnectionResetError("the server has ended the stream")
-    return size

@@ -1,7 +1,8 @@
-"""HTTP/1.1 as far as our own server speaks it: one request, one answer with a length. Pure.
+"""HTTP/1.1: one request, and the head of its answer. Pure.
 
 A general client costs several times as much per request as all the rest (httpx 720 requests a second, http.client
-3,400, this 10,000); so this one is written by hand, and refuses whatever it does not know (docs/adr/0013).
+3,400, this 10,000); so this one is written by hand (docs/adr/0013). An answer with a length, as our own server sends
+it, is read here; every other legal answer, as proxies send them, in `framing`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from leasehold import credentials
+from leasehold.client.foreign import NoServer
 from leasehold.errors import InvalidInput, Unreachable
 
 if TYPE_CHECKING:
     from leasehold.client.encoding import Request
+    from leasehold.client.proxies import Proxy
 
 HEAD_MOST = 64 * 1024
 BODY_MOST = 64 * 1024 * 1024
 DIGITS_MOST = 20
 END = b"\r\n\r\n"
-_OF_PROXIES = (502, 503, 504)
+UNTIL_CLOSE, CHUNKED, INTERIM = -1, -2, -3
+"""In place of a length: the body ends with the connection, or with its last chunk; it is not the answer yet."""
+_VERSIONS = ("HTTP/1.1", "HTTP/1.0")
+_PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _spelled = json.JSONEncoder(separators=(",", ":")).encode
 _read = json.JSONDecoder().raw_decode
 
@@ -36,12 +42,19 @@ class Base(NamedTuple):
     path: str
     token: str | None = None
     """What that server knows us by: each has its own, or a key would go to one that it is not for."""
+    via: Proxy | None = None
+    """The proxy that the environment names for it."""
 
     @property
     def name(self) -> str:
         """For messages and the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def first(self) -> str:
+        """Whom we are connected with, for messages."""
+        return self.name if self.via is None else f"the proxy {self.via.name} ({self.via.variable})"
 
 
 def token(api_key: str | None, url: str) -> str | None:
@@ -57,7 +70,11 @@ def bases(url: str, api_key: str | None = None) -> tuple[Base, ...]:
     found = tuple(_base(each)._replace(token=token(api_key, each)) for each in url.split(","))
     if len({base.tls for base in found}) > 1:
         raise InvalidInput("url", "must not mix http and https")
-    return found
+    if not any(os.environ.get(name) for name in _PROXIES):
+        return found
+    from leasehold.client.proxies import proxy  # noqa: PLC0415 (only for those who have one)
+
+    return tuple(base._replace(via=proxy(base, os.environ)) for base in found)
 
 
 def _base(url: str) -> Base:
@@ -86,7 +103,11 @@ def render(request: Request, base: Base) -> bytes:
 @lru_cache(maxsize=64)
 def _opening(method: str, path: str, base: Base) -> bytes:
     """The same for each call of a verb: the server, too, looks at its bytes once (see ``server.protocol``)."""
-    lines = [f"{method} {base.path}{path} HTTP/1.1", f"Host: {base.name}", "Accept: application/json"]
+    is_asked = base.via is not None and not base.tls  # and no tunnel: the proxy must be told whom to ask
+    target = f"http://{base.name}{base.path}{path}" if is_asked else f"{base.path}{path}"
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {base.name}", "Accept: application/json"]
+    if base.via is not None and is_asked:
+        lines += base.via.headers
     if base.token is not None:
         lines.append(f"Authorization: Bearer {base.token}")
     return "\r\n".join(lines).encode()
@@ -97,9 +118,16 @@ class Head(NamedTuple):
 
     status: int
     length: int
+    """Of the body in bytes; below zero, `framing` finds out where the body ends."""
     keeps: bool
     """Whether the connection can be used again."""
     retry_after: float | None
+    coding: str = ""
+    """How the body is compressed. We never ask for it, but a proxy may do it unasked."""
+    is_proxied: bool = False
+    """True if a proxy says that the answer passed through it."""
+    kind: str = ""
+    """The media type of the body."""
 
 
 @lru_cache(maxsize=256)
@@ -107,31 +135,58 @@ def parse_head(head: bytes) -> Head:
     """Read the first lines of an answer; there are not many different ones."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
-    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not _is_number(words[1]):
+    if len(words) < 2 or words[0] not in _VERSIONS or len(words[1]) != 3 or not _is_number(words[1]):
         raise Unreachable("what answers there does not speak HTTP: is this the address of a Leasehold server?")
-    fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    length = fields.get("content-length", "")
-    if not _is_number(length) or int(length) > BODY_MOST:
-        raise no_server(int(words[1]), "its answer has no proper length")
+    status = int(words[1])
+    fields = _fields(lines, status)
     after = fields.get("retry-after", "")
+    options = {each.strip() for each in fields.get("connection", "").lower().split(",")}
+    is_old = words[0] == "HTTP/1.0"
+    length = _length(fields, status, is_old=is_old)
     return Head(
-        int(words[1]),
-        int(length),
-        fields.get("connection", "").lower() != "close",
+        status,
+        length,
+        ("keep-alive" in options if is_old else "close" not in options)
+        and not ("transfer-encoding" in fields and "content-length" in fields),
         float(after) if _is_number(after.replace(".", "", 1)) else None,
+        fields.get("content-encoding", "").lower(),
+        "via" in fields,
+        fields.get("content-type", "").partition(";")[0].strip().lower(),
     )
 
 
-def parse_stream_head(head: bytes) -> bool:
-    """Read the first lines of an answer that does not end; whether it comes in chunks. Any other is `Unreachable`."""
-    first, *lines = head.decode("latin-1").split("\r\n")
-    words = first.split(" ", 2)
-    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not _is_number(words[1]):
-        raise Unreachable("what answers there does not speak HTTP: is this the address of a Leasehold server?")
-    fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    if words[1] != "200" or not fields.get("content-type", "").startswith("text/event-stream"):
-        raise no_server(int(words[1]), "its answer is not a stream of events")
-    return fields.get("transfer-encoding", "").lower() == "chunked"
+def _fields(lines: list[str], status: int) -> dict[str, str]:
+    """The headers by their names in lower case; of several with one name, a list with commas."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if line.startswith((" ", "\t")):
+            raise NoServer(status, "one of its headers goes on in a second line, which HTTP/1.1 forbids")
+        if not colon or not name or name != name.strip():
+            raise NoServer(status, "one of its headers cannot be read")
+        name, value = name.lower(), value.strip()
+        fields[name] = f"{fields[name]}, {value}" if name in fields else value
+    return fields
+
+
+def _length(fields: dict[str, str], status: int, *, is_old: bool) -> int:
+    """How long the body is, or how to find out (RFC 9112, section 6.3)."""
+    if status < 200:
+        return INTERIM
+    if status in (204, 304):
+        return 0
+    coding = fields.get("transfer-encoding")
+    if coding is not None:
+        if coding.lower() != "chunked" or is_old:
+            raise NoServer(status, f"its transfer coding is none that a client of HTTP/1.1 must read: {coding[:40]!r}")
+        return CHUNKED
+    if "content-length" not in fields:
+        return UNTIL_CLOSE
+    told = {each.strip() for each in fields["content-length"].split(",")}
+    length = told.pop()
+    if told or not _is_number(length) or int(length) > BODY_MOST:
+        raise NoServer(status, "its answer has no proper length")
+    return int(length)
 
 
 def _is_number(text: str) -> bool:
@@ -139,25 +194,26 @@ def _is_number(text: str) -> bool:
     return text.isdecimal() and len(text) <= DIGITS_MOST
 
 
+def content_of(head: Head, data: bytes) -> bytes:
+    """The body as it was before a proxy compressed it."""
+    if not head.coding or head.coding == "identity":
+        return data
+    from leasehold.client.framing import uncompressed  # noqa: PLC0415 (our own server compresses nothing)
+
+    return uncompressed(head, data)
+
+
 def body_of(head: Head, data: bytes) -> dict[str, Any]:
     """The JSON object of an answer."""
     try:
-        text = data.decode()
+        text = content_of(head, data).decode()
         value, end = _read(text)  # `json.loads` looks for blanks around it, which costs half as much again
         if end != len(text):
             value = json.loads(text)
     except ValueError:
-        raise no_server(head.status, "its answer is not JSON") from None
+        raise NoServer(head.status, "its answer is not JSON", is_proxied=head.is_proxied) from None
     if not isinstance(value, dict):
-        raise no_server(head.status, "its answer is not an object")
+        raise NoServer(head.status, "its answer is not an object", is_proxied=head.is_proxied)
+    if head.status >= 400 and not isinstance(value.get("code"), str):
+        raise NoServer(head.status, "its refusal has no code", is_proxied=head.is_proxied)
     return value
-
-
-def no_server(status: int, why: str) -> Unreachable:
-    """Whatever answered is none of ours: mostly a proxy, which has nobody behind it or waits for nobody so long."""
-    if status in _OF_PROXIES:
-        return Unreachable(
-            f"a proxy answered {status} instead of the server: is that running, and may requests stay open there as "
-            "long as the server keeps those that wait (serve --keep-open)?"
-        )
-    return Unreachable(f"what answers there is not a Leasehold server: {why} (status {status})")

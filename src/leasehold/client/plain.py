@@ -11,9 +11,10 @@ from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client import forking
-from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.foreign import explained
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
-from leasehold.errors import CLOSED, Closed, Unreachable
+from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,16 +47,30 @@ class Connection:
             if len(received) > HEAD_MOST:
                 raise Unreachable("what answers there is not a Leasehold server: its answer does not begin")
         head = parse_head(received[:end])
+        if head.length < 0:
+            return self._read(received)
         body = received[end + len(END) :]
         while len(body) < head.length:
             body += self._receive()
         self.keeps = head.keeps and len(body) == head.length  # what came after it nobody asked for
         return head, body[: head.length]
 
+    def _read(self, received: bytes) -> tuple[Head, bytes]:
+        """An answer that has no length of its own, or does not come at once."""
+        from leasehold.client.framing import Reader  # noqa: PLC0415 (our own server sends a length)
+
+        reader = Reader()
+        answer = reader.feed(received)
+        while answer is None:
+            data = self._socket.recv(65_536)
+            answer = reader.feed(data) if data else reader.end()
+        self.keeps = reader.keeps
+        return answer
+
     def _receive(self) -> bytes:
         data = self._socket.recv(65_536)
         if not data:
-            raise ConnectionResetError("the server closed the connection")
+            raise ConnectionResetError(HUNG_UP)
         return data
 
     def send(self, data: bytes, time_out: float) -> None:
@@ -123,6 +138,20 @@ class HttpAnswers:
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
         errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at)
+        try:
+            return self._pursue(errand)
+        except Unreachable:
+            self._give_up(errand)
+            raise
+
+    def _give_up(self, errand: Errand) -> None:
+        """Cancel a request that may have been granted, since nobody would have the token of that lease."""
+        request = errand.undo()
+        if request is not None:
+            with suppress(OSError, LeaseholdError):  # whoever asked is told why it failed; the lease expires by itself
+                self._exchange(self._bases[self._first % len(self._bases)], request, errand.time_out)
+
+    def _pursue(self, errand: Errand) -> Any:  # noqa: ANN401 (see `ask`)
         todo: Again = Again(errand.next, 0.0)
         while True:
             time.sleep(todo.pause)
@@ -132,7 +161,8 @@ class HttpAnswers:
                 body = body_of(head, data)
             except (OSError, Unreachable) as error:
                 self._turn_from(asked_of)
-                todo = errand.failed(error, time.monotonic(), was_sent=not isinstance(error, NotSent))
+                why = explained(error, self._bases[asked_of % len(self._bases)])
+                todo = errand.failed(why, time.monotonic(), was_sent=not isinstance(error, NotSent))
                 continue
             self._heard_at = now = time.monotonic()
             outcome = errand.answered(head.status, body, head.retry_after, now)
@@ -158,7 +188,7 @@ class HttpAnswers:
             if self._closed:
                 raise Closed(CLOSED) from None
             if isinstance(error, OSError):
-                raise NoAnswer(told(base.name, error)) from error
+                raise NoAnswer(told(base.first, error)) from error
             raise
         self._give_back(connection, keep=connection.keeps)
         return answer
@@ -176,7 +206,7 @@ class HttpAnswers:
         try:
             made = Connection(base)
         except OSError as error:
-            raise NotSent(told(base.name, error)) from error
+            raise NotSent(told(base.first, error)) from error
         with self._changing:
             self._busy.add(made)
         return made
@@ -216,9 +246,24 @@ def http_answers(url: str, api_key: str | None, progress: Callable[[], None] | N
     return HttpAnswers(bases(url, api_key), progress)
 
 
-def _connect(base: Base) -> socket.socket:
-    connection = socket.create_connection((base.host, base.port), timeout=CONNECT_WITHIN)
+def connected(base: Base) -> socket.socket:
+    """A connection to this server, or to the proxy that hands on to it; not encrypted yet."""
+    host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
+    connection = socket.create_connection((host, port), timeout=CONNECT_WITHIN)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if base.tls and base.via is not None:
+        from leasehold.client.proxies import tunnel  # noqa: PLC0415 (only for those who have one)
+
+        try:
+            tunnel(connection, base)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _connect(base: Base) -> socket.socket:
+    connection = connected(base)
     if not base.tls:
         return connection
     import ssl  # noqa: PLC0415 (only for https)
