@@ -7,7 +7,7 @@ import asyncio
 from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
 from leasehold.held import STOPPED, Ask, check_asked, check_on_lost, leave, take
 from leasehold.holding import refuse_fork
-from leasehold.losses import LossWatch
+from leasehold.losses import watch_of
 from leasehold.renewal import LOOK_AGAIN, steady
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ class Block:
         """Done when the time has come to look again."""
         self._keeping = self._loop.create_task(self._keep(), name=f"leasehold-renewal-{held.id}")
         locks._entered[held.id] = locks._entered.get(held.id, 0) + 1
-        self._losses = _watch_of(locks)
+        self._losses = watch_of(locks)
         self._losses.add(held.lease, self._hint)
 
     # --------------------------------------------------------------------------------- in the background
@@ -206,13 +206,6 @@ class Block:
 def _end(sleep: asyncio.Future[None]) -> None:
     if not sleep.done():
         sleep.set_result(None)
-
-
-def _watch_of(locks: AsyncLocks) -> LossWatch:
-    """These locks' watch in this process: its thread does not survive a fork."""
-    if locks._losses is None or locks._losses.is_forked:
-        locks._losses = LossWatch(locks._answers.losses)
-    return locks._losses
 
 
 async def perform(script: Script[R], locks: AsyncLocks) -> R:

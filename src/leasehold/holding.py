@@ -10,7 +10,7 @@ import time
 from leasehold.drivers import CallerDriver
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
 from leasehold.held import FORKED, Ask, check_asked, check_on_lost, give_back, leave, take
-from leasehold.losses import LossWatch
+from leasehold.losses import watch_of
 from leasehold.renewal import LOOK_AGAIN, steady
 
 TYPE_CHECKING = False
@@ -148,7 +148,7 @@ class Keeper:
     def __init__(self, locks: Locks) -> None:
         self._locks = locks
         self._kept: list[Kept] = []
-        self._losses = LossWatch(locks._answers.losses)
+        self._losses = watch_of(locks)
         self._threads: dict[str, threading.Thread] = {}
         self._changed = threading.Condition()
 

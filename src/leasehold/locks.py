@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from leasehold.calls import Answers
     from leasehold.held import LockTerms, OnLost, Options, P, R
     from leasehold.holding import Keeper, Lock
+    from leasehold.losses import LossWatch
     from leasehold.model import (
         Acquired,
         Cancelled,
@@ -51,6 +52,7 @@ class Locks(Asker):
     def __init__(self, answers: Answers, *, holder: str, space: str = "default") -> None:
         super().__init__(holder=holder, space=space)
         self._answers = answers
+        self._losses: LossWatch | None = None
         self._keepers: dict[int, Keeper] = {}  # who renews for `lock`, by process: a fork needs another
 
     def acquire(

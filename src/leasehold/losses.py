@@ -18,8 +18,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from leasehold.async_locks import AsyncLocks
     from leasehold.calls import LossSource
     from leasehold.engine import Engine
+    from leasehold.locks import Locks
     from leasehold.model import Event, Lease
 
 EVERY = 0.25
@@ -31,6 +33,13 @@ LONGEST_PAUSE = 8.0
 """Seconds between two tries while the source does not answer."""
 MOST_OF_THE_TIME = 4
 """A look is followed by a pause of at least so many times its length."""
+
+
+def watch_of(locks: Locks | AsyncLocks) -> LossWatch:
+    """The watch of these locks in this process: its thread does not survive a fork."""
+    if locks._losses is None or locks._losses.is_forked:
+        locks._losses = LossWatch(locks._answers.losses)
+    return locks._losses
 
 
 class LossWatch:

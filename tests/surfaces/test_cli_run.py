@@ -175,7 +175,7 @@ def test_a_stopped_command_is_woken_to_hear_of_its_end(shell: Shell) -> None:
 
 
 def test_a_lease_taken_by_force_ends_the_command(shell: Shell) -> None:
-    process, pid = started(shell, FOR_EVER, "--ttl", "15s")
+    process, pid = started(shell, FOR_EVER, "--ttl", "24h")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     done = ended(process)
     assert done.code == 7
@@ -184,7 +184,7 @@ def test_a_lease_taken_by_force_ends_the_command(shell: Shell) -> None:
 
 
 def test_a_command_that_will_not_end_is_killed(shell: Shell) -> None:
-    process, pid = started(shell, STUBBORN, "--ttl", "15s", "--kill-after", "50ms")
+    process, pid = started(shell, STUBBORN, "--ttl", "24h", "--kill-after", "50ms")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     assert ended(process).code == 7
     assert not is_there(pid)
@@ -194,7 +194,7 @@ def test_the_command_may_tidy_up_unless_it_is_killed_at_once(shell: Shell) -> No
     tidy = f"trap 'touch tidied; exit 0' TERM; {FOR_EVER}"
     for how, is_tidied in (("term", True), ("kill", False)):
         (shell.home / "tidied").unlink(missing_ok=True)
-        process, _ = started(shell, tidy, "--ttl", "15s", "--on-lost", how)
+        process, _ = started(shell, tidy, "--ttl", "24h", "--on-lost", how)
         shell.run("force-release", "x", "--reason", "stop it", holder="ops")
         assert ended(process).code == 7
         assert (shell.home / "tidied").exists() is is_tidied
@@ -202,7 +202,7 @@ def test_the_command_may_tidy_up_unless_it_is_killed_at_once(shell: Shell) -> No
 
 def test_with_warn_the_command_goes_on_and_its_exit_code_counts(shell: Shell) -> None:
     script = f"{READY} until [ -e stop ]; do sleep 0.02; done; exit 5"
-    process, pid = started(shell, script, "--ttl", "15s", "--on-lost", "warn")
+    process, pid = started(shell, script, "--ttl", "24h", "--on-lost", "warn")
     shell.run("steal", "x", "--reason", "mine now", holder="ops")
     assert process.stderr is not None
     assert "the lease is lost" in process.stderr.readline()
@@ -213,7 +213,7 @@ def test_with_warn_the_command_goes_on_and_its_exit_code_counts(shell: Shell) ->
 
 
 def test_lost_is_told_in_json(shell: Shell) -> None:
-    process, _ = started(shell, FOR_EVER, "--ttl", "15s", "--json")
+    process, _ = started(shell, FOR_EVER, "--ttl", "24h", "--json")
     shell.run("force-release", "x", "--reason", "stop it", holder="ops")
     lines = ended(process).lines
     assert [line.get("event") for line in lines] == ["acquired", "lost", None]

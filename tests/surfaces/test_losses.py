@@ -6,8 +6,11 @@ import asyncio
 import os
 import signal
 import statistics
+import subprocess
+import sys
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +19,7 @@ import leasehold
 from leasehold.client import losses as streams
 from leasehold.errors import LeaseLost, Unreachable
 from leasehold.testing.lending import free_port
+from tests.stores import etcd, postgres
 from tests.surfaces.holders import PATIENCE, async_until, until
 from tests.surfaces.serving import serving
 from tests.surfaces.taking import NAME, WAYS, Taking
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 PROVES = bool(os.environ.get("LEASEHOLD_PROVE"))
 ROUNDS = 20 if PROVES else 2
 """Of each way. In the second round the watch is there already."""
+RUNS = 20 if PROVES else 1
 MEDIAN, WORST = 1.0, 2.0
 """Seconds within which a holder is told: a promise, looked at where the machine is left alone."""
 TTL = "24h"
@@ -37,15 +42,29 @@ TTL = "24h"
 HELD = 10_000
 
 
-@pytest.fixture(params=["sqlite", "a server", "beside a server"])
+PLACES = ("sqlite", "a server", "beside a server", "postgresql", "another server", "etcd")
+
+
+@pytest.fixture(params=PLACES)
 def urls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """Where the holder connects, and where the operator does."""
-    database = f"sqlite://{tmp_path}/locks.db"
-    if request.param == "sqlite":
-        yield database, database
-        return
-    with serving(tmp_path) as server:
-        yield server.url, server.url if request.param == "a server" else database
+    with ExitStack() as stack:
+        database = _database(request.param, tmp_path, stack)
+        if "server" not in request.param:
+            yield database, database
+            return
+        word = ("--store", database)
+        url = stack.enter_context(serving(tmp_path, *word)).url
+        if request.param == "another server":
+            yield url, stack.enter_context(serving(tmp_path, *word)).url
+        else:
+            yield url, url if request.param == "a server" else database
+
+
+def _database(place: str, folder: Path, stack: ExitStack) -> str:
+    if place in ("postgresql", "another server"):
+        return stack.enter_context(postgres.schema())
+    return etcd.empty() if place == "etcd" else f"sqlite://{folder}/locks.db"
 
 
 @pytest.fixture
@@ -118,6 +137,33 @@ def test_a_coroutine_is_cancelled_at_once(urls: tuple[str, str]) -> None:
     with leasehold.connect(urls[1], holder="ops") as ops:
         asyncio.run(lose_all())
     check_times(took)
+
+
+def test_the_command_of_a_run_is_ended_at_once(urls: tuple[str, str], tmp_path: Path) -> None:
+    with leasehold.connect(urls[1], holder="ops") as ops:
+        took = [_end_run(urls[0], tmp_path, Taking(way, ops), ops) for _ in range(RUNS) for way in WAYS]
+    if PROVES:
+        check_times(took)
+
+
+def _end_run(url: str, folder: Path, taking: Taking, ops: Locks) -> float:
+    """Seconds until the command had ended."""
+    words = [sys.executable, "-m", "leasehold.cli", "run", NAME, "--ttl", TTL, "--on-expiry"]
+    words.append(taking.options.get("on_expiry", "free"))
+    if taking.session:
+        (folder / "session").write_text(taking.session)
+        words += ["--session-file", str(folder / "session")]
+    command = [*words, "--", "/bin/sh", "-c", "echo running; exec sleep 600"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "LEASEHOLD_URL": url}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"running\n"
+        taking.take()
+        taken_at = time.monotonic()
+        assert process.stdout.read() == b"", "the command has ended"
+        took = time.monotonic() - taken_at
+        assert process.wait(PATIENCE) == 7
+    taking.clean_up()
+    return took
 
 
 def test_a_lease_of_the_same_process_that_another_thread_takes(url: str) -> None:

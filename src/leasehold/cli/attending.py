@@ -51,6 +51,7 @@ class Attendance:
         try:
             with self._bell, self._foreground:
                 self._group = self._start()
+                self._tenure.watch(self._bell)
                 returncode = self._attend()
                 self._sweep_up()
                 return returncode

@@ -9,6 +9,7 @@ from leasehold import wire
 from leasehold.cli.bell import Bell, Question
 from leasehold.cli.watchdog import now
 from leasehold.errors import LeaseholdError
+from leasehold.losses import watch_of
 from leasehold.model import SECOND, Lost, Renewed
 from leasehold.names import shown
 
@@ -58,6 +59,8 @@ class Tenure:
         self._context = context
         self._token = granted.token
         self._trouble = ""
+        self._is_doubted = False
+        """Whether there was a hint that it is lost since the last renewal was sent."""
         self._question: Question[Renewed | Lost | Refused] | None = None
         self.times = self._times(asked_at)
 
@@ -80,6 +83,15 @@ class Tenure:
     def _ask(self) -> Renewed | Lost | Refused:
         return self._context.locks.renew(self.lease.id, self._token)
 
+    def watch(self, bell: Bell) -> None:
+        """From now on, ring the bell and renew at once if there is a hint that the lease is lost. Starts a thread."""
+
+        def doubt() -> None:
+            self._is_doubted = True
+            bell.ring()
+
+        watch_of(self._context.locks).add(self.lease, doubt)
+
     def keep(self, bell: Bell) -> bool:
         """Renew when it is time, without waiting for the answer; whether an answer has moved the times."""
         if self.lost is not None:
@@ -87,7 +99,8 @@ class Tenure:
         if self._question is not None and self._question.is_answered:
             question, self._question = self._question, None
             return self._hear(question)
-        if self._question is None and now() >= self.times.renew_at:
+        if self._question is None and (self._is_doubted or now() >= self.times.renew_at):
+            self._is_doubted = False
             self._question = Question(self._ask, bell, now())
         return False
 
