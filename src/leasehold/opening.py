@@ -58,7 +58,8 @@ def connect(
 
         answers = http_answers(choice.url, api_key, None if threaded else progress)
     else:
-        engine = Engine(open_store(choice.store_url, accept_restore=accept_restore, why=choice.why))
+        store = open_store(choice.store_url, accept_restore=accept_restore, why=choice.why, is_one_shot=not threaded)
+        engine = Engine(store)
         driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
         answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
     return Locks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
@@ -119,8 +120,11 @@ def _who(choice: Choice, holder: str | None) -> str:
     return (choice.holder or identity.of_process()) if holder is None else holder
 
 
-def open_store(url: str, *, accept_restore: bool = False, why: str = "") -> Store:
-    """The store behind a URL; `why` says where the URL comes from, in case that it is wrong."""
+def open_store(url: str, *, accept_restore: bool = False, why: str = "", is_one_shot: bool = False) -> Store:
+    """Open the store behind a URL; `why` says where the URL comes from, in case that it is wrong.
+
+    `is_one_shot`: this process makes a few calls and ends, so closing must be quick.
+    """
     scheme, colon, rest = url.partition(":")
     if not colon or scheme not in _STORES:
         known = ", ".join(f"{name}:" for name in (*_STORES, "http", "https"))
@@ -129,17 +133,19 @@ def open_store(url: str, *, accept_restore: bool = False, why: str = "") -> Stor
             "url",
             f"{config.shown(url)!r}{source} must begin with one of {known} (for example sqlite:///var/lib/leasehold.db)",
         )
+    if scheme == "sqlite":
+        return _sqlite(rest, accept_restore=accept_restore, is_one_shot=is_one_shot)
     return _STORES[scheme](rest, accept_restore=accept_restore)
 
 
-def _sqlite(rest: str, *, accept_restore: bool) -> Store:
+def _sqlite(rest: str, *, accept_restore: bool, is_one_shot: bool = False) -> Store:
     from leasehold.stores.sqlite import SqliteStore  # noqa: PLC0415 (each store is imported when it is used)
 
     path, retention = sqlite_file(rest)
-    if retention is None:
-        return SqliteStore(path, accept_restore=accept_restore)
-    days, rows = retention
-    return SqliteStore(path, accept_restore=accept_restore, retention_days=days, retention_rows=rows)
+    days, rows = retention or (30, 1_000_000)
+    return SqliteStore(
+        path, accept_restore=accept_restore, retention_days=days, retention_rows=rows, is_one_shot=is_one_shot
+    )
 
 
 def sqlite_file(rest: str) -> tuple[str, tuple[int, int] | None]:

@@ -18,7 +18,7 @@ import apsw
 
 import leasehold
 from leasehold.model import Granted, Released, Renewed
-from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.gate import Gate, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +81,8 @@ def arm(fuse: Fuse) -> DyingDisk:
     DyingFile.fuse = fuse
     set_mark = Gate.set_mark
 
-    def set_mark_or_die(gate: Gate, fence: int) -> None:
-        fuse.burn(lambda: None, lambda: set_mark(gate, fence))
+    def set_mark_or_die(gate: Gate, mark: Mark) -> None:
+        fuse.burn(lambda: None, lambda: set_mark(gate, mark))
 
     Gate.set_mark = set_mark_or_die  # type: ignore[method-assign, assignment]
     return DyingDisk()

@@ -18,10 +18,10 @@ from leasehold.errors import StoreBehind, StoreError
 from leasehold.model import Drop, Put, Ref
 from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.memory import Memory, MemoryStore
-from leasehold.stores.sqlite import SqliteStore, appending, database, journal, lasting
+from leasehold.stores.sqlite import SqliteStore, appending, journal, lasting
 from leasehold.stores.sqlite.checkup import look
 from leasehold.stores.sqlite.database import ALONE, APPLICATION_ID, LASTING, SCHEMA_VERSION
-from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.gate import Gate, Mark
 from tests.stores.child import ROOT, Child
 from tests.stores.journals import ALL, STAYS, known, looked, rows, shorten, some_changes, some_events, staying
 from tests.stores.samples import MINUTE, FakeClock, commit, entries, event, hold, node, seen
@@ -45,7 +45,7 @@ def store(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def brief(path: Path, clock: FakeClock) -> closing[SqliteStore]:
-    return closing(SqliteStore(str(path), clock=clock))
+    return closing(SqliteStore(str(path), clock=clock, is_one_shot=True))
 
 
 # ------------------------------------------------------------------------------------------ nobody can tell
@@ -174,12 +174,10 @@ def test_it_is_folded_when_it_is_long(store: SqliteStore, path: Path) -> None:
 
 @pytest.mark.parametrize(("early", "whole", "expected"), [(1, 10**9, True), (10**9, 10**9, False), (1, 1, True)])
 def test_the_log_is_copied_back_when_the_journal_is_folded(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch, early: int, whole: int, expected: bool
+    store: SqliteStore, path: Path, early: int, whole: int, expected: bool
 ) -> None:
     """To fold stalls whoever asks then, and so does that: it had better be the same one."""
-    monkeypatch.setattr(lasting, "EARLY", early)
-    monkeypatch.setattr(lasting, "CHECKPOINT", whole)
-    store._database.connection.wal_autocheckpoint(whole)
+    store._database.log_limit, store._database.fold_limit = whole, early
     before = path.read_bytes()
     for number in range(5):
         commit(store, Put("na", Ref(f"x{number}")))
@@ -208,7 +206,7 @@ def test_who_folds_in_passing_keeps_the_log_short_all_the_same(
     with brief(path, clock) as passing:
         commit(passing, Put("na", Ref("y")))
         assert rows(path) == 0
-        monkeypatch.setattr(database, "BRIEF_CHECKPOINT", 1)
+        passing._database.log_limit = 1
         commit(passing, Put("na", Ref("z")))
         assert Path(f"{path}-wal").stat().st_size == 0
 
@@ -455,7 +453,7 @@ def second_version(path: Path, clock: FakeClock) -> None:
     )
     connection.close()
     gate = Gate(f"{path}.gate")
-    gate.set_mark(8)
+    gate.set_mark(Mark(8))
     gate.close()
 
 

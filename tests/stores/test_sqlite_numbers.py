@@ -15,7 +15,7 @@ from leasehold.stores import HistoryQuery, sqlite
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.checkup import look
 from leasehold.stores.sqlite.database import APPLICATION_ID, SCHEMA_VERSION
-from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.gate import Gate, Mark
 from tests.stores.samples import MINUTE, FakeClock, commit, entries, event
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def first_version(path: Path) -> None:
     )
     connection.close()
     gate = Gate(f"{path}.gate")
-    gate.set_mark(8)
+    gate.set_mark(Mark(8))
     gate.close()
 
 

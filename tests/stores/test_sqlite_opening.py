@@ -192,7 +192,7 @@ def test_a_second_machine_on_the_same_file_is_told(path: Path) -> None:
 
 
 def test_a_long_user_leaves_no_log_behind_and_a_short_one_does_not_stop_for_it(path: Path) -> None:
-    short = SqliteStore(str(path))
+    short = SqliteStore(str(path), is_one_shot=True)
     commit(short, Put("na", Ref("x")))
     short.close()
     assert path.with_name("locks.db-wal").exists()

@@ -76,6 +76,7 @@ def test_accepting_it_goes_on_above_all_fences_and_gives_a_full_ttl(behind: Path
     transaction.close()
     leases = entries(store, node("a"))
     assert [lease.expires_at for lease in leases.values()] == [transaction.now + 30 * MINUTE]  # type: ignore[union-attr]
+    assert transaction.opens_at == transaction.now + 30 * MINUTE, "the longest TTL that was ever granted"
     assert entries(store, node("b")) == {}
     store.close()
     again = SqliteStore(str(behind), clock=clock)  # and from now on it is like any other
@@ -92,18 +93,22 @@ def test_accepting_what_is_not_behind_changes_nothing(path: Path, clock: FakeClo
     again.close()
 
 
-def test_a_database_that_was_deleted_does_not_give_its_fences_again(path: Path) -> None:
+def test_a_database_that_was_deleted_is_refused_and_does_not_give_its_fences_again(path: Path) -> None:
     store = SqliteStore(str(path))
     commit(store, fences=41)
     store.close()
     remove_database(path)
-    fresh = SqliteStore(str(path))
+    for _ in range(2):
+        with pytest.raises(StoreBehind, match="the database is gone"):
+            SqliteStore(str(path))
+    assert not path.exists(), "so that SQLite cannot take a log that is put back first for one of nothing"
+    fresh = SqliteStore(str(path), accept_restore=True)
     assert fence(fresh) > 42
     fresh.close()
 
 
-@pytest.mark.parametrize("content", [None, b"", b"123", b"garbage\n", b"\xff" * 100, b"99999999999999999999\n"])
-def test_a_damaged_or_missing_mark_is_written_anew(path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize("content", [None, b"", b"123", b"garbage\n", b"\xff" * 100, b"00000000000000000007\n"])
+def test_a_damaged_or_missing_mark_is_refused_until_it_is_accepted(path: Path, content: bytes | None) -> None:
     store = SqliteStore(str(path))
     commit(store, fences=6)
     store.close()
@@ -111,22 +116,42 @@ def test_a_damaged_or_missing_mark_is_written_anew(path: Path, content: bytes | 
     gate.unlink()
     if content is not None:
         gate.write_bytes(content)
-    again = SqliteStore(str(path))
-    assert fence(again) == 7
+    with pytest.raises(StoreBehind, match="gate file was removed or damaged"):
+        SqliteStore(str(path))
+    again = SqliteStore(str(path), accept_restore=True)
+    assert fence(again) == 7 + 1_000_000
+    transaction = again.begin()
+    transaction.close()
+    assert transaction.opens_at >= transaction.now + 29 * MINUTE
     again.close()
-    assert gate.read_bytes().startswith(b"00000000000000000007\n")
+    SqliteStore(str(path)).close()
 
 
 def test_a_mark_that_fell_behind_in_a_crash_is_no_harm(path: Path) -> None:
     store = SqliteStore(str(path))
-    commit(store, fences=6)
-    store.close()
-    path.with_name("locks.db.gate").write_bytes(b"00000000000000000003\n")
+    commit(store, fences=2)
+    before = path.with_name("locks.db.gate").read_bytes()
+    commit(store, fences=4)
+    path.with_name("locks.db.gate").write_bytes(before)
     again = SqliteStore(str(path))
     assert fence(again) == 7
     commit(again, fences=1)
     again.close()
-    assert path.with_name("locks.db.gate").read_bytes() == b"00000000000000000008\n"
+    store.close()
+    assert path.with_name("locks.db.gate").read_bytes().startswith(b"00000000000000000008 ")
+
+
+def test_a_change_without_a_fence_is_missed_as_well(path: Path, clock: FakeClock) -> None:
+    """A backup from before a renewal would end the lease while its holder works."""
+    store = SqliteStore(str(path), clock=clock)
+    now = commit(store, Put(node("a"), hold(1, "a", now=clock.wall())), fences=1)
+    backup = back_up(path)
+    clock.pass_time(MINUTE)
+    commit(store, Put(node("a"), hold(1, "a", now=now + MINUTE)))
+    store.close()
+    restore(path, backup)
+    with pytest.raises(StoreBehind, match="made after its last one"):
+        SqliteStore(str(path), clock=clock)
 
 
 def test_a_restore_into_an_open_database_is_noticed(path: Path) -> None:

@@ -23,7 +23,7 @@ before = set(sys.modules)
 sys.path.insert(0, sys.argv[1])
 from leasehold.model import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
-store = SqliteStore(sys.argv[2])
+store = SqliteStore(sys.argv[2], is_one_shot=True)
 transaction = store.begin()
 transaction.load(["na"])
 transaction.commit([Put("na", Ref("x"))], [], transaction.fence + 1)
@@ -59,7 +59,7 @@ def one_shots(path: Path, first: int, last: int) -> int:
     """Open, write and close again and again; how large the log was at most."""
     sizes = []
     for number in range(first, last):
-        store = SqliteStore(str(path))
+        store = SqliteStore(str(path), is_one_shot=True)
         commit(store, Put("na", Ref(f"x{number}")))
         store.close()
         sizes.append(path.with_name("locks.db-wal").stat().st_size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -194,12 +193,9 @@ def test_a_damaged_database_is_found_and_raises_nothing(database: Path) -> None:
 def test_a_restored_backup_is_told_with_the_way_out(home: Path, database: Path) -> None:
     backup = home / "backup.db"
     subprocess.run(["cp", str(database), str(backup)], check=True)
-    shutil.copy(database.with_name(database.name + "-wal"), home / "backup.db-wal")
     with leasehold.connect(f"sqlite://{database}") as locks:
         assert isinstance(locks.acquire("issue:2", ttl=60), leasehold.Granted)
-    for end in ("", "-wal"):
-        (home / f"backup.db{end}").replace(database.with_name(database.name + end))
-    database.with_name(database.name + "-shm").unlink(missing_ok=True)
+    backup.replace(database)
     found = one("reachable", examined(database))
     assert found.ok is False
     assert found.command == "leasehold doctor --accept-restore"

@@ -34,7 +34,7 @@ def about_sqlite(url: str, accept_restore: bool) -> Iterator[Finding]:
     path = Path(opening.sqlite_path(rest))
     try:
         opening.sqlite_file(rest)
-        if path.exists():
+        if path.exists() or path.with_name(f"{path.name}.gate").exists():
             yield from _about_files(path)
             yield _space(path.parent)
             yield from _about_store(url, path, accept_restore)

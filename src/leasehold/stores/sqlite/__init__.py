@@ -7,7 +7,7 @@ are remembered while no other process has written; an acknowledged commit surviv
 from __future__ import annotations
 
 from leasehold.errors import StoreError
-from leasehold.model import EMPTY, Put
+from leasehold.model import EMPTY, Hold, Put
 from leasehold.records import build
 from leasehold.rules.timing import due
 from leasehold.stores import Capabilities
@@ -70,9 +70,11 @@ class SqliteStore:
         cache_records: int = RECORDS,
         busy_ms: int = 5_000,
         mounts: str | None = None,
+        is_one_shot: bool = False,
     ) -> None:
         self._cache = Cache(cache_records)
-        self._database = Database(path, clock, self._cache.clear, Options(accept_restore, busy_ms, mounts))
+        options = Options(accept_restore, busy_ms, mounts, is_one_shot=is_one_shot)
+        self._database = Database(path, clock, self._cache.clear, options)
         self._retention = (retention_days, retention_rows)
         self._hinted = self._database.opened_at
         self._reader: Reader | None = None
@@ -149,6 +151,7 @@ class SqliteTransaction:
         "_row",
         "fence",
         "now",
+        "opens_at",
     )
 
     def __init__(self, database: Database, cache: Cache, retention: tuple[int, int]) -> None:
@@ -163,6 +166,7 @@ class SqliteTransaction:
         """The row of the journal that it is written to, of which the journal has yet to learn."""
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
+        self.opens_at = database.mark.opens_at
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
         """The records of these keys, among others that we know to be true."""
@@ -204,6 +208,7 @@ class SqliteTransaction:
             return
         database = self._database
         database.doubt()
+        database.longest = max(database.longest, longest_of(changes))
         try:
             if database.journal is None:
                 write(database.cursor, changes if self._foreseen is not None else last_of_each(changes))
@@ -289,6 +294,18 @@ class SqliteTransaction:
         else:
             self._cache.renew(self._foreseen)
         self._database.trust()
+
+
+def longest_of(changes: Sequence[Put | Drop]) -> int:
+    """How long one of these leases can be held at most, from now on."""
+    longest = 0
+    for change in changes:
+        entry = change[1]
+        if isinstance(entry, Hold):
+            ask = entry.ask
+            if ask is not None and ask.ttl + ask.grace > longest:
+                longest = ask.ttl + ask.grace
+    return longest
 
 
 def loaded(cursor: apsw.Cursor, keys: list[str]) -> list[tuple[str, bytes]]:

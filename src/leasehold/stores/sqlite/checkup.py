@@ -98,6 +98,7 @@ def _mark(path: str) -> int | None:
         return None
     gate = Gate(path + ".gate")
     try:
-        return gate.mark()
+        mark = gate.mark()
+        return None if mark is None else mark.fence
     finally:
         gate.close()

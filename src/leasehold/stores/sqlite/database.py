@@ -16,6 +16,8 @@ import apsw
 
 from leasehold.errors import Closed, StoreBehind, StoreError, StoreUnsuitable
 from leasehold.stores.sqlite.clock import system_clock
+from leasehold.stores.sqlite.gate import CONTINUED, COPIED, EMPTIED, Mark
+from leasehold.stores.sqlite.log import FITS, Log, change_counter, fit
 from leasehold.stores.sqlite.place import make_place
 
 TYPE_CHECKING = False
@@ -50,6 +52,8 @@ LEFT JOIN (SELECT seq, at, next FROM event ORDER BY seq DESC LIMIT 1) AS newest 
 LEFT JOIN (SELECT number, fence, seq, now FROM journal ORDER BY number DESC LIMIT 1) AS last ON last.number > folded
 """
 _WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?, folded = ?"
+_STAMP = f"PRAGMA user_version = {SCHEMA_VERSION:d}"
+"""Changes nothing but the database's change counter, which tells later whether this log was copied into the file."""
 _UNKNOWN = -1
 """No version: whatever is remembered must be read again."""
 _abandoned: list[apsw.Connection | apsw.Cursor] = []
@@ -80,14 +84,16 @@ class Meta:
 class Options:
     """How a database is opened."""
 
-    __slots__ = ("accept_restore", "busy_ms", "mounts")
+    __slots__ = ("accept_restore", "busy_ms", "is_one_shot", "mounts")
 
-    def __init__(self, accept_restore: bool, busy_ms: int, mounts: str | None) -> None:
+    def __init__(self, accept_restore: bool, busy_ms: int, mounts: str | None, *, is_one_shot: bool = False) -> None:
         self.accept_restore = accept_restore
         self.busy_ms = busy_ms
         """How long to wait for a program that locks the database without coming through the gate."""
         self.mounts = mounts
         """Stands in for ``/proc/self/mountinfo``."""
+        self.is_one_shot = is_one_shot
+        """Leave the log as it is at the end: to copy it into the database would cost each command several fsyncs."""
 
 
 class Database:
@@ -107,12 +113,18 @@ class Database:
         """How often nobody knew what had become of our last commit."""
         self._latest = 0
         self._is_to_be_marked = False
-        """Whether a fence was given out in our turn: its end tells the gate."""
+        """Whether something was committed in our turn: its end tells the gate."""
         self._unmarked = False
         """Whether that could not be told: then the beginning of the next one does."""
         self.journal: Journal | None = None
         """What is in the journal, once there is one or we write one ourselves."""
-        self.gate = make_place(self.path, options.mounts)
+        self.longest = 0
+        """The longest TTL that was ever granted."""
+        self._is_one_shot = options.is_one_shot
+        self._begin_log()
+        self.mark = Mark(1)
+        """The high-water mark, as we know it."""
+        self.gate = make_place(self.path, options.mounts, accept_restore=options.accept_restore)
         self.connection = self.connect()
         self.cursor = self.connection.cursor()
         """For what each turn says to SQLite: a cursor of its own for each statement costs more than most statements."""
@@ -123,6 +135,16 @@ class Database:
             self.gate.close()
             raise
         self.closed = False
+
+    def _begin_log(self) -> None:
+        self._log: Log | None = None
+        self._frames = 0
+        """Pages in the log."""
+        self.log_limit = self.fold_limit = BRIEF_CHECKPOINT
+        """Pages in the log before it is copied into the database; where the journal is folded as well, see `stay`."""
+        self.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
+        self._is_stamped = False
+        """Whether the transaction under way changes the database's change counter: then its log may be copied."""
 
     def connect(self) -> apsw.Connection:
         """A connection with everything that durability needs."""
@@ -152,12 +174,27 @@ class Database:
 
     def _is_current(self) -> bool:
         """Whether it can be used as it is. Needs no turn at the gate: each value is read before what it bounds."""
+        mark = self.gate.mark()
+        if mark is None or fit(self.path, mark) != FITS:
+            return False
         execute = self.connection.execute
         if execute("PRAGMA application_id").get != APPLICATION_ID or self.schema_version() != SCHEMA_VERSION:
             return False
-        mark = self.gate.mark()
         self._look()
-        return mark is not None and mark <= self.meta.fence and self.meta.boot == self.clock.boot()
+        if self.is_behind(mark):
+            return False
+        self.heed(mark)
+        return self.meta.boot == self.clock.boot()
+
+    def is_behind(self, mark: Mark) -> bool:
+        """Whether commits are missing that were made."""
+        return self.meta.fence < mark.fence or self.meta.now < mark.now
+
+    def heed(self, mark: Mark) -> None:
+        """Go on from this mark."""
+        self.mark = mark
+        self.longest = max(self.longest, mark.longest)
+        self._frames = 0 if mark.log == EMPTIED else mark.frames
 
     def _look(self) -> None:
         self.opened_at = self.data_version()
@@ -226,8 +263,7 @@ class Database:
             self.gate.take()
             self.begin()
             if self._unmarked:
-                self.gate.set_mark(self.meta.fence)
-                self._unmarked = False
+                self._set_mark()
         except BaseException as error:
             self.leave()
             if isinstance(error, apsw.Error | OSError):
@@ -284,9 +320,12 @@ class Database:
                 f"{self.path} was opened by another machine meanwhile: a SQLite database serves one machine. "
                 "Use a server for several: https://…, postgresql://… or etcd://…"
             )
-        if meta.database != self.meta.database or meta.fence < max(self.meta.fence, self.gate.mark() or 0):
+        before, self.meta = self.meta, meta
+        mark = self.gate.mark() or self.mark
+        if meta.database != before.database or meta.fence < before.fence or self.is_behind(mark):
+            self.meta = before
             raise StoreBehind(f"{self.path} was replaced by another database while it was open: connect again")
-        self.meta = meta
+        self.heed(mark)
 
     def doubt(self) -> None:
         """Until `trust` tells otherwise, what we remember is not what the database holds."""
@@ -312,13 +351,12 @@ class Database:
             from leasehold.stores.sqlite.lasting import stay  # noqa: PLC0415 (not for one-shot processes)
 
             stay(self)
-        if self.journal is not None and not rows and self.is_lasting:
-            from leasehold.stores.sqlite.lasting import commit_folded  # noqa: PLC0415 (rare)
-
-            commit_folded(self.cursor)
-        else:
-            self.cursor.execute("COMMIT")
-        self._is_to_be_marked = fence != before.fence
+        is_folding = self.journal is not None and not rows and self.is_lasting
+        self._is_stamped = self._frames >= (self.fold_limit if is_folding else self.log_limit)
+        if self._is_stamped:
+            self.cursor.execute(_STAMP)
+        self.cursor.execute("COMMIT")
+        self._is_to_be_marked = True
         self.meta = meta
         self._commits += 1
         self._alone += 1
@@ -329,27 +367,65 @@ class Database:
         self.journal.settle(meta)
 
     def _keep_log_short(self, connection: apsw.Connection, _name: str, pages: int) -> int:
-        """Copy a long log back and empty it; called by SQLite after each commit, while it is still our turn.
+        """Copy a long log into the database; called by SQLite after each commit, while it is still our turn.
 
         SQLite's own way to do this leaves the log as it is, for the same process to write over. The next one-shot
-        process cannot know that it was copied, reads all of it and appends to it: it would grow for ever.
+        process cannot know that it was copied, reads all of it and appends to it: it would grow for ever. So those
+        empty it.
         """
-        if pages >= BRIEF_CHECKPOINT:
-            try:
-                connection.set_busy_timeout(0)  # whoever reads just now is not waited for: the next commit tries again
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            except apsw.Error:
-                pass  # the commit happened, and must not be reported as failed; what ails the disk, the next one tells
-            finally:
-                connection.set_busy_timeout(self.busy_ms)
+        self._frames = pages
+        self.mark = self.mark._replace(frames=pages, log=CONTINUED)
+        if self._is_stamped:
+            self._is_stamped = False
+            self.copy_log(connection)
+        else:
+            self.mark = self.mark._replace(end=b"")
         return apsw.SQLITE_OK
 
-    def _write_mark(self) -> None:
-        self._is_to_be_marked, self._unmarked = False, True
+    def copy_log(self, connection: apsw.Connection) -> None:
+        """Copy the log into the database as far as nobody reads it, and note how far that went."""
+        self.mark = self.mark._replace(end=self._end_of_log())
         try:
-            self.gate.set_mark(self.meta.fence)
+            connection.set_busy_timeout(0)  # whoever reads just now is not waited for: the next commit tries again
+            length, copied = connection.wal_checkpoint(mode=self.checkpoint_mode)
+            if length == copied:
+                is_emptied = self.checkpoint_mode == apsw.SQLITE_CHECKPOINT_TRUNCATE
+                self._frames = 0 if is_emptied else self._frames
+                log = EMPTIED if is_emptied else COPIED
+                self.mark = self.mark._replace(log=log, counter=change_counter(self.path))
+        except apsw.Error:
+            pass  # the commit happened, and must not be reported as failed; what ails the disk, the next one tells
+        finally:
+            connection.set_busy_timeout(self.busy_ms)
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is something in the log that may not be in the database file."""
+        return self._frames > 0
+
+    def empty_log(self) -> None:
+        """Commit, and have everything in the database file alone, if nobody reads just now."""
+        self.log_limit = self.fold_limit = 0
+        self.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
+        self.commit(self.meta.fence, 0, self.meta.now)
+        self.write_mark()
+
+    def _end_of_log(self) -> bytes:
+        self._log = self._log or Log(self.path)
+        return self._log.end(self.mark.frames)
+
+    def write_mark(self) -> None:
+        """Tell the gate how far the database has come. Only in our turn, after a commit."""
+        self._is_to_be_marked, self._unmarked = False, True
+        try:  # noqa: SIM105 (a one-shot process does not load contextlib)
+            self._set_mark()
         except OSError:
-            return  # the commit happened, so it must not be reported as failed: the next turn tries again, and tells
+            pass  # the commit happened, so it must not be reported as failed: the next turn tries again, and tells
+
+    def _set_mark(self) -> None:
+        end = self.mark.end or self._end_of_log()
+        self.mark = self.mark._replace(fence=self.meta.fence, now=self.meta.now, longest=self.longest, end=end)
+        self.gate.set_mark(self.mark)
         self._unmarked = False
 
     def leave(self) -> None:
@@ -358,7 +434,7 @@ class Database:
             return
         try:
             if self._is_to_be_marked:
-                self._write_mark()
+                self.write_mark()
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
         except apsw.Error as error:
@@ -404,7 +480,7 @@ class Database:
             self.leave()
         self._mutex.acquire()
         try:
-            if self.is_lasting:
+            if self._commits and (self.is_lasting or not self._is_one_shot):
                 from leasehold.stores.sqlite.lasting import fold_at_last  # noqa: PLC0415 (not for one-shot processes)
 
                 fold_at_last(self)
@@ -412,6 +488,8 @@ class Database:
                 self.gate.sync()
         finally:
             self.connection.close()
+            if self._log is not None:
+                self._log.close()
             self.gate.close()
             self._mutex.release()
 

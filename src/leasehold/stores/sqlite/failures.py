@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold.errors import StoreError, StoreUnsuitable
+from leasehold.errors import StoreBehind, StoreError, StoreUnsuitable
 
 _MEANINGS: tuple[tuple[type[Exception], type[StoreError], str], ...] = (
     (apsw.FullError, StoreError, "the disk is full; nothing was changed. Free some space and try again"),
@@ -30,3 +30,22 @@ def explained(path: str, error: apsw.Error | OSError) -> StoreError:
         if isinstance(error, kind):
             return result(f"{path}: {meaning} ({said})")
     return StoreError(f"{path}: {said}")
+
+
+def behind(path: str, why: str) -> StoreBehind:
+    """The database lacks commits that were made; with what to do about it."""
+    return StoreBehind(
+        f"{path} lacks leases that were granted: {why}. It was restored from a backup, or its files were copied one by "
+        "one, and somebody may still work under a lease that is not in it. If that was not meant to be, put the right "
+        "files back. If it was, accept it: fences go on above all that were given out, the leases that are in it get "
+        "a full TTL, and nothing new is granted for the longest TTL that was ever used. In Python that is "
+        "leasehold.connect(url, accept_restore=True); on the command line\n"
+        f"LEASEHOLD_URL={_quoted(f'sqlite://{path}')} leasehold doctor --accept-restore"
+    )
+
+
+def _quoted(word: str) -> str:
+    """The word as a shell reads it."""
+    from shlex import quote  # noqa: PLC0415 (rare, and dear)
+
+    return quote(word)

@@ -1,32 +1,66 @@
-"""The gate: processes take turns here before they write, and it remembers the highest fence ever given out.
+"""The gate: processes take turns here before they write, and it remembers how far the database has come.
 
 SQLite's own busy handler starves writers; `flock` hands the turn on in order. Nothing depends on the gate for
-safety, only for fairness: what keeps two writers apart is the database's own lock.
+safety between processes, only for fairness: what keeps two writers apart is the database's own lock.
 
-The file's first line is the high-water mark: the first fence that was not given out when the last commit was
-made. It is written after the commit, so it is never ahead of a healthy database; a database that is behind it
-was restored from a backup. The file must not be deleted while anybody uses the database.
+The file holds the high-water mark, see `Mark`. It is written after each commit, so it is never ahead of a healthy
+database; a database that is behind it was restored from a backup, or put together from files of different times
+(docs/adr/0011). The file must not be deleted, nor restored with the database.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+from binascii import crc32
 
 from leasehold.model import FOREVER
+from leasehold.noun import Noun, new
 
-_DIGITS = 20
+NO_LOG = b"0" * 32
+"""Stands for the end of the log where there was none yet."""
+CONTINUED = 0
+COPIED = 1
+EMPTIED = 2
+"""What became of the log: the next commit appends to it, or may start it anew, or it was emptied or removed."""
+
+_FORM = b"%020d %020d %020d %020d %010d %010d %d %s"
+_LENGTH = 4 * 21 + 2 * 11 + 2 + 32
+_WHOLE = _LENGTH + 10
 _open: set[int] = set()
 """Gates of this process, by file descriptor."""
 
 
+class Mark(Noun):
+    """The high-water mark: what the database must have reached, and which files belong together."""
+
+    fence: int
+    """The first fence that was not given out."""
+    now: int = 0
+    """The time of the last commit."""
+    longest: int = 0
+    """The longest TTL that was ever granted."""
+    opens_at: int = 0
+    """Nothing new is granted before this time: a restore was accepted."""
+    counter: int = 0
+    """The database file's change counter when the log was last copied into it."""
+    frames: int = 0
+    """Pages in the log after the last commit that is in it."""
+    log: int = CONTINUED
+    """What became of the log after that commit."""
+    end: bytes = NO_LOG
+    """Salts and running check sum of the last of those pages, in hexadecimal digits: no other log has the same."""
+
+
 class Gate:
-    """A turn-taking lock between processes, with a number written on it."""
+    """A turn-taking lock between processes, with a high-water mark written on it."""
 
     __slots__ = ("_fd", "_pid")
 
     def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # A link in its place would have another file overwritten; NONBLOCK: a FIFO would wait for a writer.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._fd = os.open(path, flags, 0o600)
         self._pid = os.getpid()
         _open.add(self._fd)
 
@@ -46,17 +80,23 @@ class Gate:
         """It is the next one's turn."""
         fcntl.flock(self._fd, fcntl.LOCK_UN)
 
-    def mark(self) -> int | None:
-        """The first fence that was not given out yet; None if that cannot be read (a new or damaged file)."""
-        line = os.pread(self._fd, _DIGITS + 1, 0)
-        if len(line) != _DIGITS + 1 or line[-1:] != b"\n" or not line[:-1].isdigit():
+    def mark(self) -> Mark | None:
+        """The high-water mark; None if there is none that can be read (a new or damaged file)."""
+        text = os.pread(self._fd, _WHOLE, 0)
+        if len(text) != _WHOLE or text[_LENGTH:] != _check(text[:_LENGTH]):
             return None
-        mark = int(line)
-        return mark if mark <= FOREVER else None
+        *numbers, end = text[:_LENGTH].split(b" ")
+        mark = new(Mark, (*map(int, numbers), end))
+        return mark if mark.fence <= FOREVER else None
 
-    def set_mark(self, fence: int) -> None:
-        """Write the mark. Only while it is our turn, or a smaller number could replace a larger one."""
-        os.pwrite(self._fd, b"%020d\n" % fence, 0)
+    def is_new(self) -> bool:
+        """Whether nothing was ever written on it."""
+        return os.fstat(self._fd).st_size == 0
+
+    def set_mark(self, mark: Mark) -> None:
+        """Write the mark. Only while it is our turn, or a lower one could replace a higher one."""
+        text = _FORM % mark
+        os.pwrite(self._fd, text + _check(text), 0)
 
     def sync(self) -> None:
         """Have the mark on disk now rather than some seconds later."""
@@ -72,6 +112,10 @@ class Gate:
     def __del__(self) -> None:
         if hasattr(self, "_pid"):
             self.close()
+
+
+def _check(text: bytes) -> bytes:
+    return b" %08x\n" % crc32(text)
 
 
 def _let_go_in_child() -> None:

@@ -12,6 +12,7 @@ import os
 import apsw
 
 from leasehold.errors import StoreError
+from leasehold.stores.sqlite.log import FRAME, HEAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,32 +21,18 @@ if TYPE_CHECKING:
 CHECKPOINT = 2_000
 """Pages in the log before it is copied back."""
 EARLY = CHECKPOINT * 3 // 4
-"""The same where the journal was folded just now: to stall one caller for both is better than to stall two."""
+"""The same where the journal is folded just now: to stall one caller for both is better than to stall two."""
 CHUNK = 1 << 20
-FRAME = 24
-HEAD = 32
-"""What SQLite writes before each page of its log, and before all of them."""
 
 
 def stay(database: Database) -> None:
     """From now on the log is long, and is written over where it is. Called within a transaction."""
-    connection = database.connection
-    connection.set_wal_hook(None)
-    connection.wal_autocheckpoint(CHECKPOINT)  # as far as nobody reads it; a failure is told by the next commit
+    database.log_limit, database.fold_limit = CHECKPOINT, EARLY
+    database.checkpoint_mode = apsw.SQLITE_CHECKPOINT_PASSIVE
     try:
-        lengthen(f"{database.path}-wal", CHECKPOINT, connection.execute("PRAGMA page_size").get)
+        lengthen(f"{database.path}-wal", CHECKPOINT, database.connection.execute("PRAGMA page_size").get)
     except OSError:
         return  # it only makes commits faster: what ails the disk, the commit itself tells
-
-
-def commit_folded(cursor: apsw.Cursor) -> None:
-    """Commit what was in the journal; if the log is rather long, it is copied back right after it."""
-    connection = cursor.connection
-    connection.wal_autocheckpoint(EARLY)
-    try:
-        cursor.execute("COMMIT")
-    finally:
-        connection.wal_autocheckpoint(CHECKPOINT)
 
 
 def lengthen(log: str, pages: int, page_size: int) -> None:
@@ -62,16 +49,21 @@ def lengthen(log: str, pages: int, page_size: int) -> None:
 
 
 def fold_at_last(database: Database) -> None:
-    """Leave no journal behind, so that whoever opens the database next need not read it; not if somebody writes."""
-    if database.journal is None or not database.gate.try_to_take():
+    """Leave neither a journal nor a log behind: from now on the database file has everything. Not if somebody writes.
+
+    Whoever opens it next need not read the log, and a copy of the one file is a copy of everything.
+    """
+    if not database.gate.try_to_take():
         return
     try:
         database.connection.set_busy_timeout(0)
         database.begin()
-        if database.meta.number != database.meta.folded:
-            database.journal.fold(database.cursor, is_lasting=True)
-            database.commit(database.meta.fence, 0, database.meta.now)
+        if database.journal is not None and database.meta.number != database.meta.folded:
+            database.journal.fold(database.cursor, is_lasting=database.is_lasting)
+            database.empty_log()
+        elif database.has_log:
+            database.empty_log()
     except (apsw.Error, OSError, StoreError):
-        pass  # all of it is in the journal, where the next one finds it: that one tells what is wrong
+        pass  # all of it is in the log, where the next one finds it: that one tells what is wrong
     finally:
         database.gate.release()

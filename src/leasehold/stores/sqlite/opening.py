@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import os
 
-from leasehold.errors import StoreBehind, StoreUnsuitable
+from leasehold.errors import StoreUnsuitable
+from leasehold.model import SECOND
 from leasehold.stores.sqlite.database import APPLICATION_ID, SCHEMA_VERSION, Meta
+from leasehold.stores.sqlite.failures import behind
+from leasehold.stores.sqlite.gate import CONTINUED, EMPTIED, Mark
+from leasehold.stores.sqlite.log import STRANGE, UNKNOWN, change_counter, fit, is_alone
 from leasehold.stores.sqlite.survivors import revive
 
 TYPE_CHECKING = False
@@ -23,6 +27,11 @@ if TYPE_CHECKING:
 
 SKIP = 1_000_000
 """So many fences are left out after a restore: more than could have been given out since the mark was written."""
+
+LONGEST = 1_800 * SECOND
+"""What counts as the longest TTL where the gate does not know: what surfaces give by default."""
+
+_OTHER_TIME = "its -wal file is of another time than the database"
 
 _WRITE_META = """
 INSERT INTO meta (one, fence, seq, now, boot, offset, database, folded) VALUES (1, ?, ?, ?, ?, ?, ?, ?)
@@ -36,19 +45,31 @@ def prepare(database: Database, *, accept_restore: bool) -> None:
     """Make the database ready for use, or say why it is not."""
     database.gate.take()
     try:
+        _refuse_strange(database, accept_restore)
         _check_ours(database.connection, database.path)
         _use_wal(database.connection, database.path)
         database.connection.execute("BEGIN IMMEDIATE")
         try:
-            fence = _settle(database, accept_restore)
+            database.meta, mark = _settle(database, accept_restore)
             database.connection.execute("COMMIT")
         except BaseException:
             if database.connection.in_transaction:
                 database.connection.execute("ROLLBACK")
             raise
-        database.gate.set_mark(fence)
+        database.longest = mark.longest
+        database.mark = mark._replace(frames=database.mark.frames, log=CONTINUED, end=b"")
+        if database.meta.seq == 0 and database.meta.fence == 1:
+            database.copy_log(database.connection)  # the file alone says from the beginning that it is one of ours
+        database.write_mark()
     finally:
         database.gate.release()
+
+
+def _refuse_strange(database: Database, accept_restore: bool) -> None:
+    """Before SQLite reads a log that is not the database's, where it would find damage or worse."""
+    mark = database.gate.mark()
+    if mark is not None and not accept_restore and fit(database.path, mark) == STRANGE:
+        raise behind(database.path, _OTHER_TIME)
 
 
 def _check_ours(connection: apsw.Connection, path: str) -> None:
@@ -71,14 +92,17 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
         raise StoreUnsuitable(f"{path}: a write-ahead log is not possible here (SQLite says {mode}); give another path")
 
 
-def _settle(database: Database, accept_restore: bool) -> int:
-    """Migrate; then find out from the mark and the boot id what happened. Hands back the next unused fence."""
-    connection, mark = database.connection, database.gate.mark() or 0
+def _settle(database: Database, accept_restore: bool) -> tuple[Meta, Mark]:
+    """Migrate; then find out from the mark and the boot id what happened. Hands back what the gate is to be told."""
+    connection, mark = database.connection, database.gate.mark()
     is_new = migrate(connection) == 0
-    meta = _first_meta(database.clock, mark) if is_new else _continued(database, mark, accept_restore)
+    if is_new:
+        meta, mark = _first_meta(database, mark, accept_restore)
+    else:
+        meta, mark = _continued(database, mark, accept_restore)
     told = (meta.fence, meta.seq, meta.now, meta.boot, meta.offset, meta.database, meta.folded)
     connection.execute(_WRITE_META, told)
-    return meta.fence
+    return meta, mark
 
 
 def migrate(connection: apsw.Connection) -> int:
@@ -103,35 +127,78 @@ def _migrations() -> list[tuple[int, str]]:
     return found
 
 
-def _first_meta(clock: Clock, mark: int) -> Meta:
-    """A new database. If its gate was there before, a database was deleted: its fences are not given out again."""
-    wall = clock.wall()
-    return Meta(mark + SKIP if mark else 1, 0, wall, clock.boot(), wall - clock.elapsed(), os.urandom(16).hex())
+def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[Meta, Mark]:
+    """A new database. If its gate has a mark, there was one before, and its fences are not given out again."""
+    clock, gate = database.clock, database.gate
+    now = clock.wall()
+    if gate.is_new() or (mark is not None and mark.fence == 1):  # or nothing was ever granted
+        gate.set_mark(Mark(1, log=EMPTIED))
+        gate.sync()  # from now on a gate without a mark means that somebody removed it
+        return _meta_at(clock, 1, now), Mark(1)
+    if not accept_restore:
+        raise behind(database.path, "the database is gone, and its .gate file is still there")
+    if mark is None:
+        mark = Mark(1, longest=LONGEST)
+    now = max(now, mark.now)
+    return _meta_at(clock, mark.fence + SKIP, now), Mark(1, longest=mark.longest, opens_at=now + mark.longest)
 
 
-def _continued(database: Database, mark: int, accept_restore: bool) -> Meta:
+def _meta_at(clock: Clock, fence: int, now: int) -> Meta:
+    return Meta(fence, 0, now, clock.boot(), now - clock.elapsed(), os.urandom(16).hex())
+
+
+def _continued(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[Meta, Mark]:
     meta, clock = database.read_meta(), database.clock
-    is_behind, is_rebooted = meta.fence < mark, meta.boot != clock.boot()
-    if is_behind and not accept_restore:
-        raise StoreBehind(
-            f"{database.path} is older than the fences it has given out (it is at {meta.fence}; {mark} is known from "
-            f"{database.path}.gate): it was restored from a backup, and leases granted since then are not in it. "
-            "Make sure that nobody works under such a lease any more, then open it once with "
-            "leasehold.connect(url, accept_restore=True): fences go on above the old ones, and the leases that are in "
-            "it get a full TTL."
-        )
+    trouble, is_rebooted = _trouble(database.path, meta, mark), meta.boot != clock.boot()
+    if trouble and not accept_restore:
+        raise behind(database.path, trouble)
+    mark = mark or Mark(1, longest=LONGEST)
+    last = meta.now
+    if trouble:
+        _check_sound(database)
+        meta.now = max(meta.now, mark.now)
     if is_rebooted:
         now = max(clock.wall(), meta.now)
         meta.boot, meta.offset = clock.boot(), now - clock.elapsed()
     if meta.number != meta.folded:
         _fold(database.connection, meta)
-    now, last = database.time(meta), meta.now
-    if is_behind:
-        meta.fence = mark + SKIP
-    if is_behind or is_rebooted:
+    now = database.time(meta)
+    if trouble:
+        meta.fence = max(meta.fence, mark.fence) + SKIP
+        mark = mark._replace(opens_at=max(mark.opens_at, now + mark.longest))
+    if trouble or is_rebooted:
         revive(database.connection, last, now)
     meta.now = now
-    return meta
+    return meta, mark._replace(counter=_counter(database.path, mark, trouble))
+
+
+def _counter(path: str, mark: Mark, trouble: str) -> int:
+    """What the file's change counter was when the log began that is beside it, as far as it is known."""
+    return change_counter(path) if trouble or is_alone(path) else mark.counter
+
+
+def _trouble(path: str, meta: Meta, mark: Mark | None) -> str:
+    """Why this database is not the one that the gate knows; empty if it is."""
+    if mark is None:
+        return "its .gate file was removed or damaged, so nobody knows what was granted"
+    if meta.fence < mark.fence:
+        return f"its next fence is {meta.fence}, but all below {mark.fence} were given out"
+    if meta.now < mark.now:
+        return "changes are missing that were made after its last one"
+    how = fit(path, mark)
+    if how == STRANGE or (how == UNKNOWN and meta.now <= mark.now):
+        return _OTHER_TIME
+    return ""
+
+
+def _check_sound(database: Database) -> None:
+    """A log of another time can leave anything behind, so what is accepted is looked through first."""
+    said = database.connection.execute("PRAGMA integrity_check(1)").get
+    if said != "ok":
+        raise StoreUnsuitable(
+            f"{database.path} and its -wal file do not belong together, or are damaged ({said}): restore both from the "
+            "same backup, or the database alone, without a -wal and -shm file beside it"
+        )
 
 
 def _fold(connection: apsw.Connection, meta: Meta) -> None:

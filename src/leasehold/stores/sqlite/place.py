@@ -27,7 +27,7 @@ _NETWORK_FUSE = (
 """How the names of such file systems begin after `fuse.`; of others in user space it cannot be told."""
 
 
-def make_place(path: str, mounts: str | None) -> Gate:
+def make_place(path: str, mounts: str | None, *, accept_restore: bool = False) -> Gate:
     """Create what is not there yet, readable for its owner only: names of leases tell what people work on."""
     directory = os.path.dirname(path)
     refuse_network(directory, mounts)
@@ -38,12 +38,23 @@ def make_place(path: str, mounts: str | None) -> Gate:
             os.makedirs(directory, 0o700, exist_ok=True)
         gate = Gate(path + ".gate")
         if not os.path.exists(path):
+            _refuse_rest(path, gate, accept_restore)
             _create(path)
     except OSError as error:
         from leasehold.stores.sqlite.failures import explained  # noqa: PLC0415 (rare)
 
         raise explained(path, error) from error
     return gate
+
+
+def _refuse_rest(path: str, gate: Gate, accept_restore: bool) -> None:
+    """SQLite would delete a log without its database, which may be all that is left."""
+    mark = gate.mark()
+    if mark is not None and mark.fence > 1 and not accept_restore:
+        from leasehold.stores.sqlite.failures import behind  # noqa: PLC0415 (rare)
+
+        gate.close()
+        raise behind(path, "the database is gone, and its .gate file is still there")
 
 
 def _create(path: str) -> None:
