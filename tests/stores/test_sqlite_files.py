@@ -220,6 +220,15 @@ def test_a_clean_stop_leaves_everything_in_the_one_file(tmp_path: Path) -> None:
         assert isinstance(locks.renew(granted.lease.id, granted.token), Renewed)
 
 
+def test_who_stops_leaves_nothing_in_the_log_though_others_go_on(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path}/leasehold.db"
+    with leasehold.connect(url) as second:
+        second.acquire("b", ttl=60)
+        with leasehold.connect(url) as first:
+            first.acquire("a", ttl=60)
+        assert (tmp_path / "leasehold.db-wal").stat().st_size == 0
+
+
 def test_the_last_of_several_leaves_no_log(tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/leasehold.db"
     with leasehold.connect(url) as first, leasehold.connect(url) as second:
