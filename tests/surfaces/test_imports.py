@@ -38,10 +38,10 @@ OURS = {
         *(".engine", ".errors", ".identity", ".keys", ".locks", ".model", ".names", ".noun", ".opening", ".orders"),
         *(".pending", ".places", ".records", ".stepwise"),
         *(".rules", ".rules.acquiring", ".rules.conflicts", ".rules.draft", ".rules.ending", ".rules.granting"),
-        *(".rules.leases", ".rules.limits", ".rules.timing"),
+        *(".rules.leases", ".rules.limits", ".rules.owning", ".rules.timing"),
         *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite", ".stores.sqlite.clock"),
         ".stores.sqlite.binding",
-        *(".stores.sqlite.database", ".stores.sqlite.gate", ".stores.sqlite.place"),
+        *(".stores.sqlite.database", ".stores.sqlite.gate", ".stores.sqlite.log", ".stores.sqlite.place"),
         *(
             ".cli",
             ".cli.context",
