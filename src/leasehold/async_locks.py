@@ -68,7 +68,7 @@ class AsyncLocks(Asker):
         *,
         ttl: Duration,
         wait: Duration = 0,
-        mode: str = "exclusive",
+        mode: str | None = None,
         slots: int = 1,
         any_of: bool = False,
         holder: str | None = None,

@@ -56,7 +56,7 @@ class Asking(Noun):
     holder: object
     space: object = "default"
     wait: object = 0
-    mode: object = "exclusive"
+    mode: object = None
     slots: object = 1
     any_of: object = False
     session: object = None

@@ -11,7 +11,7 @@ from _operator import itemgetter  # see `records`
 from leasehold import calls, durations, keys, names
 from leasehold import commands as c
 from leasehold.errors import InvalidInput
-from leasehold.model import MODE_NAMES, SECOND, SHARED, SLOTS, Ask, Claim, Option
+from leasehold.model import EXCLUSIVE, MODE_NAMES, SECOND, SHARED, SLOTS, Ask, Claim, Option
 from leasehold.noun import new
 
 TYPE_CHECKING = False
@@ -165,11 +165,15 @@ class Memory:
 
 
 def _mode(mode: object, slots: object) -> tuple[str, int]:
-    chosen = MODES[choice(mode, "mode", tuple(MODES))]
     count = number(slots, "slots", 1, SLOTS_MOST)
+    if mode is None:
+        return (SLOTS if count > 1 else EXCLUSIVE), count
+    chosen = MODES[choice(mode, "mode", tuple(MODES))]
+    if chosen == EXCLUSIVE and count > 1:
+        raise InvalidInput("slots", "an exclusive lease has one holder: leave slots out, or leave mode out")
     if chosen == SHARED and count > 1:
         raise InvalidInput("slots", "a shared lease has no slots: leave slots out, or leave mode out")
-    return (SLOTS if count > 1 else chosen), count
+    return chosen, count
 
 
 def _options(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     class Options(TypedDict, total=False):
         """The options of an acquire that `lock` hands on as they are."""
 
-        mode: str
+        mode: str | None
         slots: int
         any_of: bool
         holder: str | None

@@ -61,7 +61,7 @@ class Locks(Asker):
         *,
         ttl: Duration,
         wait: Duration = 0,
-        mode: str = "exclusive",
+        mode: str | None = None,
         slots: int = 1,
         any_of: bool = False,
         holder: str | None = None,
@@ -84,7 +84,8 @@ class Locks(Asker):
             resources: one name, or several that are taken together or not at all.
             ttl: how long the lease lives unless it is renewed: seconds, or text such as `"5m"`.
             wait: how long to wait in the queue; 0 answers at once.
-            mode: `exclusive`, `shared` (many readers) or `slots` (see `slots`).
+            mode: `exclusive`, `shared` (many readers) or `slots`; the default is `slots` with several `slots`, else
+                `exclusive`.
             slots: how many may hold it at the same time: a semaphore.
             any_of: take the first of the resources that is free.
             holder: who holds it; these locks' holder by default.

@@ -40,6 +40,13 @@ KEEPING = (
     ),
     # -------------------------------------------------------------------------------- what is one's own
     Mutant(
+        "an exclusive lease may have several holders",
+        "checks.py",
+        "    if chosen == EXCLUSIVE and count > 1:\n",
+        "    if chosen == EXCLUSIVE and count > 1:\n        return SLOTS, count\n    if False:\n",
+        suite("modes_exclusive"),
+    ),
+    Mutant(
         "a name is proof enough to get a lease again",
         "rules/owning.py",
         "                if is_own(draft, hold, ask, actor, shown) and ",

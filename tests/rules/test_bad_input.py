@@ -142,7 +142,7 @@ REFUSED: dict[tuple[str, str], tuple[object, ...]] = {
     ("acquire", "ttl"): (0, -1, float("nan"), float("inf"), "abc", "1e12", 1e12, None, True, 0.001),
     ("acquire", "wait"): (-1, float("nan"), "abc", None, True, "25h"),
     ("acquire", "resources"): ("", [], None, 7, ["a", None], ["a"] * 65, "path:..", "a\n", "x" * 513),
-    ("acquire", "mode"): ("", "EXCLUSIVE", None, 1),
+    ("acquire", "mode"): ("", "EXCLUSIVE", 1),
     ("acquire", "slots"): (0, -1, True, 1.0, "2", 10_001, None),
     ("acquire", "any_of"): (None, 0, 1, "yes", []),
     ("acquire", "holder"): ("", " ", 7, "a\0", "x" * 257, "\ud800"),

@@ -375,9 +375,9 @@ def test_locks_outlive_the_loop_that_they_were_opened_in(server: Running) -> Non
 
 
 def errand() -> Errand:
-    asked = {"resources": "x", "ttl": 60, "wait": 0, "mode": "exclusive", "slots": 1, "any_of": False, "holder": "a"}
+    asked = {"resources": "x", "ttl": 60, "wait": 0, "mode": None, "slots": 1, "any_of": False, "holder": "a"}
     more = {"session": None, "space": "default", "name": None, "context": None, "reason": None, "priority": 0}
-    rest = {"reentrant": False, "grace": 0, "on_expiry": "free", "request_id": None, "intent": False}
+    rest = {"reentrant": False, "grace": 0, "on_expiry": "free", "request_id": None, "intent": False, "token": None}
     return Errand(Call("acquire", {**asked, **more, **rest}), 0.0)
 
 

@@ -187,6 +187,7 @@ def test_a_wrong_field_is_named(server: Running, path: str, body: object, field:
             "wait_seconds: -1 must not be negative (negative): write a number of seconds",
         ),
         ("acquire", {"resources": "a", "grace_seconds": 61}, "grace_seconds: must be 0s to 1m, not 1m1s"),
+        ("acquire", {"resources": "a", "slots": 3, "mode": "exclusive"}, "slots: an exclusive lease has one holder"),
         ("acquire", {"resources": "a", "slots": 1.5}, "slots: must be a whole number, not a fraction"),
         ("acquire", {"resources": "a", "holder": True}, "holder: must be a string or null, not true or false"),
         ("batch", {"calls": [{"verb": "release"}]}, "calls[0].lease: is missing"),

@@ -5,7 +5,7 @@ export interface Acquire {
   resources: string[] | string;
   ttl_seconds?: number;
   wait_seconds?: number;
-  mode?: string;
+  mode?: string | null;
   slots?: number;
   any_of?: boolean;
   holder?: string | null;
@@ -30,7 +30,7 @@ export interface AcquireCall {
   resources: string[] | string;
   ttl_seconds?: number;
   wait_seconds?: number;
-  mode?: string;
+  mode?: string | null;
   slots?: number;
   any_of?: boolean;
   holder?: string | null;

@@ -29,12 +29,11 @@ LOCAL_FENCE = "Its fence counts on this machine only: show it to nothing that co
 def asked_for(context: Context) -> dict[str, Any]:
     """The arguments of an acquire, from the options that `acquire` and `run` share."""
     values = context.values
-    slots = context.number("slots")
     return {
         "ttl": context.ttl,
         "wait": values["wait"],
-        "mode": _mode(context, slots),
-        "slots": slots,
+        "mode": _mode(context),
+        "slots": context.number("slots"),
         "any_of": values["any_of"],
         "session": context.session,
         "name": values["name"],
@@ -46,16 +45,14 @@ def asked_for(context: Context) -> dict[str, Any]:
     }
 
 
-def _mode(context: Context, slots: int) -> str:
+def _mode(context: Context) -> str | None:
     """The mode, as --mode, --shared and --slots name it together; who says two different things gets neither."""
     mode: str | None = context.values["mode"]
     if context.values["shared"]:
         if mode not in (None, "shared"):
             raise InvalidInput("mode", f"--mode {mode} and --shared are two different things: give one of them")
         return "shared"
-    if mode == "exclusive" and slots > 1:
-        raise InvalidInput("slots", "an exclusive lease has one holder: leave --slots out, or --mode")
-    return mode or "exclusive"
+    return mode
 
 
 def acquire(context: Context) -> int:

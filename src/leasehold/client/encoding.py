@@ -49,7 +49,7 @@ _SERVER_KNOWS = ("admin",)
 _USUAL: dict[str, dict[str, object]] = {
     "acquire": {
         "wait": 0,
-        "mode": "exclusive",
+        "mode": None,
         "slots": 1,
         "any_of": False,
         "holder": None,

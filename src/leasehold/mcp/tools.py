@@ -43,7 +43,10 @@ Info = Annotated[dict[str, Any] | None, Field(description="JSON for others to se
 Slots = Annotated[
     int, Field(ge=1, le=10_000, description="How many may hold it at the same time; everybody names the same number.")
 ]
-How = Annotated[Mode, Field(description="exclusive; shared: many readers; slots: as many holders as `slots` says.")]
+How = Annotated[
+    Mode | None,
+    Field(description="exclusive (default); shared: many readers; slots: as many holders as `slots` says."),
+]
 
 
 def _hints(*, reads: bool = False, destroys: bool = False, again: bool = True) -> ToolAnnotations:
@@ -68,7 +71,7 @@ def _register_acquiring(server: MCPServer[Any], desk: Desk) -> None:
         ttl_seconds: Ttl = 1800,
         work: Work = None,
         reason: Reason = None,
-        mode: How = "exclusive",
+        mode: How = None,
         slots: Slots = 1,
         any_of: Annotated[bool, Field(description="Take the first of the resources that is free.")] = False,
         context: Info = None,
@@ -80,7 +83,7 @@ def _register_acquiring(server: MCPServer[Any], desk: Desk) -> None:
         how long at most: then do not touch it; skip it and go on with something else, or call wait_for_lock. If you
         hold it already, the same lease comes back, extended. A `deadlock` means: release what you hold first.
         """
-        kind = _kind(mode, slots, any_of=any_of)
+        kind = {"mode": mode, "slots": slots, "any_of": any_of}
         terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
         return await desk.acquire(PARTY.get(), agent_id, terms)
 
@@ -100,7 +103,7 @@ def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
         ] = None,
         work: Work = None,
         reason: Reason = None,
-        mode: How = "exclusive",
+        mode: How = None,
         slots: Slots = 1,
         any_of: Annotated[bool, Field(description="Take the first of the resources that is free.")] = False,
         context: Info = None,
@@ -111,7 +114,7 @@ def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
         If it is still held then, `ok` is false and `data.ticket` is your place: call again with the same arguments and
         this ticket to go on waiting. Not calling again gives the place up. Holding nothing else while you wait is best.
         """
-        kind = _kind(mode, slots, any_of=any_of)
+        kind = {"mode": mode, "slots": slots, "any_of": any_of}
         terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
 
         async def told(waited: float, line: str) -> None:
@@ -119,11 +122,6 @@ def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
 
         listens = (ctx.request_context.meta or {}).get("progress_token") is not None
         return await desk.wait(PARTY.get(), agent_id, terms, ticket, wait_seconds, told if listens else None)
-
-
-def _kind(mode: str, slots: int, *, any_of: bool) -> dict[str, Any]:
-    """Whoever gives a number of slots means slots; with `shared` it is a contradiction, and refused."""
-    return {"mode": "slots" if slots > 1 and mode == "exclusive" else mode, "slots": slots, "any_of": any_of}
 
 
 def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:

@@ -23,7 +23,7 @@ class Acquire(Body):
     resources: list[str] | str
     ttl: Seconds = msgspec.field(default=DEFAULT_TTL, name="ttl_seconds")
     wait: Seconds = msgspec.field(default=0, name="wait_seconds")
-    mode: str = "exclusive"
+    mode: str | None = None
     slots: int = 1
     any_of: bool = False
     holder: str | None = None

@@ -58,6 +58,17 @@ class Modes:
         take(connect(holder="writer"), "r")
         expect(Held, connect(holder="reader").acquire("r", ttl=LONG, mode="shared"))
 
+    def test_modes_exclusive_has_one_slot(self, connect: Connect) -> None:
+        """An exclusive lease of several holders is a contradiction; without a mode, several slots are a semaphore."""
+        locks = connect()
+        refusal = wrong("slots", lambda: locks.acquire("r", ttl=LONG, mode="exclusive", slots=3))
+        assert "leave slots out, or leave mode out" in str(refusal)
+        wrong("slots", lambda: locks.acquire("r", ttl=LONG, mode="shared", slots=3))
+        assert leases_of(locks) == ()
+        assert take(locks, "r", mode="exclusive", slots=1).lease.mode == "exclusive"
+        assert take(locks, "pool", slots=3).lease.mode == "slots"
+        assert take(locks, "other", mode="slots", slots=3).lease.slots == 3
+
     def test_modes_slots_are_counted(self, connect: Connect) -> None:
         """So many holders and no more; whoever leaves makes room for one."""
         locks = connect()

@@ -16,10 +16,10 @@ from leasehold.testing.conformance.asking import (
     give_back,
     leases_of,
     queue_of,
-    refused,
     take,
     until_time_has_passed,
     wait_for,
+    wrong,
 )
 
 if TYPE_CHECKING:
@@ -250,5 +250,5 @@ class Reentrant:
         """At most 64 of them, each a text."""
         alice = connect(holder="alice")
         take(alice, "r", token=[MADE_UP] * 64)
-        refused(alice.acquire("s", ttl=LONG, token=[MADE_UP] * 65), "invalid", "token")
-        refused(alice.acquire("s", ttl=LONG, token=[""]), "invalid", "token")
+        wrong("token", lambda: alice.acquire("s", ttl=LONG, token=[MADE_UP] * 65))
+        wrong("token", lambda: alice.acquire("s", ttl=LONG, token=[""]))
