@@ -61,6 +61,11 @@ def test_a_key_in_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
     assert written.stat().st_mode & 0o777 == 0o600
     secret = written.read_text().strip().split("_")[2]
     assert secret not in made.stdout + made.stderr
+    told = run(tmp_path, "keys", "create", "ci", "--key-file", "ci.key", "--json")
+    assert (tmp_path / "ci.key").read_text().strip().split("_")[2] not in told.stdout + told.stderr
+    made_json = json.loads(told.stdout)["data"]
+    assert (made_json.keys(), made_json["key_file"]) == ({"key", "key_file"}, "ci.key")
+    assert run(tmp_path, "keys", "revoke", made_json["key"]["id"]).returncode == 0
     failed = run(tmp_path, "keys", "create", "ops", "--key-file", "missing/ops.key")
     assert failed.returncode == 2
     assert len(data(tmp_path, "keys", "list")["keys"]) == 1  # the one that nobody could read is not left behind

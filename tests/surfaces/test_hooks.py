@@ -15,6 +15,7 @@ from leasehold.guard.checking import LONGEST, Below
 from leasehold.guard.editors import occasions
 from leasehold.guard.editors.occasions import AFTER, BEFORE, END, OTHER, START
 from leasehold.guard.editors.shell import MOST, written
+from leasehold.guard.editors.shell_words import TooMuch
 from tests.surfaces.serving import create_key, serving
 
 if TYPE_CHECKING:
@@ -374,7 +375,7 @@ def test_over_http_a_command_that_writes_too_much_to_tell_is_checked_against_all
     project: Project, tmp_path: Path
 ) -> None:
     asked = f"/v1/hooks/claude?policy=require&root={project.root}"
-    many = project.claude("bbbb", "PreToolUse", "Bash", command="cd a;rm x;" * 3_000)
+    many = project.claude("bbbb", "PreToolUse", "Bash", command="cd a;rm x;" * 1_200)
     with serving(tmp_path) as server:
         assert server.ask("POST", asked, many).json == {}
         assert server.ask("POST", asked, project.edit("aaaa", "src/a.py")).json == {}
@@ -384,6 +385,70 @@ def test_over_http_a_command_that_writes_too_much_to_tell_is_checked_against_all
         )
         few = project.claude("bbbb", "PreToolUse", "Bash", command="cd src; touch b.py")
         assert server.ask("POST", asked, few).json == {}
+
+
+UNENDING = (
+    "$(",
+    "`a",
+    "((",
+    "$((",
+    "<(",
+    "a;",
+    "cd a && ",
+    "{ ",
+    "( ",
+    "[[ x ",
+    "case x in a) ",
+    "> a ",
+    "if x; then\n",
+    '"$(',
+    "`a`",
+)
+
+
+@pytest.mark.parametrize("piece", UNENDING)
+def test_a_command_that_is_too_long_to_read_may_write_anything(piece: str) -> None:
+    for end in ("", "'", "\n'"):
+        with pytest.raises(TooMuch):
+            written(piece * (250_000 // len(piece)) + end)
+
+
+def test_a_long_script_and_a_long_document_are_read() -> None:
+    assert written("rm a;" * 1_000) == ("a",)
+    assert written(f"cat > a <<'END'\n{'$( ` (( rm b; ' * 10_000}\nEND\nrm c") == ("a", "c")
+    with pytest.raises(TooMuch):
+        written("x" * 300_000)
+
+
+@pytest.mark.parametrize("piece", UNENDING)
+def test_over_http_a_command_that_is_too_long_to_read_is_checked_against_all(
+    project: Project, tmp_path: Path, piece: str
+) -> None:
+    asked = f"/v1/hooks/claude?policy=require&root={project.root}"
+    long = project.claude("bbbb", "PreToolUse", "Bash", command=piece * (250_000 // len(piece)))
+    with serving(tmp_path) as server:
+        assert server.ask("POST", asked, long).json == {}
+        assert server.ask("POST", asked, project.edit("aaaa", "src/a.py")).json == {}
+        told = reason(server.ask("POST", asked, long).json)
+        assert told.startswith("It is too long to tell which files it writes, so all were looked at: path:. is held by")
+        assert server.ask("POST", asked, {**long, "x": "$(" * 2_000_000}).code == "too_large"
+
+
+def test_over_http_what_is_not_asked_for_is_skipped_whatever_it_is(project: Project, tmp_path: Path) -> None:
+    asked = f"/v1/hooks/claude?policy=require&root={project.root}"
+    with serving(tmp_path) as server:
+        edit = project.edit("aaaa", "src/a.py")
+        edit["tool_input"] |= {"edits": [{}] * 100, "content": "x" * 1_000_000, "command": 7}
+        assert server.ask("POST", asked, {**edit, "tool_response": {"a": [[1, 2]]}, "agent_id": None}).json == {}
+        assert server.holders("path:src/a.py") == ["claude-aaaa"]
+        for wrong in (
+            b"[]",
+            b"{",
+            b'{"session_id": "\\ud800"}',
+            b'{"session_id": "\xff"}',
+            b'{"tool_input": {"command": "\\ud800"}}',
+        ):
+            assert server.ask("POST", asked, wrong).code == "invalid", wrong
 
 
 def test_over_http_a_viewer_is_not_let_through(project: Project, tmp_path: Path) -> None:
@@ -495,8 +560,9 @@ def test_a_command_of_nothing_but_beginnings_is_looked_at(part: str) -> None:
 
 @pytest.mark.parametrize("step", ["cd a", "t&&cd a", "pushd a;pushd b", "cd a/../a", "{ cd a", "if cd a;then t"])
 def test_where_a_command_goes_is_followed_only_so_far(step: str) -> None:
-    assert sum(map(len, written(f"{step};rm x;" * 12_000))) < (MOST + 1) * (LONGEST + 3)
-    far = written(f"{step};" * 12_000 + "rm x")
+    step = step.replace(" a", f" {'a' * 40}")
+    assert sum(map(len, written(f"{step};rm x;" * 800))) < (MOST + 1) * (LONGEST + 3)
+    far = written(f"{step};" * 800 + "rm x")
     assert 0 < len(far) <= 8
     assert max(map(len, far)) <= LONGEST + len("/x")
 

@@ -40,7 +40,8 @@ def create(context: Context) -> int:
     except InvalidInput:
         context.locks.revoke_key(outcome.key.id)  # nobody will ever know it
         raise
-    return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}, {outcome.key.role}")
+    told = {"key": wire.key(outcome.key), "key_file": where}  # the key itself is in the file, and nowhere else
+    return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}, {outcome.key.role}", told)
 
 
 def _has_no_admin(context: Context) -> bool:

@@ -103,7 +103,7 @@ DATA: dict[str, Schema] = {
     "force-release": RELEASED,
     "steal": GRANTED,
     "clear": record(resources=NAMES, cleared=FLAG),
-    "keys create": record(key=one("key"), credential=TEXT),
+    "keys create": record({"credential": TEXT, "key_file": TEXT}, key=one("key")),
     "keys list": record(keys=several("key")),
     "keys revoke": record(key=TEXT, revoked=FLAG),
     "serve": record(url=TEXT),

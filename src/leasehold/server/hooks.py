@@ -18,7 +18,7 @@ from leasehold.guard.editors import hooking, occasions
 from leasehold.guard.editors.answers import answer
 from leasehold.guard.editors.deciding import Terms
 from leasehold.server import decoding, permissions, problems
-from leasehold.server.bodies import read_body
+from leasehold.server.bodies import BODY_BYTES, read_body
 from leasehold.server.problems import Problem
 from leasehold.server.shares import Shares, payer
 
@@ -34,8 +34,24 @@ if TYPE_CHECKING:
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
-BODY_MOST = 8 * 1024 * 1024
-"""A hook's input carries whole files."""
+BODY_MOST = 2 * 1024 * 1024
+"""A hook's input carries whole files, of which only what is named here is made into objects."""
+_FIELDS = (
+    "session_id", "conversation_id", "agent_id", "subagent_id", "cwd", "workspace_roots", "hook_event_name",
+    "tool_name", "tool_input", "command",
+)  # fmt: skip
+_TOOL_FIELDS = ("command", "file_path", "notebook_path", "agent_id")
+_NOTHING = msgspec.Raw(b"null")
+
+
+def _picking(name: str, fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Reads these fields of a JSON object, each as it stands there, and skips the others."""
+    kind = msgspec.defstruct(name, [(field, msgspec.Raw, _NOTHING) for field in fields])
+    return msgspec.json.Decoder(kind)
+
+
+_given = _picking("Given", _FIELDS)
+_of_tool = _picking("OfTool", _TOOL_FIELDS)
 REMEMBERED_EACH, REMEMBERED = 2_000, 10_000
 """So many agents of one principal have their secret remembered, and so many in all."""
 
@@ -78,18 +94,38 @@ def _endpoint(app: App, editor: str, secrets: Secrets) -> Endpoint:
         content = await read_body(request, BODY_MOST)
         decoding.check_media_type(request.headers.get("content-type"))
         given = _decoded(content)
-        told = await _told(app, who, occasions.of(editor, occasions.flatten(given)), given, request, secrets)
+        occasion = occasions.of(editor, occasions.flatten(given))
+        told = await _told(app, who, occasion, given, request, secrets)
         return problems.ok(told or {})
 
     return respond
 
 
 def _decoded(content: bytes) -> dict[str, Any]:
+    """What matters of a hook's input; the rest may be large, and costs nothing but to be skipped."""
     try:
-        decoded: dict[str, Any] = msgspec.json.decode(content, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+        given = msgspec.structs.asdict(_given.decode(content))
+        found: dict[str, Any] = {name: _decoded_text(raw) for name, raw in given.items()}
+        tool_input = bytes(given["tool_input"])
+        if tool_input.startswith(b"{"):
+            is_ours = found["tool_name"].rpartition("__")[2] in occasions.LOCK_TOOLS
+            found["tool_input"] = msgspec.json.decode(tool_input) if is_ours else _picked(tool_input)
+        roots = bytes(given["workspace_roots"])
+        if roots.startswith(b"[") and len(roots) < BODY_BYTES:
+            found["workspace_roots"] = msgspec.json.decode(roots)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem("invalid", f"the body must be a JSON object: {error}") from None
-    return decoded
+    return found
+
+
+def _picked(tool_input: bytes) -> dict[str, str]:
+    fields = msgspec.structs.asdict(_of_tool.decode(tool_input))
+    return {name: _decoded_text(raw) for name, raw in fields.items() if bytes(raw).startswith(b'"')}
+
+
+def _decoded_text(raw: msgspec.Raw) -> str:
+    text: str = msgspec.json.decode(raw) if bytes(raw).startswith(b'"') else ""
+    return text
 
 
 async def _told(

@@ -57,8 +57,13 @@ def _before(occasion: Occasion, terms: Terms, root: str) -> Deciding | None:
         return _named(terms)
     if occasion.command:
         from leasehold.guard.editors.shell import MOST, written  # noqa: PLC0415 (only before a command)
+        from leasehold.guard.editors.shell_words import TooMuch  # noqa: PLC0415 (likewise)
 
-        found = written(occasion.command)
+        try:
+            found = written(occasion.command)
+        except TooMuch:
+            note = "It is too long to tell which files it writes, so all were looked at: "
+            return deciding.before_command((ROOT,), terms, note)
         if len(found) > MOST:
             return deciding.before_command((ROOT,), terms, f"It writes more than {MOST} files, so all were looked at: ")
         paths = resources(found, occasion.cwd, root)

@@ -15,7 +15,7 @@ import re
 from itertools import pairwise
 
 from leasehold.guard.editors.shell_places import HOME, MOVING, START, Chain, Frame, either, moved
-from leasehold.guard.editors.shell_words import Word, read
+from leasehold.guard.editors.shell_words import Budget, TooMuch, Word, read
 from leasehold.noun import Noun
 
 TYPE_CHECKING = False
@@ -45,21 +45,26 @@ _ALL = ("rm", "touch", "truncate", "tee", "mv", "shred", "unlink")
 _LAST = ("cp", "install", "ln", "rsync")
 """Commands that write the last file they name."""
 _LONGEST = 256 * 1024
-"""So many characters are looked at: twice of what Linux hands to a shell in one piece."""
+"""In characters: twice of what Linux hands to a shell in one piece. Longer commands are not looked at."""
 MOST = 1_000
 """So many paths are told apart; one more says that there are too many to tell."""
 
 
 def written(command: str) -> tuple[str, ...]:
-    """The paths that this command plainly writes, as they are spelled there, and below where it has gone by `cd`."""
-    command = command[:_LONGEST]
-    guess = _Guess()
-    tokens, is_whole = read(command)
+    """The paths that this command plainly writes, as they are spelled there, and below where it has gone by `cd`.
+
+    Raises `TooMuch` if it is too long to be read: it may then write anything.
+    """
+    if len(command) > _LONGEST:
+        raise TooMuch
+    budget = Budget()
+    guess = _Guess(budget)
+    tokens, is_whole = read(command, budget)
     guess.follow(tokens, START)
     if not is_whole:  # a shell runs the lines before the one that it cannot read; or we have misread it
         spots = START
         for line in command.splitlines():
-            spots = guess.follow(read(line)[0], spots)
+            spots = guess.follow(read(line, budget)[0], spots)
     return tuple(guess.paths)
 
 
@@ -93,8 +98,9 @@ def _commands(tokens: list[Piece]) -> Iterator[_Command]:
 class _Guess:
     """What was found so far, command by command."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
         self.paths: dict[str, None] = {}
+        self._budget = budget
 
     @property
     def is_full(self) -> bool:
@@ -129,7 +135,7 @@ class _Guess:
         """`sh -c 'rm x'`."""
         for word, script in pairwise(rest):
             if _SCRIPTED.fullmatch(word.text) and script.is_plain:
-                self.follow(read(script.text)[0], spots)
+                self.follow(read(script.text, self._budget)[0], spots)
                 return
 
     def note(self, words: Iterable[Word], spots: Spots) -> None:

@@ -28,6 +28,8 @@ _SPELLED_OUT = re.compile(r"\$'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
 _BACKTICKS = re.compile(r"`((?:[^`\\]++|\\.)*+)`", re.DOTALL)
 _DEEP = 16
 """Commands in commands in commands are read so far down."""
+STEPS = 20_000
+"""So many words, their parts and operators of one command are read: 80 ms of work. A here-document counts as one."""
 
 
 class Word(Noun):
@@ -42,9 +44,26 @@ class Word(Noun):
     """The commands in it, `$(…)`, each as its tokens."""
 
 
-def read(command: str) -> tuple[list[Piece], bool]:
+class TooMuch(Exception):
+    """There is more to read than anybody should wait for."""
+
+
+class Budget:
+    """How much of one command may still be read, by however many readers."""
+
+    def __init__(self, steps: int = STEPS) -> None:
+        self._left = steps
+
+    def spend(self) -> None:
+        """Raises `TooMuch` once there is nothing left."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuch
+
+
+def read(command: str, budget: Budget) -> tuple[list[Piece], bool]:
     """The tokens of this command, and whether everything that it opens is closed, too."""
-    reader = _Reader(command)
+    reader = _Reader(command, budget)
     return reader.tokens(), reader.is_whole
 
 
@@ -66,8 +85,9 @@ class _Draft:
 
 
 class _Reader:
-    def __init__(self, text: str, depth: int = 0) -> None:
+    def __init__(self, text: str, budget: Budget, depth: int = 0) -> None:
         self.text = text
+        self._budget = budget
         self.is_whole = True
         self._at = 0
         self._depth = depth
@@ -79,6 +99,7 @@ class _Reader:
         found: list[Piece] = []
         opened = 0
         while self._at < len(self.text):
+            self._budget.spend()
             if self._take(_BLANKS) or self._take(_COMMENT) or self._take(_NUMBER):
                 continue
             if self._is_word():
@@ -156,6 +177,7 @@ class _Reader:
         return draft.word()
 
     def _part(self, draft: _Draft) -> None:
+        self._budget.spend()
         one = self.text[self._at]
         if run := self._take(_RUN):
             draft.text.append(run)
@@ -188,6 +210,7 @@ class _Reader:
         self._at += 1
         draft.quote("")
         while self._at < len(self.text):
+            self._budget.spend()
             one = self.text[self._at]
             if run := self._take(_RUN_IN_QUOTES):
                 draft.text.append(run)
@@ -244,6 +267,6 @@ class _Reader:
         if not text:
             self._give_up()
         elif self._depth < _DEEP:
-            inner = _Reader(re.sub(r"\\([`\\$])", r"\1", text[1:-1]), self._depth + 1)
+            inner = _Reader(re.sub(r"\\([`\\$])", r"\1", text[1:-1]), self._budget, self._depth + 1)
             draft.inner.append(inner.tokens())
             self.is_whole = self.is_whole and inner.is_whole
