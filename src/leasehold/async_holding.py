@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
 from leasehold.held import STOPPED, Ask, check_asked, check_on_lost, leave, take
-from leasehold.holding import refuse_fork
+from leasehold.holding import IN_USE, NOT_HELD, refuse_fork
 from leasehold.losses import watch_of
 from leasehold.renewal import LOOK_AGAIN, steady
 
@@ -24,22 +25,36 @@ class AsyncLock:
     """What `AsyncLocks.lock` gives: acquires at the start of an `async with`, renews meanwhile, releases at its end.
 
     When the lease is lost, the task in the block is cancelled, and the block ends with `LeaseLost`. Other
-    cancellations pass through as they are.
+    cancellations pass through as they are. It may be used again after that, by one block at a time.
     """
 
     def __init__(self, locks: AsyncLocks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> None:
         check_on_lost(on_lost)
-        check_asked(asked, locks.holder, locks.space)
+        check_asked(locks, asked)
         self._locks = locks
         self._on_lost = on_lost
         self._asked = asked
         self._block: Block | None = None
+        self._is_entered = False
+
+    async def acquire(self) -> HeldLease:
+        """As entering the block: raises `NotAcquired` if the answer is no. It is renewed until `release`."""
+        return await self.__aenter__()
+
+    async def release(self) -> None:
+        """As leaving the block, with the exception that is being handled, if any."""
+        await self.__aexit__(None, sys.exception(), None)
 
     async def __aenter__(self) -> HeldLease:
-        if self._block is not None:
-            raise RuntimeError("this lock is in use already; each `async with` needs a locks.lock(...) of its own")
-        held = await perform(take(self._asked), self._locks)
-        self._block = Block(self._locks, held, self._on_lost)
+        if self._is_entered:
+            raise RuntimeError(IN_USE)
+        self._is_entered = True
+        try:
+            held = await perform(take(self._asked), self._locks)
+            self._block = Block(self._locks, held, self._on_lost)
+        except BaseException:
+            self._is_entered = False
+            raise
         return held
 
     async def __aexit__(
@@ -47,8 +62,11 @@ class AsyncLock:
     ) -> None:
         block, self._block = self._block, None
         if block is None:
-            raise RuntimeError("this lock was not entered")
-        await block.end(error)
+            raise RuntimeError(NOT_HELD)
+        try:
+            await block.end(error)
+        finally:
+            self._is_entered = False
 
 
 class Block:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from leasehold.calls import Asker
+from leasehold.locks import Asker
+from leasehold.model import TimedOut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from datetime import datetime
     from types import TracebackType
     from typing import Any, Protocol, Self, Unpack
 
     from leasehold.async_holding import AsyncLock
     from leasehold.calls import Call, LossSource
     from leasehold.held import LockTerms, OnLost, Options, P, R
-    from leasehold.locks import Duration
+    from leasehold.locks import Duration, Leased, Wait
     from leasehold.losses import LossWatch
     from leasehold.model import (
         Acquired,
@@ -56,8 +58,8 @@ if TYPE_CHECKING:
 class AsyncLocks(Asker):
     """Leases on shared things, for coroutines. Get one from `leasehold.aconnect`."""
 
-    def __init__(self, answers: AsyncAnswers, *, holder: str, space: str = "default") -> None:
-        super().__init__(holder=holder, space=space)
+    def __init__(self, answers: AsyncAnswers, *, holder: str, space: str = "default", ttl: float | str = "30m") -> None:
+        super().__init__(holder=holder, space=space, ttl=ttl)
         self._answers = answers
         self._losses: LossWatch | None = None
         self._entered: dict[str, int] = {}  # how many blocks hold each lease: several after a re-entrant `lock`
@@ -67,7 +69,7 @@ class AsyncLocks(Asker):
         resources: str | Sequence[str],
         *,
         ttl: Duration,
-        wait: Duration = 0,
+        wait: Wait = 0,
         mode: str | None = None,
         slots: int = 1,
         any_of: bool = False,
@@ -86,34 +88,44 @@ class AsyncLocks(Asker):
         token: str | Sequence[str] | None = None,
     ) -> Acquired:
         """As `Locks.acquire`; a task that is cancelled leaves the queue and holds nothing."""
-        outcome: Acquired = await self._answers.ask(self._call("acquire", locals()))
+        call = self._call("acquire", locals())
+        outcome: Acquired = await self._answers.ask(call)
+        while wait is True and isinstance(outcome, TimedOut):
+            outcome = await self._answers.ask(call)
         return outcome
 
     def lock(
         self,
         resources: str | Sequence[str],
         *,
-        ttl: Duration,
-        wait: Duration = 0,
+        ttl: Duration | None = None,
+        wait: Wait = 0,
         on_lost: OnLost | None = None,
         **options: Unpack[Options],
     ) -> AsyncLock:
         """As `Locks.lock`, for `async with`; if the lease is lost, the task in the block is cancelled."""
         from leasehold.async_holding import AsyncLock  # noqa: PLC0415 (not for those who do without)
 
-        return AsyncLock(self, on_lost, {"resources": resources, "ttl": ttl, "wait": wait, **options})
+        return AsyncLock(
+            self, on_lost, {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
+        )
 
     def guarded(
-        self, resources: str | Sequence[str], *, ttl: Duration = "30m", wait: Duration = 0, **options: Unpack[LockTerms]
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration | None = None,
+        wait: Wait = 0,
+        **options: Unpack[LockTerms],
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """As `Locks.guarded`, for coroutine functions."""
         from leasehold.guarding import async_guarded  # noqa: PLC0415 (see `lock`)
 
-        return async_guarded(self, resources, {"ttl": ttl, "wait": wait, **options})
+        return async_guarded(self, resources, {"ttl": self.ttl if ttl is None else ttl, "wait": wait, **options})
 
     async def renew(
         self,
-        lease: str,
+        lease: Leased,
         token: str | None = None,
         *,
         ttl: Duration | None = None,
@@ -126,7 +138,7 @@ class AsyncLocks(Asker):
 
     async def release(
         self,
-        lease: str,
+        lease: Leased,
         token: str | None = None,
         *,
         status: str = "completed",
@@ -140,7 +152,7 @@ class AsyncLocks(Asker):
 
     async def update(
         self,
-        lease: str,
+        lease: Leased,
         token: str | None = None,
         *,
         context: object,
@@ -232,7 +244,7 @@ class AsyncLocks(Asker):
         holder: str | None = None,
         lease: str | None = None,
         kinds: Sequence[str] = (),
-        since: int | None = None,
+        since: int | datetime | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> tuple[Event, ...] | Refused:

@@ -106,20 +106,3 @@ class Settings(Noun):
     hierarchical: frozenset[str] = frozenset()
     """Schemes and namespaces, besides `path:`, in which a name also covers what is below it."""
     ttl_most: int = 24 * 3600 * SECOND
-
-
-class Asker:
-    """Who asks, and in which space, unless a call says otherwise."""
-
-    def __init__(self, *, holder: str, space: str) -> None:
-        self.holder = holder
-        self.space = space
-
-    def _call(self, verb: str, given: dict[str, Any]) -> Call:
-        """The call that a verb was given: its signature says what there is."""
-        del given["self"]
-        if verb not in ("list", "graph", "history", "sessions"):  # these look everywhere unless they are told where
-            for field in ("holder", "space"):
-                if field in given and given[field] is None:
-                    given[field] = getattr(self, field)
-        return Call(verb, given)

@@ -34,7 +34,7 @@ def guarded(
     locks: Locks, resources: str | Sequence[str], asked: Mapping[str, Any]
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """The decorator for plain functions."""
-    _check_options(locks, asked)
+    _check_options(locks, resources, asked)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         _refuse_kind(function, is_async=False)
@@ -58,7 +58,7 @@ def async_guarded(
     locks: AsyncLocks, resources: str | Sequence[str], asked: Mapping[str, Any]
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
     """The decorator for coroutine functions."""
-    _check_options(locks, asked)
+    _check_options(locks, resources, asked)
 
     def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         _refuse_kind(function, is_async=True)
@@ -78,11 +78,14 @@ def async_guarded(
     return decorate
 
 
-def _check_options(locks: Locks | AsyncLocks, asked: Mapping[str, Any]) -> None:
+def _check_options(locks: Locks | AsyncLocks, resources: object, asked: Mapping[str, Any]) -> None:
     """Raise where the decorator stands, not at the first call."""
+    if callable(resources):
+        name = _name_of(resources)
+        raise TypeError(f"say what {name} is guarded by: write @locks.guarded('a-name'), not @locks.guarded alone")
     options = {key: value for key, value in asked.items() if key != "on_lost"}
     inspect.signature(locks.acquire).bind("", **options)
-    check_asked({"resources": "a-name", **options}, locks.holder, locks.space)
+    check_asked(locks, {"resources": "a-name", **options})
     check_on_lost(asked.get("on_lost"))
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
+    from leasehold.locks import Asker, Duration
     from leasehold.model import Lease
 
     P = ParamSpec("P")
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         reason: str | None
         priority: int
         reentrant: bool
-        grace: float | str
+        grace: Duration
         on_expiry: str
         request_id: str | None
         intent: bool
@@ -67,10 +68,10 @@ def check_on_lost(on_lost: OnLost | None) -> None:
         )
 
 
-def check_asked(asked: Mapping[str, Any], holder: str, space: str) -> None:
+def check_asked(locks: Asker, asked: Mapping[str, Any]) -> None:
     """Raise where the lock is written, not where it is first entered: `InvalidInput`, or `TypeError` for an option."""
-    told = {key: value for key, value in asked.items() if key not in ("holder", "space") or value is not None}
-    orders.check("acquire", {"holder": holder, "space": space, **told})
+    given = {"holder": None, "space": None, **asked}
+    orders.check(*locks._call("acquire", {"self": locks, **given}))
 
 
 def is_coroutine_function(function: Callable[..., object]) -> bool:

@@ -24,39 +24,60 @@ if TYPE_CHECKING:
 
     Pick: TypeAlias = "Callable[[], tuple[Kept | None, float | None]]"
 
+IN_USE = "this lock is held already and not re-entrant: use a locks.lock(...) of its own for each block and thread"
+NOT_HELD = "this lock is not held: acquire it first"
 LINGER = 1.0
 """Seconds for which idle threads wait for more to do: many locks in a row share them."""
 
 
 class Lock:
-    """What `Locks.lock` gives: acquires at the start of a `with` block, renews while it runs, releases at its end."""
+    """What `Locks.lock` gives: acquires at the start of a `with` block, renews while it runs, releases at its end.
+
+    It may be used again after that, by one block at a time: it is not re-entrant.
+    """
 
     def __init__(self, locks: Locks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> None:
         check_on_lost(on_lost)
-        check_asked(asked, locks.holder, locks.space)
+        check_asked(locks, asked)
         self._locks = locks
         self._on_lost = on_lost
         self._asked = asked
         self._kept: Kept | None = None
+        self._entered = threading.Lock()
+
+    def acquire(self) -> HeldLease:
+        """As entering the block: raises `NotAcquired` if the answer is no. It is renewed until `release`."""
+        return self.__enter__()
+
+    def release(self) -> None:
+        """As leaving the block, with the exception that is being handled, if any."""
+        self.__exit__(None, sys.exception(), None)
 
     def __enter__(self) -> HeldLease:
-        if self._kept is not None:
-            raise RuntimeError("this lock is in use already; each `with` needs a locks.lock(...) of its own")
+        if not self._entered.acquire(blocking=False):
+            raise RuntimeError(IN_USE)
+        try:
+            self._kept = self._take()
+        except BaseException:
+            self._entered.release()
+            raise
+        return self._kept.held
+
+    def _take(self) -> Kept:
         keeper = keeper_of(self._locks)
         held = perform(take(self._asked), self._locks)
         try:
-            self._kept = keeper.keep(held, self._on_lost)
+            return keeper.keep(held, self._on_lost)
         except BaseException as error:
             perform(give_back(held.id, held.token, error), self._locks)
             raise
-        return held
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         kept = self._kept
         if kept is None:
-            raise RuntimeError("this lock was not entered")
+            raise RuntimeError(NOT_HELD)
         try:
             self._leave(kept, error)
         except KeyboardInterrupt as interrupt:
@@ -64,6 +85,7 @@ class Lock:
             raise
         finally:
             self._kept = None
+            self._entered.release()
 
     def _leave(self, kept: Kept, error: BaseException | None) -> None:
         if kept.held.is_forked:  # touch nothing: it is the parent's, and so is whatever its threads had locked

@@ -6,16 +6,18 @@ server. A refusal is a value; an exception means that something broke.
 
 from __future__ import annotations
 
-from leasehold.calls import Asker
+from leasehold.calls import Call
+from leasehold.model import TimedOut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime, timedelta
     from types import TracebackType
-    from typing import Self, TypeAlias, Unpack
+    from typing import Any, Self, TypeAlias, Unpack
 
     from leasehold.calls import Answers
-    from leasehold.held import LockTerms, OnLost, Options, P, R
+    from leasehold.held import HeldLease, LockTerms, OnLost, Options, P, R
     from leasehold.holding import Keeper, Lock
     from leasehold.losses import LossWatch
     from leasehold.model import (
@@ -43,14 +45,69 @@ if TYPE_CHECKING:
         Updated,
     )
 
-    Duration: TypeAlias = float | str
+    Duration: TypeAlias = float | str | timedelta | datetime
+    """Seconds, text such as `"5m"`, a `timedelta`, or a `datetime`: until then."""
+    Wait: TypeAlias = Duration | bool
+    """True waits for ever."""
+    Leased: TypeAlias = str | Granted | HeldLease | Lease
+    """A lease's id, or what has it: `Granted` and `HeldLease` bring the token along."""
+
+_PLAIN = frozenset((int, float, str))
+_SPANS = {
+    "acquire": ("ttl", "wait", "grace"),
+    "renew": ("ttl",),
+    "start_session": ("ttl",),
+    "steal": ("ttl",),
+    "history": ("since",),
+}
+"""The arguments of each verb that are durations or times."""
+_OF_A_LEASE = frozenset(("renew", "release", "update"))
+_EVERYWHERE = frozenset(("list", "graph", "history", "sessions"))
+"""These look at every space and holder unless they are told which."""
+
+
+class Asker:
+    """Who asks, in which space and with which TTL, unless a call says otherwise."""
+
+    def __init__(self, *, holder: str, space: str, ttl: float | str = "30m") -> None:
+        self.holder = holder
+        self.space = space
+        self.ttl = ttl
+        """The TTL of a `lock` that names none."""
+
+    def _call(self, verb: str, given: dict[str, Any]) -> Call:
+        """The call that a verb was given: its signature says what there is."""
+        del given["self"]
+        if verb not in _EVERYWHERE:
+            for field in ("holder", "space"):
+                if field in given and given[field] is None:
+                    given[field] = getattr(self, field)
+        for field in _SPANS.get(verb, ()):
+            if field in given and type(given[field]) not in _PLAIN:
+                _convert(given, field)
+        if verb in _OF_A_LEASE and type(given["lease"]) is not str:
+            from leasehold import arguments  # noqa: PLC0415 (most calls do without)
+
+            arguments.proof(given)
+        return Call(verb, given)
+
+
+def _convert(given: dict[str, Any], field: str) -> None:
+    value = given[field]
+    if value is None:
+        return
+    from leasehold import arguments  # noqa: PLC0415 (most calls do without)
+
+    if value is True and field == "wait":
+        arguments.refuse_for_ever(given)
+    given[field] = arguments.moment(value, field) if field == "since" else arguments.duration(value, field)
 
 
 class Locks(Asker):
     """Leases on shared things. Get one from `leasehold.connect`."""
 
-    def __init__(self, answers: Answers, *, holder: str, space: str = "default") -> None:
-        super().__init__(holder=holder, space=space)
+    def __init__(self, answers: Answers, *, holder: str, space: str = "default", ttl: float | str = "30m") -> None:
+        super().__init__(holder=holder, space=space, ttl=ttl)
         self._answers = answers
         self._losses: LossWatch | None = None
         self._keepers: dict[int, Keeper] = {}  # who renews for `lock`, by process: a fork needs another
@@ -60,7 +117,7 @@ class Locks(Asker):
         resources: str | Sequence[str],
         *,
         ttl: Duration,
-        wait: Duration = 0,
+        wait: Wait = 0,
         mode: str | None = None,
         slots: int = 1,
         any_of: bool = False,
@@ -82,8 +139,9 @@ class Locks(Asker):
 
         Args:
             resources: one name, or several that are taken together or not at all.
-            ttl: how long the lease lives unless it is renewed: seconds, or text such as `"5m"`.
-            wait: how long to wait in the queue; 0 answers at once.
+            ttl: how long the lease lives unless it is renewed: seconds, text such as `"5m"`, a `timedelta`, or a
+                `datetime` at which it ends.
+            wait: how long to wait in the queue; 0 answers at once, True waits for ever.
             mode: `exclusive`, `shared` (many readers) or `slots`; the default is `slots` with several `slots`, else
                 `exclusive`.
             slots: how many may hold it at the same time: a semaphore.
@@ -102,38 +160,50 @@ class Locks(Asker):
             intent: a refused try counts as waiting for a minute when deadlocks are looked for.
             token: one token, or up to 64, of leases that you have: proof for `reentrant`, and for `yours` in a refusal.
         """
-        outcome: Acquired = self._answers.ask(self._call("acquire", locals()))
+        call = self._call("acquire", locals())
+        outcome: Acquired = self._answers.ask(call)
+        while wait is True and isinstance(outcome, TimedOut):
+            outcome = self._answers.ask(call)
         return outcome
 
     def lock(
         self,
         resources: str | Sequence[str],
         *,
-        ttl: Duration,
-        wait: Duration = 0,
+        ttl: Duration | None = None,
+        wait: Wait = 0,
         on_lost: OnLost | None = None,
         **options: Unpack[Options],
     ) -> Lock:
         """Acquire for the length of a `with` block, and renew meanwhile; the options are those of `acquire`.
 
+        A lock may be entered again once it was left. The TTL is as configured, 30 minutes by default: so long is the
+        resource closed to others if this process dies. `acquire()` and `release()` of the lock do without a block.
         No grant: `NotAcquired`. Lost: `on_lost(reason)` is called by another thread, and `ensure()` of the `HeldLease`
         raises `LeaseLost`, as does the end of the block. The block itself goes on: see `HeldLease`.
         """
         from leasehold.holding import Lock  # noqa: PLC0415 (one-shot commands do not renew)
 
-        return Lock(self, on_lost, {"resources": resources, "ttl": ttl, "wait": wait, **options})
+        return Lock(
+            self, on_lost, {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
+        )
 
     def guarded(
-        self, resources: str | Sequence[str], *, ttl: Duration = "30m", wait: Duration = 0, **options: Unpack[LockTerms]
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration | None = None,
+        wait: Wait = 0,
+        **options: Unpack[LockTerms],
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """Decorate a function to run under a `lock`; `{service}` in a name is its argument `service` in each call."""
         from leasehold.guarding import guarded  # noqa: PLC0415 (see `lock`)
 
-        return guarded(self, resources, {"ttl": ttl, "wait": wait, **options})
+        return guarded(self, resources, {"ttl": self.ttl if ttl is None else ttl, "wait": wait, **options})
 
     def renew(
         self,
-        lease: str,
+        lease: Leased,
         token: str | None = None,
         *,
         ttl: Duration | None = None,
@@ -146,7 +216,7 @@ class Locks(Asker):
 
     def release(
         self,
-        lease: str,
+        lease: Leased,
         token: str | None = None,
         *,
         status: str = "completed",
@@ -160,7 +230,7 @@ class Locks(Asker):
 
     def update(
         self,
-        lease: str,
+        lease: Leased,
         token: str | None = None,
         *,
         context: object,
@@ -252,7 +322,7 @@ class Locks(Asker):
         holder: str | None = None,
         lease: str | None = None,
         kinds: Sequence[str] = (),
-        since: int | None = None,
+        since: int | datetime | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> tuple[Event, ...] | Refused:

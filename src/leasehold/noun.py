@@ -102,6 +102,12 @@ else:
             # Not of this metaclass: to find that something is a noun of another kind would take twice as long.
             return type(name, (base._base,), body)
 
+        def __instancecheck__(cls, thing):
+            return isinstance(thing, cls._base)
+
+        def __subclasscheck__(cls, kind):
+            return issubclass(kind, cls._base)
+
     class _Tuple(tuple):
         """What every noun inherits."""
 

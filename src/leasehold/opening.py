@@ -14,6 +14,7 @@ from leasehold.locks import Locks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypedDict
 
     from leasehold.async_locks import AsyncAnswers, AsyncLocks
     from leasehold.calls import Answers
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from leasehold.stores import Store
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.postgres import PostgresStore
+
+    class Identity(TypedDict):
+        """What is said once, for all calls."""
+
+        holder: str
+        space: str
+        ttl: float | str
 
 
 def connect(
@@ -62,7 +70,7 @@ def connect(
         engine = Engine(store)
         driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
         answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
-    return Locks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
+    return Locks(answers, **_identity(choice, holder, space))
 
 
 async def aconnect(
@@ -90,7 +98,7 @@ async def aconnect(
         engine = Engine(open_store(choice.store_url, accept_restore=accept_restore, why=choice.why))
         rules = choice.rules() if settings is None else settings
         answers = AsyncEngineAnswers(engine, ThreadDriver(engine), rules, asyncio.get_running_loop())
-    return AsyncLocks(answers, holder=_who(choice, holder), space=choice.space if space is None else space)
+    return AsyncLocks(answers, **_identity(choice, holder, space))
 
 
 async def open_served(
@@ -116,8 +124,13 @@ def _chosen(url: str | Choice | None) -> Choice:
     return url if isinstance(url, config.Choice) else config.find(url)
 
 
-def _who(choice: Choice, holder: str | None) -> str:
-    return (choice.holder or identity.of_process()) if holder is None else holder
+def _identity(choice: Choice, holder: str | None, space: str | None) -> Identity:
+    """What a caller need not say in each call."""
+    return {
+        "holder": (choice.holder or identity.of_process()) if holder is None else holder,
+        "space": choice.space if space is None else space,
+        "ttl": choice.ttl,
+    }
 
 
 def open_store(url: str, *, accept_restore: bool = False, why: str = "", is_one_shot: bool = False) -> Store:

@@ -140,7 +140,7 @@ def test_odd_values_get_an_answer_from_sqlite_too(tmp_path: Path) -> None:
 
 REFUSED: dict[tuple[str, str], tuple[object, ...]] = {
     ("acquire", "ttl"): (0, -1, float("nan"), float("inf"), "abc", "1e12", 1e12, None, True, 0.001),
-    ("acquire", "wait"): (-1, float("nan"), "abc", None, True, "25h"),
+    ("acquire", "wait"): (-1, float("nan"), "abc", None, "25h"),
     ("acquire", "resources"): ("", [], None, 7, ["a", None], ["a"] * 65, "path:..", "a\n", "x" * 513),
     ("acquire", "mode"): ("", "EXCLUSIVE", 1),
     ("acquire", "slots"): (0, -1, True, 1.0, "2", 10_001, None),

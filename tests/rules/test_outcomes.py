@@ -10,7 +10,7 @@ import pytest
 
 from leasehold import calls, commands, held, model
 from leasehold.model import Cleared, Granted, Held, Lost, Queue, Released, TimedOut
-from leasehold.noun import SECRETS, Outcome
+from leasehold.noun import SECRETS, Outcome, Refusal, Success
 from tests.typed import truth
 
 OUTCOMES = [*truth.TRUE, *truth.FALSE]
@@ -29,10 +29,17 @@ def kinds() -> list[Any]:
 
 
 def test_they_are_all_in_here() -> None:
-    base = Outcome.__mro__[1]
     named = {kind for kind in vars(model).values() if isinstance(kind, type) and kind.__module__ == model.__name__}
-    named = {kind for kind in named if issubclass(kind, base)}
+    named = {kind for kind in named if issubclass(kind, Outcome)}
     assert {type(each) for each in OUTCOMES} | {model.Done} == named
+
+
+def test_what_they_are_can_be_asked() -> None:
+    assert all(isinstance(each, Outcome) for each in OUTCOMES)
+    assert isinstance(truth.TRUE[0], Success)
+    assert isinstance(truth.FALSE[0], Refusal)
+    assert not isinstance(truth.LEASE, Outcome)
+    assert not isinstance((), Outcome)
 
 
 def test_truth() -> None:

@@ -97,11 +97,11 @@ def test_a_lock_can_be_used_again_but_not_twice_at_once(run: Run) -> None:
     async def story(locks: AsyncLocks) -> None:
         lock = locks.lock("x", ttl=60)
         async with lock as first:
-            with pytest.raises(RuntimeError, match="in use already"):
+            with pytest.raises(RuntimeError, match="held already"):
                 await lock.__aenter__()
         async with lock as second:
             assert second.fence > first.fence
-        with pytest.raises(RuntimeError, match="not entered"):
+        with pytest.raises(RuntimeError, match="not held"):
             await lock.__aexit__(None, None, None)
 
     run(story)

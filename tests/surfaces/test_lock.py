@@ -98,12 +98,12 @@ def test_a_grant_that_waited_was_renewed_before_the_block_begins(locks: Locks, o
 def test_a_lock_can_be_used_again_but_not_twice_at_once(locks: Locks) -> None:
     lock = locks.lock("x", ttl=60)
     with lock as first:
-        with pytest.raises(RuntimeError, match="in use already"):
+        with pytest.raises(RuntimeError, match="held already"):
             lock.__enter__()
         first.ensure()
     with lock as second:
         assert second.fence > first.fence
-    with pytest.raises(RuntimeError, match="not entered"):
+    with pytest.raises(RuntimeError, match="not held"):
         lock.__exit__(None, None, None)
 
 

@@ -24,7 +24,7 @@ ACQUIRE: dict[str, tuple[object, ...]] = {
     "resources": (None, 1, {"a": 1}, [], ["x"] * 65, b"r"),
     "resource": (["ok", 1], ["ok", None], ["ok", ["nested"]], "", ["ok", ""], ["a\nb"], "x" * 513),
     "ttl": (*BAD_DURATION, None, 0, 0.001, "25h"),
-    "wait": (*BAD_DURATION, None, "25h"),
+    "wait": (*(each for each in BAD_DURATION if each is not True), None, "25h"),
     "mode": ("", "EXCLUSIVE", "read", 1, ["shared"]),
     "slots": (None, 0, -1, 1.0, "2", True, 10_001, 10**30),
     "any_of": BAD_FLAG,
