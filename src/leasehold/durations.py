@@ -140,7 +140,7 @@ def is_digits(text: str) -> bool:
 
 
 def _bad(rule: str, raw: object, why: str) -> BadDuration:
-    return BadDuration(rule, f"{_quoted(raw)} {why} ({rule}): {FORMS}")
+    return BadDuration(rule, f"{_quoted(raw)} {why}: {FORMS}")
 
 
 def _quoted(raw: object) -> str:

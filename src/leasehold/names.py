@@ -111,7 +111,7 @@ def check_space(raw: object) -> str:
 def check_hierarchical(raw: object) -> frozenset[str]:
     """The configured schemes and namespaces whose names have ancestors, in lower case. Raises `BadName`."""
     if not isinstance(raw, (list, tuple, set, frozenset)):
-        raise BadName("not_a_list", f"hierarchical (not_a_list): a list of schemes is needed, not {_kind_of(raw)}")
+        raise BadName("not_a_list", f"hierarchical: a list of schemes is needed, not {_kind_of(raw)}")
     return frozenset(_checked_scheme(item) for item in raw)
 
 
@@ -126,7 +126,7 @@ def _checked_scheme(raw: object) -> str:
 
 def _checked(raw: object, what: str, limit: int) -> str:
     if not isinstance(raw, str):
-        raise BadName("not_text", f"bad {what} (not_text): text is needed, not {_kind_of(raw)}")
+        raise BadName("not_text", f"bad {what}: text is needed, not {_kind_of(raw)}")
     # A plain str, also of a StrEnum, whatever a subclass has overridden.
     text = raw if type(raw) is str else str.__str__(raw)
     if not text:
@@ -315,7 +315,7 @@ def shown(name: str) -> str:
 
 def _bad(what: str, rule: str, text: str, allowed: str) -> BadName:
     quoted = ascii(text[:_QUOTED_LENGTH]) + ("..." if len(text) > _QUOTED_LENGTH else "")
-    return BadName(rule, f"bad {what} {quoted} ({rule}): {allowed}")
+    return BadName(rule, f"bad {what} {quoted}: {allowed}")
 
 
 def _kind_of(raw: object) -> str:

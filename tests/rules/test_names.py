@@ -57,7 +57,7 @@ tree_name = st.builds(lambda head, way: head + way, tree_heads, tree_steps).map(
 def rule_of(raw: object) -> str:
     with pytest.raises(names.BadName) as caught:
         names.parse(raw)
-    assert caught.value.rule in str(caught.value)
+    assert f"({caught.value.rule})" not in str(caught.value), "codes are for programs"
     return caught.value.rule
 
 
@@ -347,7 +347,7 @@ def test_refuses_paths_that_leave_the_root(raw: str) -> None:
 def test_parsing_raises_nothing_but_bad_name(raw: object) -> None:
     answer = parsed_or_refusal(raw)
     if isinstance(answer, names.BadName):
-        assert answer.rule in str(answer)
+        assert answer.rule.isidentifier()
     else:
         assert 1 <= len(answer.encode()) <= 512
         assert answer == answer.strip()
@@ -363,11 +363,12 @@ def test_a_refusal_is_short_and_inert(raw: str) -> None:
     assert len(str(refusal)) < 800
 
 
-def test_a_refusal_says_rule_culprit_and_what_is_allowed() -> None:
+def test_a_refusal_says_culprit_and_what_is_allowed() -> None:
     with pytest.raises(names.BadName) as caught:
         names.parse("path:/etc/\u202e")
     text = str(caught.value)
-    assert "absolute_path" in text
+    assert caught.value.rule == "absolute_path"
+    assert "absolute_path" not in text
     assert "'path:/etc/\\u202e'" in text
     assert "path:src/a.py" in text
     assert isinstance(caught.value, ValueError)
@@ -432,7 +433,7 @@ def test_hierarchical_schemes_have_no_case() -> None:
     ],
 )
 def test_refuses_bad_hierarchical_schemes(raw: object, rule: str) -> None:
-    with pytest.raises(names.BadName, match=rule) as caught:
+    with pytest.raises(names.BadName) as caught:
         names.check_hierarchical(raw)
     assert caught.value.rule == rule
 

@@ -28,19 +28,19 @@ HOSTILE = [
     "a\ufe0fb",
 ]
 REFUSED = {
-    "a\x1b[31mred": "control_character",
-    "a\nb": "control_character",
-    "a\rb": "control_character",
-    "a\tb": "control_character",
-    "a\x9b31m": "control_character",
-    "a\u2028b": "control_character",
-    " a": "blank_edges",
-    "a ": "blank_edges",
-    "": "empty",
-    "x" * 513: "too_long",
-    "é" * 257: "too_long",
-    "path:../x": "leaves_root",
-    "path:/etc": "absolute_path",
+    "a\x1b[31mred": "no control characters",
+    "a\nb": "no control characters",
+    "a\rb": "no control characters",
+    "a\tb": "no control characters",
+    "a\x9b31m": "no control characters",
+    "a\u2028b": "no control characters",
+    " a": "no blanks are allowed",
+    "a ": "no blanks are allowed",
+    "": "bytes are needed",
+    "x" * 513: "bytes of UTF-8 are allowed",
+    "é" * 257: "bytes of UTF-8 are allowed",
+    "path:../x": "must stay inside the root",
+    "path:/etc": "is relative to the root",
 }
 
 

@@ -237,8 +237,13 @@ def setting_up(ask: Asker) -> None:
     assert ask("prompt emacs")["code"] == "usage"
 
 
+def versions(ask: Asker) -> None:
+    assert ask("version")["version"]
+    assert ask("version x")["code"] == "usage"
+
+
 def test_every_command_says_yes_and_no_as_published(ask: Asker) -> None:
-    for part in (taking, looking, sessions, runs, locks, admin, setting_up):
+    for part in (taking, looking, sessions, runs, locks, admin, setting_up, versions):
         part(ask)
     missing = {(verb, ok) for verb in schemas.speakers() for ok in (True, False)} - ask.seen
     elsewhere = {("run", True), ("run", False), ("serve", True)}  # see below, and the tests of the server

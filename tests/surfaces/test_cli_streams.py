@@ -147,7 +147,7 @@ def test_names_that_are_not_utf8_are_refused(shell: Shell) -> None:
     for words in (["acquire", "bad\udcff"], ["inspect", "bad\udcff"], ["release", "bad\udcff"]):
         done = shell.run(*words)
         assert done.code == 2, done
-        assert "not_utf8" in done.err
+        assert "only text that UTF-8 can tell" in done.err
         assert shell.json(*words)["error"]["code"] == "invalid"
     for option in ("--holder", "--space", "--name", "--reason"):
         done = shell.run("acquire", "x", option, "bad\udcff")

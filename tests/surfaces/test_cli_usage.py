@@ -272,7 +272,7 @@ def test_what_a_command_does_not_know_is_told_by_that_command(shell: Shell, word
     done = shell.run(*words)
     assert done.code == 2
     assert told in done.err
-    assert f"See {told.partition(':')[0]} --help" in done.err
+    assert f"\n  {told.partition(':')[0]} --help" in done.err
 
 
 def test_an_option_before_the_command_is_told_where_it_goes(shell: Shell) -> None:

@@ -124,7 +124,11 @@ def test_status_tells_of_everybody_and_of_which_agent_each_is_a_run(server: Runn
     locks = {each["resourceKey"]: each for each in server.ask("GET", "/locks/status").json["locks"]}
     assert (locks["status://x"]["agentName"], locks["status://x"]["holder"]) == ("dev", "dev-7f3a")
     assert (locks["plain"]["agentName"], locks["plain"]["holder"]) == ("somebody", "somebody")
-    assert locks["status://x"].keys() == {"resourceKey", "agentName", "holder", "heldSince"}
+    assert locks["status://x"].keys() == {"resourceKey", "agentName", "holder", "heldSince", "space"}
+    server.post("acquire", {"resources": "plain", "holder": "other", "space": "team"})
+    told = server.ask("GET", "/locks/status").json["locks"]
+    held = {(each["space"], each["holder"]) for each in told if each["resourceKey"] == "plain"}
+    assert held == {("default", "somebody"), ("team", "other")}, "one name in two spaces is two locks"
 
 
 def test_the_spelling_of_the_caller_is_echoed_and_case_of_a_host_does_not_matter(server: Running) -> None:

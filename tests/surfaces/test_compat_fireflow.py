@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 LONG = 60_000
 KEYS = [
     "my-resource",
-    "",
     " ",
     "a ",
     "a\nb",
@@ -76,7 +75,7 @@ def test_any_string_is_a_key_and_no_two_meet(service: SyncFlowLockService) -> No
 
 
 @settings(max_examples=200)
-@given(st.text(max_size=40), st.text(max_size=40))
+@given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=40))
 def test_names_are_names_and_differ_as_keys_do(one: str, two: str) -> None:
     assert names.parse(fireflow.name_of(one)) == fireflow.name_of(one)
     assert (fireflow.name_of(one) == fireflow.name_of(two)) == (one == two)
@@ -98,6 +97,13 @@ def test_what_is_no_time_is_refused(service: SyncFlowLockService, value: Any) ->
     with pytest.raises(InvalidInput) as refused:
         service.acquire("k", LONG, value)
     assert refused.value.field == "wait_timeout_ms"
+
+
+def test_an_empty_key_is_refused(service: SyncFlowLockService) -> None:
+    with pytest.raises(InvalidInput, match="lock_key: must not be empty"):
+        service.acquire("", LONG, 0)
+    with pytest.raises(InvalidInput, match="lock_key: must not be empty"):
+        service.release("", "x")
 
 
 @pytest.mark.parametrize("key", [None, 7, b"k", ["k"]])

@@ -184,7 +184,7 @@ def test_a_wrong_field_is_named(server: Running, path: str, body: object, field:
         (
             "acquire",
             {"resources": "a", "wait_seconds": -1},
-            "wait_seconds: -1 must not be negative (negative): write a number of seconds",
+            "wait_seconds: -1 must not be negative: write a number of seconds",
         ),
         ("acquire", {"resources": "a", "grace_seconds": 61}, "grace_seconds: must be 0s to 1m, not 1m1s"),
         ("acquire", {"resources": "a", "slots": 3, "mode": "exclusive"}, "slots: an exclusive lease has one holder"),

@@ -64,6 +64,7 @@ function seconds(value, field, least) {
 /** The resource of a key. Keys are compared as written, and different ones never share a name. */
 export async function nameOf(key) {
   if (typeof key !== "string") throw new LeaseholdError("invalid", "lockKey: must be a string", { field: "lockKey" });
+  if (!key) throw new LeaseholdError("invalid", "lockKey: must not be empty", { field: "lockKey" });
   const octets = utf8(key);
   const isPlain = !NOT_PLAIN.test(key) && key.isWellFormed() && octets.length <= NAME_BYTES - NAMESPACE.length;
   if (isPlain) return NAMESPACE + key;

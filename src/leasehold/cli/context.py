@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from leasehold import checks, durations
@@ -16,7 +17,7 @@ from leasehold.names import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from leasehold.cli.parsing import Line
@@ -154,6 +155,21 @@ class Context:
             return f"leasehold {verb}{repeated}{more} --{named}"
         return f"leasehold {verb}{named}{repeated}{more}"
 
+    def hint(self, message: str, command: str, *, now: bool = False) -> None:
+        """Say what the caller may have meant: with the answer, or at once if it may be long in coming."""
+        if now and not self.out.json:
+            _tell_hint(message, command)
+        else:
+            self.out.hints.append({"message": message, "command": command})
+
+    def hint_at_paths(self, names: Iterable[object]) -> None:
+        """Hint at `path:` for each plain name that is a file here; the name is taken as it was given all the same."""
+        for name in names:
+            if isinstance(name, str) and ":" not in name and "\0" not in name and _is_file(name):
+                from leasehold.cli.hints import hint_at_path  # noqa: PLC0415 (only where there is something to hint at)
+
+                hint_at_path(self, name)
+
     def number(self, name: str) -> int:
         """The value of an option that is a whole number."""
         text = str(self.values[name])
@@ -257,12 +273,23 @@ def run(line: Line, handler: Callable[[Context], int]) -> int:
     fill_gaps()
     context = Context(line.verb.name, line.values)
     code = _patiently(context, handler)
+    for hint in context.out.hints if not context.out.json else ():
+        _tell_hint(**hint)
     if context.out.trouble is not None:
         held = f"; it is yours all the same\n{step('see what you hold', context.suggest('list', more=' --mine'))}"
         more = held if context.verb in _TAKING and not code else ""
         complain(f"leasehold {context.verb}: the answer could not be written: {context.out.trouble.strerror}{more}")
         return code or outcomes.FAILURE
     return code
+
+
+def _is_file(name: str) -> bool:
+    """Whether that is a file, or is written like a folder: a plain word is mostly no folder, though there is one."""
+    return os.path.isfile(name) or ("/" in name and os.path.isdir(name))  # noqa: PTH112, PTH113
+
+
+def _tell_hint(message: str, command: str) -> None:
+    complain(f"Hint: {shown(message)}:\n  {shown(command)}")
 
 
 def _patiently(context: Context, handler: Callable[[Context], int]) -> int:

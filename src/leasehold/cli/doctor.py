@@ -32,6 +32,16 @@ def doctor(context: Context) -> int:
     return context.end(Refused("unwell", "", f"something must be mended: {', '.join(wrong)}"), "", data)
 
 
+def version(context: Context) -> int:
+    """Which version this is, of what, on which Python."""
+    from platform import python_version  # noqa: PLC0415 (rare)
+
+    from leasehold import __version__  # noqa: PLC0415
+
+    data = {"version": __version__, "python": python_version()}
+    return context.end(None, f"leasehold {__version__}", data)
+
+
 def _asked_about(context: Context) -> Choice:
     """What was chosen, with the space and the holder that this command was told."""
     given = {name: context.values[name] for name in ("space", "holder") if context.values.get(name) is not None}

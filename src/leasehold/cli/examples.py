@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 EXAMPLES = {
+    "version": """
+examples:
+  leasehold version
+  leasehold version --json
+""",
     "acquire": """
 Answers at once: 0, it is yours; 4, somebody has it (and you see who). With --wait you queue for it.
 What you took is kept in private state, so release and renew need nothing but the name.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from leasehold.cli.examples import EXAMPLES
 from leasehold.cli.outcomes import FAILURE, MEANINGS, USAGE
-from leasehold.cli.output import complain, dumps, forget, write
+from leasehold.cli.output import complain, dumps, forget, quoted, step, write
 from leasehold.cli.parsing import Line
 from leasehold.cli.table import VERBS
 from leasehold.names import shown
 from leasehold.wire import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from leasehold.cli.parsing import Option, Verb, Word
 
@@ -28,10 +28,10 @@ blocks nobody. Every command answers with an exit code:
 """
 _MORE = """\
 start here:
-  leasehold acquire issue:42          take it, or see who has it
-  leasehold run deploy://api -- CMD   run a command while you hold it
-  leasehold list                      who holds what
-  leasehold COMMAND --help            all about one command
+  leasehold acquire issue:42          # take it, or see who has it
+  leasehold run deploy://api -- CMD   # run a command while you hold it
+  leasehold list                      # who holds what
+  leasehold COMMAND --help            # all about one command
 """
 
 FAMILIES = {
@@ -70,12 +70,12 @@ def parse_or_explain(words: Sequence[str]) -> Line:
     known = vars(found)
     verb: Verb = known["verb"]
     its_parser: Parser = known.pop("parser")
+    if verb.runs_command and not rest:
+        its_parser.error(_what_is_not_after_dashes(own, known["resources"], unknown, verb))
     if unknown:
         its_parser.error(_what_is_too_much(unknown[0], verb))
     for word in verb.words:
         if word.number == "--":
-            if not rest:
-                its_parser.error(f"it needs a command after --, such as: leasehold {verb.name} NAME -- ./work.sh")
             known[word.name] = rest
     return Line(verb, known)
 
@@ -97,13 +97,49 @@ def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
     """A command that does not exist, with the one that was probably meant."""
     first = words[0] if words else ""
     known = dict.fromkeys(name.partition(" ")[0] for name in VERBS)
-    if not first or first.startswith("-") or first in known:
+    if not first or first in known:
+        return
+    if first.startswith("-"):
+        _refuse_global(parser, words, known)
         return
     from difflib import get_close_matches  # noqa: PLC0415
 
     close = [MEANT[first]] if first in MEANT else get_close_matches(first, known, 1)
     meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
     parser.error(f"there is no command {first!r}; {meant}")
+
+
+def _what_is_not_after_dashes(words: Sequence[str], names: Sequence[str], unknown: Sequence[str], verb: Verb) -> str:
+    """A command is missing after `--`: perhaps it stands there without the dashes."""
+    second = names[1:2] or [word for word in unknown[:1] if not word.startswith("-")]
+    place = next((at for at, word in enumerate(words) if word in second and word not in names[:1]), None)
+    if place is None:
+        if unknown:
+            return _what_is_too_much(unknown[0], verb)
+        return f"it needs a command after --, such as:\n  leasehold {verb.name} NAME -- ./work.sh"
+    meant = quoted([*words[:place], "--", *words[place:]])
+    return f"it needs a command after --; did you mean this?\n  leasehold {meant}"
+
+
+def _refuse_global(parser: Parser, words: Sequence[str], known: Iterable[str]) -> None:
+    """An option before the command: those that there are stand after it."""
+    flag = words[0].partition("=")[0]
+    verb = next((VERBS[name] for name in _verbs_in(words, known)), None)
+    if flag in ("-h", "--help", "--version") or verb is None:
+        return
+    if any(option.flag == flag for option in verb.options):
+        parser.error(f"{flag} goes after the command:\n  leasehold {verb.name} … {flag}")
+    parser.error(
+        f"there is no option {flag} before a command: options go after it, and only --help and --version before"
+    )
+
+
+def _verbs_in(words: Sequence[str], known: Iterable[str]) -> Iterator[str]:
+    """The commands that are named anywhere on the line."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        name = f"{word} {after}" if f"{word} {after}" in VERBS else word
+        if word in known and name in VERBS:
+            yield name
 
 
 def _what_is_too_much(word: str, verb: Verb) -> str:
@@ -114,14 +150,14 @@ def _what_is_too_much(word: str, verb: Verb) -> str:
     flag = word.partition("=")[0]
     close = get_close_matches(flag, [option.flag for option in verb.options], 1)
     if close == [flag]:  # it stood before the verb
-        return f"{flag} goes after the command: leasehold {verb.name} … {flag}"
+        return f"{flag} goes after the command:\n  leasehold {verb.name} … {flag}"
     name = "; a name that begins with a dash goes after --" if not flag.startswith("--") else ""
     return f"there is no option {flag}{f'; did you mean {close[0]}?' if close else name}"
 
 
 def _what_is_no_command(flag: str) -> str:
     if any(flag == option.flag for verb in VERBS.values() for option in verb.options):
-        return f"{flag} goes after a command, such as: leasehold list {flag}"
+        return f"{flag} goes after a command, such as:\n  leasehold list {flag}"
     meant = "; did you mean --version?" if flag.lower().startswith(("-v", "--ver")) else ""
     return f"there is no option {flag}, and a command is missing{meant}"
 
@@ -136,6 +172,46 @@ def _first_unknown(words: Sequence[str], verb: Verb) -> str | None:
     return None
 
 
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps between words only: an option, a name or a path is never cut at its dashes. Commands stay whole."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _wrapped(" ".join(text.split()), width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(line for each in _paragraphs(text) for line in _filled(each, width, indent))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    import textwrap  # noqa: PLC0415 (argparse has imported it by now)
+
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Sentences that go on over several lines together; examples and tables a line each."""
+    paragraph: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line and not line.startswith(" "):
+            paragraph.append(line)
+            continue
+        if paragraph:
+            yield " ".join(paragraph)
+            paragraph = []
+        yield line
+
+
+def _filled(paragraph: str, width: int, indent: str) -> list[str]:
+    """An example is a command to copy, with a comment after it: only the comment may go to a line of its own."""
+    if not paragraph.startswith(" "):
+        return [f"{indent}{line}" for line in _wrapped(paragraph, width)] or [""]
+    if len(paragraph) <= width:
+        return [paragraph]
+    command, mark, comment = paragraph.partition("  # ")
+    above = [f"  # {line}" for line in _wrapped(comment, width - 4)] if mark else []
+    return [*above, command.rstrip()]
+
+
 class Parser(argparse.ArgumentParser):
     """An argparse parser that answers in JSON who asked in JSON, and writes as the rest of us does."""
 
@@ -144,7 +220,7 @@ class Parser(argparse.ArgumentParser):
     """What was typed."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+        super().__init__(**settings, allow_abbrev=False, formatter_class=Formatter)
 
     def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 (argparse's own signature)
         try:
@@ -163,12 +239,15 @@ class Parser(argparse.ArgumentParser):
                 message = _what_is_too_much(unknown, verb)  # it may be what was meant to be there
             elif verb is None and self.words[:1] and self.words[0].startswith("-"):
                 message = _what_is_no_command(self.words[0].partition("=")[0])
-        said = shown(message)
+        said = "\n".join(map(shown, message.split("\n")))
         if self.as_json:
-            told = {"code": "usage", "message": f"{self.prog}: {said}; see {self.prog} --help"}
+            line = shown(message.replace("\n  ", " "))
+            told = {"code": "usage", "message": f"{self.prog}: {line}; see {self.prog} --help"}
             write(sys.stdout, dumps({"schema_version": SCHEMA_VERSION, "ok": False, "error": told}) + "\n")
         else:
-            complain(f"{self.format_usage()}{self.prog}: {said}\nSee {self.prog} --help")
+            complain(
+                f"{self.format_usage()}{self.prog}: {said}\n{step('see what may stand there', f'{self.prog} --help')}"
+            )
         self.exit(USAGE)
 
 

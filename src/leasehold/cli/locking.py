@@ -111,6 +111,7 @@ def renew(context: Context) -> int:
 
 def _take(context: Context, verb: str, headline: str) -> int:
     resource = _resource(context)
+    context.hint_at_paths([resource])
     rules = context.choice.rules()
     other = grite.in_the_way(resource, context.holder, _of_grite(), rules.hierarchical)
     if other is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold import durations, wire
 from leasehold.cli.output import clock
-from leasehold.cli.tables import table, width_of_terminal
+from leasehold.cli.tables import counted, table, width_of_terminal
 from leasehold.errors import InvalidInput
 from leasehold.model import Inspection, Refused
 from leasehold.names import shown
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def inspect(context: Context) -> int:
     """Who holds a resource, and who waits for it."""
+    context.hint_at_paths([context.values["resource"]])
     seen = context.locks.inspect(context.values["resource"])
     return context.end(seen, "" if isinstance(seen, Refused) else _inspected(seen))
 
@@ -48,23 +49,45 @@ def list_leases(context: Context) -> int:
     values = context.values
     if values["mine"] and values["of"] is not None:
         raise InvalidInput("of", "and --mine are two different things: give one of them")
-    leases = context.locks.list(
-        space=None if values["all_spaces"] else context.space,
-        holder=context.holder if values["mine"] and context.session is None else values["of"],
-        resource=values["resource"],
-    )
+    if values["all_spaces"] and values["space"] is not None:
+        raise InvalidInput("space", "and --all-spaces are two different things: give one of them")
+    leases = _listed(context, None if values["all_spaces"] else context.space)
     if isinstance(leases, Refused):
         return context.end(leases, "")
-    if values["mine"]:
-        leases = tuple(lease for lease in leases if context.is_mine(lease))
-    text = lease_table(leases, width_of_terminal()) if leases else "No live leases."
+    if not values["all_spaces"]:
+        _hint_elsewhere(context)
+    text = lease_table(leases, width_of_terminal(), spaces=values["all_spaces"]) if leases else "No live leases."
     return context.end(leases, text, wire.leases(leases))
 
 
-def lease_table(leases: tuple[Lease, ...], width: int | None = None) -> str:
-    """Leases, a line each."""
+def _listed(context: Context, space: str | None) -> tuple[Lease, ...] | Refused:
+    values = context.values
+    found = context.locks.list(
+        space=space,
+        holder=context.holder if values["mine"] and context.session is None else values["of"],
+        resource=values["resource"],
+    )
+    if isinstance(found, Refused) or not values["mine"]:
+        return found
+    return tuple(lease for lease in found if context.is_mine(lease))
+
+
+def _hint_elsewhere(context: Context) -> None:
+    """Whoever looks in one space should know what others have, as far as this caller may see it."""
+    found = _listed(context, None)
+    if isinstance(found, Refused):
+        return
+    spaces = [lease.space for lease in found if lease.space != context.space]
+    if spaces:
+        where = counted(len(set(spaces)), "other space")
+        context.hint(f"{counted(len(spaces), 'lease')} in {where} not shown", "leasehold list --all-spaces")
+
+
+def lease_table(leases: tuple[Lease, ...], width: int | None = None, *, spaces: bool = False) -> str:
+    """Leases, a line each; with the space of each, if they may differ."""
     rows: list[tuple[str, ...]] = [
         (
+            *([lease.space] if spaces else []),
             " ".join(lease.resources),
             lease.holder,
             lease.mode if lease.mode != "slots" else f"slots {lease.slots}",
@@ -74,7 +97,8 @@ def lease_table(leases: tuple[Lease, ...], width: int | None = None) -> str:
         )
         for lease in leases
     ]
-    return table(rows, ("RESOURCE", "HOLDER", "MODE", "LEFT", "FENCE", "WORK"), width)
+    heads = ("RESOURCE", "HOLDER", "MODE", "LEFT", "FENCE", "WORK")
+    return table(rows, (*(["SPACE"] if spaces else []), *heads), width)
 
 
 def history(context: Context) -> int:

@@ -25,7 +25,7 @@ LIVE: list[Callable[[], None]] = []
 class Output:
     """Standard output and standard error, as one command uses them."""
 
-    __slots__ = ("_colour", "is_over", "json", "trouble")
+    __slots__ = ("_colour", "hints", "is_over", "json", "trouble")
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
@@ -33,6 +33,8 @@ class Output:
         """Nobody reads our standard output any more."""
         self.trouble: OSError | None = None
         """Why an answer could not be written."""
+        self.hints: list[dict[str, str]] = []
+        """What the caller may have meant, each with a `message` and a `command`; given with the answer."""
         self._colour = not json and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def say(self, text: str) -> None:
@@ -46,7 +48,9 @@ class Output:
             complain(text)
 
     def give(self, envelope: dict[str, Any]) -> None:
-        """A JSON object, in one line."""
+        """A JSON object, in one line. An answer carries the hints; an event of `run` does not."""
+        if self.hints and "ok" in envelope:
+            envelope = {**envelope, "hints": self.hints}
         self._write(dumps(envelope) + "\n")
 
     def _write(self, text: str) -> None:

@@ -22,6 +22,7 @@ def run(context: Context) -> int:
     """Acquire, run, renew meanwhile, release."""
     settle_down()
     kill_after = context.seconds("kill_after")
+    context.hint_at_paths(context.values["resources"])
     with Interrupts() as interrupts:
         asked_at = now()
         outcome = wait_for(

@@ -110,6 +110,7 @@ DATA: dict[str, Schema] = {
     "install": INSTALLED,
     "uninstall": INSTALLED,
     "prompt": record(prompt=TEXT),
+    "version": record(version=TEXT, python=TEXT),
     "doctor": record(well={"const": True}, findings=several("finding")),
     "completion": record(shell={"enum": ["bash", "zsh", "fish"]}, script=TEXT),  # noqa: S604 (a field of that name)
 }

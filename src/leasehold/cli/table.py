@@ -381,6 +381,7 @@ VERBS = HOT | _table(
         (),
         (Option("--accept-restore", "go on with a database that was restored from a backup"), *COMMON),
     ),
+    Verb("version", "which version this is", "doctor:version", (), (JSON,)),
     Verb(
         "completion",
         "print the completion script of a shell",

@@ -58,6 +58,7 @@ def _mode(context: Context) -> str | None:
 def acquire(context: Context) -> int:
     """Take a lease; its token is kept so that `release` needs nothing but the name."""
     _check_token_file(context.values["token_file"])
+    context.hint_at_paths(context.values["resources"])
     if context.values["local"]:
         return _take_locally(context)
     if context.values["wait"] == "0":

@@ -268,6 +268,7 @@ def status(space: str | None) -> Steps[Reply]:
                     "agentName": agents.get((lease.space, lease.session or "")) or lease.holder,
                     "holder": lease.holder,
                     "heldSince": milliseconds(lease.acquired_at),
+                    "space": lease.space,
                 }
                 for lease in listed
                 for name in lease.resources

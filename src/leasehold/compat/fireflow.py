@@ -47,6 +47,8 @@ def name_of(key: object) -> str:
     """
     if not isinstance(key, str):
         raise InvalidInput("lock_key", f"must be text, not a value of type {type(key).__name__}")
+    if not key:
+        raise InvalidInput("lock_key", "must not be empty: flows that forgot their key would all share one lock")
     octets = key.encode("utf-8", "surrogatepass")
     if _is_plain(key) and len(octets) <= names.MAX_NAME - len(NAMESPACE):
         return NAMESPACE + key

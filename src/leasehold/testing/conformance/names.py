@@ -35,26 +35,26 @@ DIFFERENT = (
 """Names that look alike and are not the same."""
 
 BAD = (
-    ("", "empty"),
-    (" a", "blank_edges"),
-    ("a\t", "control_character"),
-    ("a\u00a0", "blank_edges"),
-    ("a\nb", "control_character"),
-    ("a\x1b[31mb", "control_character"),
-    ("a\u2028b", "control_character"),
-    ("x" * 513, "too_long"),
-    ("é" * 257, "too_long"),
-    ("\ud800", "not_utf8"),
-    ("issue:", "empty_rest"),
-    ("deploy://", "empty_rest"),
-    ("path://src", "reserved_scheme"),
-    ("my_app://x", "bad_scheme"),
-    ("path:../x", "leaves_root"),
-    ("path:a/../../b", "leaves_root"),
-    ("path:/etc/passwd", "absolute_path"),
-    ("path:C:\\x", "absolute_path"),
+    ("", "bytes are needed"),
+    (" a", "no blanks are allowed"),
+    ("a\t", "no control characters"),
+    ("a\u00a0", "no blanks are allowed"),
+    ("a\nb", "no control characters"),
+    ("a\x1b[31mb", "no control characters"),
+    ("a\u2028b", "no control characters"),
+    ("x" * 513, "bytes of UTF-8 are allowed"),
+    ("é" * 257, "bytes of UTF-8 are allowed"),
+    ("\ud800", "only text that UTF-8 can tell"),
+    ("issue:", "something must follow"),
+    ("deploy://", "something must follow"),
+    ("path://src", "without the slashes"),
+    ("my_app://x", "goes a letter"),
+    ("path:../x", "must stay inside the root"),
+    ("path:a/../../b", "must stay inside the root"),
+    ("path:/etc/passwd", "is relative to the root"),
+    ("path:C:\\x", "is relative to the root"),
 )
-"""What cannot be a name, and the rule that says so."""
+"""What cannot be a name, and the words that say why."""
 
 
 class Names:
