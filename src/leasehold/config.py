@@ -32,11 +32,12 @@ if TYPE_CHECKING:
         hierarchical: frozenset[str]
         lock_policy: str
         webhooks: list[dict[str, Any]]
+        people: frozenset[str]
 
 
 KEYS = (
     *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "hierarchical", "lock_policy"),
-    *("resourceLockTimeout", "webhooks"),
+    *("resourceLockTimeout", "webhooks", "people"),
 )
 """What a configuration file may set."""
 VARIABLES = {
@@ -47,6 +48,8 @@ VARIABLES = {
     "LEASEHOLD_MAX_SKEW": "max_skew",
 }
 """Variables of the environment that stand for a key. `LEASEHOLD_SESSION` has none, see ``identity``."""
+PEOPLES_VERBS = ("force-release", "steal", "clear")
+"""What agents may do only if the user's own configuration says so."""
 POLICIES = ("off", "warn", "require", "require-own")
 TTL = "30m"
 ARGUMENT = "the argument"
@@ -101,6 +104,11 @@ class Choice(Noun):
         """How strict the guards of editors and git are."""
         return self.settings.get("lock_policy", "warn")
 
+    @property
+    def agents_may(self) -> frozenset[str]:
+        """People's verbs that agents and CI jobs may use, too."""
+        return self.settings.get("people", frozenset())
+
     def rules(self) -> checks.Settings:
         """What this installation allows."""
         rules = checks.Settings(self.settings.get("hierarchical", frozenset()))
@@ -128,6 +136,8 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
     argument = {} if url is None else {"url": url}
     nearby = configfiles.neighbour(here, notes)
     for origin, found in (*user, *nearby, *project, *_environment(env), (ARGUMENT, argument)):
+        if "people" in found and (origin, found) not in user:
+            raise InvalidInput("people", f"counts only in {configfiles.user_path(env)}, which no checkout brings along")
         checked = _checked(found, origin, here, env)
         values.update(checked)  # type: ignore[typeddict-item] # each was checked by its key
         origins.update(dict.fromkeys(checked, origin))
@@ -330,6 +340,13 @@ def _policy(value: object) -> object:
     return value
 
 
+def _people(value: object) -> object:
+    verbs = value.get("agents_may") if isinstance(value, dict) and value.keys() <= {"agents_may"} else None
+    if not isinstance(verbs, list) or not all(verb in PEOPLES_VERBS for verb in verbs):
+        raise InvalidInput("people", f"must be agents_may = […], with any of {', '.join(PEOPLES_VERBS)}")
+    return frozenset(verbs)
+
+
 def _webhooks(value: object) -> object:
     """Only their form: what stands in them is for the server, which is not on everybody's way."""
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
@@ -348,4 +365,5 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "lock_policy": _policy,
     "resourceLockTimeout": _seconds,
     "webhooks": _webhooks,
+    "people": _people,
 }

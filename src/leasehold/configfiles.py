@@ -27,9 +27,14 @@ SHARED = "pyproject.toml"
 USER = "config.toml"
 
 
+def user_path(env: Mapping[str, str]) -> str:
+    """Where the user's own configuration is."""
+    return os.path.join(places.config_home(env), USER)
+
+
 def user(env: Mapping[str, str], notes: list[str]) -> Found:
     """The user's own configuration."""
-    path = os.path.join(places.config_home(env), USER)
+    path = user_path(env)
     data = _contents(path, notes)
     return () if data is None else ((path, _parsed(path, data)),)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -157,13 +158,15 @@ def test_gc_says_what_it_found(shell: Shell) -> None:
 # ------------------------------------------------------------------------------------------- who asks
 
 
-def test_the_holder_is_the_same_in_one_place_and_another_elsewhere(shell: Shell) -> None:
+def test_the_holder_is_the_process_that_the_commands_come_from(shell: Shell) -> None:
     first = shell.run("acquire", "x", "--json", holder=None).said["data"]["lease"]["holder"]
-    again = shell.run("acquire", "x", "--json", holder=None).said["data"]
-    assert again["lease"]["holder"] == first
-    assert again["fresh"] is False
     assert first.startswith("ada@")
-    assert shell.run("acquire", "x", "--holder", "bob", holder="ada").code == 4
+    assert f" {os.getpid()}" in first
+    refused = shell.json("acquire", "x", holder=None)["error"]
+    assert (refused["code"], refused["yours"]) == ("held", True)
+    assert "yours" not in shell.json("acquire", "x", "--holder", "bob")["error"]
+    assert [lease["holder"] for lease in shell.json("list", "--mine", holder=None)["data"]["leases"]] == [first]
+    assert shell.run("release", "x", holder=None).code == 0
 
 
 def test_spaces_are_kept_apart(shell: Shell) -> None:

@@ -59,7 +59,7 @@ def test_stale_and_missing_files_are_noticed(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_all_commands_speak_json_but_those_that_speak_to_programs_of_others() -> None:
-    assert set(VERBS) - set(schemas.speakers()) <= {"git-hook", "hook", "mcp"}
+    assert set(VERBS) - set(schemas.speakers()) <= {"adopt", "git-hook", "hook", "mcp"}
 
 
 @pytest.mark.parametrize("verb", schemas.speakers())

@@ -86,24 +86,32 @@ def test_a_deadlock_is_told_with_its_cycle(shell: Shell) -> None:
     assert shell.json("acquire", "a", holder="bob")["error"]["code"] == "deadlock"
 
 
-def test_your_own_comes_back_extended_unless_you_do_not_want_that(shell: Shell) -> None:
+def test_your_own_is_refused_like_anybody_elses_unless_you_say_reentrant(shell: Shell) -> None:
     first = shell.json("acquire", "issue:42")["data"]
-    again = shell.run("acquire", "issue:42")
-    assert again.out.startswith("Yours already, extended: issue:42")
-    assert shell.json("acquire", "issue:42")["data"]["lease"]["fence"] == first["lease"]["fence"]
-    refused = shell.run("acquire", "issue:42", "--not-again")
+    refused = shell.run("acquire", "issue:42")
     assert refused.code == 4
-    assert "it is yours already:\n  leasehold release issue:42" in refused.err
+    assert "Next: it is yours since 20" in refused.err
+    assert "go on; or have the same lease extended:\n  leasehold acquire issue:42 --reentrant" in refused.err
+    told = shell.json("acquire", "issue:42")["error"]
+    assert (told["code"], told["yours"]) == ("held", True)
+    assert told["message"].startswith("issue:42 is yours since 20")
+    again = shell.run("acquire", "issue:42", "--reentrant")
+    assert again.out.startswith("Extended issue:42")
+    data = shell.json("acquire", "issue:42", "--reentrant")["data"]
+    assert (data["lease"]["fence"], data["fresh"]) == (first["lease"]["fence"], False)
+    assert shell.run("acquire", "issue:42", "--reentrant", holder="bob").code == 4
     assert shell.run("release", "issue:42").code == 0
 
 
-def test_what_is_quarantined_says_how_to_open_it(shell: Shell) -> None:
+def test_what_is_quarantined_is_for_people_to_open(shell: Shell) -> None:
     shell.run("acquire", "deploy", "--on-expiry", "quarantine")
     shell.run("force-release", "deploy", "--reason", "gone", holder="ops")
     done = shell.run("acquire", "deploy", holder="bob")
     assert done.code == 4
     assert "quarantined after ada" in done.err
-    assert "leasehold clear deploy --reason" in done.err
+    assert "until a person has opened it again" in done.err
+    assert "leasehold history deploy" in done.err
+    assert "clear" not in done.err
 
 
 # ---------------------------------------------------------------------------------------- renew and lose
@@ -215,7 +223,9 @@ def test_a_release_of_what_somebody_else_holds_tells_who(shell: Shell, tmp_path:
     done = shell.run("release", "issue:42", holder="bob", env=elsewhere)
     assert done.code == 8
     assert "issue:42 is held by ada (fix the parser) until 20" in done.err
-    assert "leasehold force-release issue:42 --reason" in done.err
+    assert "its token is not kept here" in done.err
+    assert "leasehold release issue:42 --token-file FILE" in done.err
+    assert "force" not in done.err
     assert shell.holders("issue:42") == ["ada"]
 
 

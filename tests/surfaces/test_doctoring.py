@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold import config, doctoring
+from leasehold import config, doctoring, identity
 from leasehold.cli import state
 from leasehold.doctoring.contents import unswept
 from leasehold.model import SECOND, Ask, Hold
@@ -114,7 +114,7 @@ def test_settings_are_told_with_their_origin(home: Path, database: Path, monkeyp
     monkeypatch.setenv("LEASEHOLD_SESSION", "run-1.sesame")
     findings = examined(database)
     assert one("settings", findings).text == f"holder from LEASEHOLD_HOLDER; space from {home}/leasehold.toml"
-    assert one("holder", findings).text == "coder-3"
+    assert one("holder", findings).text == "coder-3 (as it was given)"
     assert one("session", findings).text == "run-1"
     assert "sesame" not in str(findings)
 
@@ -272,7 +272,7 @@ def _until(is_so: object) -> None:
 
 
 def test_tokens_that_others_can_read(home: Path, database: Path) -> None:
-    state.remember("u", "default", "ada", ["issue:1"], "l1-" + 32 * "0", "sesame")
+    state.Tokens("u", "default", identity.ByName("ada")).remember(["issue:1"], "l1-" + 32 * "0", "sesame")
     assert "2 private files" in one("tokens", examined(database)).text
     tokens = home / "state" / "leasehold" / "tokens"
     exposed = next(tokens.iterdir())

@@ -1,4 +1,4 @@
-"""Who a command is where nobody said: one name for a user on a host in a working copy."""
+"""Which layer names a command, what the name is, and when a token may be used."""
 
 from __future__ import annotations
 
@@ -23,42 +23,47 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return settle(tmp_path, monkeypatch)
 
 
+# ------------------------------------------------- the name of a working copy, for the spellings of other systems
+
+
+def copy_of(cwd: str | None = None) -> str:
+    return identity.of_copy(config.find(cwd=cwd), cwd=cwd)
+
+
 def test_the_name_tells_user_host_and_working_copy(home: Path) -> None:
     app = repository(home / "app")
-    assert identity.holder(cwd=str(app)) == f"ada@laptop:app-{places.digest(str(app))[:8]}"
+    assert copy_of(str(app)) == f"ada@laptop:app-{places.digest(str(app))[:8]}"
 
 
 def test_it_is_the_same_everywhere_in_a_working_copy(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = repository(home / "app")
     (app / "deep" / "down").mkdir(parents=True)
     (home / "link").symlink_to(app)
-    names = {
-        identity.holder(cwd=str(place)) for place in (app, app / "deep" / "down", app / ".git", home / "link" / "deep")
-    }
+    names = {copy_of(str(place)) for place in (app, app / "deep" / "down", app / ".git", home / "link" / "deep")}
     monkeypatch.chdir(app / "deep")
-    names.add(identity.holder())
+    names.add(copy_of())
     monkeypatch.setenv("GIT_DIR", str(app / ".git"))  # as in a hook
-    names.add(identity.holder())
+    names.add(copy_of())
     assert len(names) == 1
 
 
 def test_it_differs_between_worktrees_clones_users_and_hosts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app, namesake = repository(home / "app"), repository(home / "other" / "app")
     git(app, "worktree", "add", "--quiet", "../side")
-    names = [identity.holder(cwd=str(place)) for place in (app, namesake, home / "side")]
+    names = [copy_of(str(place)) for place in (app, namesake, home / "side")]
     monkeypatch.setenv("USER", "bob")
-    names.append(identity.holder(cwd=str(app)))
+    names.append(copy_of(str(app)))
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "server", "", "", "")))
-    names.append(identity.holder(cwd=str(app)))
+    names.append(copy_of(str(app)))
     assert len(set(names)) == len(names)
 
 
 def test_outside_of_git_the_project_or_else_the_directory_counts(home: Path) -> None:
     below = home / "project" / "below"
     below.mkdir(parents=True)
-    assert identity.holder(cwd=str(below)) != identity.holder(cwd=str(below.parent))
+    assert copy_of(str(below)) != copy_of(str(below.parent))
     (below.parent / "leasehold.toml").write_text("")
-    assert identity.holder(cwd=str(below)) == identity.holder(cwd=str(below.parent))
+    assert copy_of(str(below)) == copy_of(str(below.parent))
 
 
 def test_a_work_tree_that_git_was_told_counts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,15 +71,15 @@ def test_a_work_tree_that_git_was_told_counts(home: Path, monkeypatch: pytest.Mo
     (home / "tree").mkdir()
     monkeypatch.setenv("GIT_DIR", str(app / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(home / "tree"))
-    assert identity.holder(cwd=str(home)).startswith("ada@laptop:tree-")
+    assert copy_of(str(home)).startswith("ada@laptop:tree-")
 
 
 def test_the_variable_wins_then_the_configuration(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "leasehold.toml").write_text('holder = "configured"')
-    assert identity.holder() == "configured"
+    assert copy_of() == "configured"
     monkeypatch.setenv("LEASEHOLD_HOLDER", "coder-3")
-    assert identity.holder() == "coder-3"
-    assert identity.holder(config.find(env={"HOME": str(home)})) == "configured"
+    assert copy_of() == "coder-3"
+    assert identity.of_copy(config.find(env={"HOME": str(home)})) == "configured"
 
 
 @pytest.mark.parametrize(
@@ -86,11 +91,11 @@ def test_any_directory_makes_a_name_that_is_allowed(home: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", name, "", "", "")))
     place = home / name
     place.mkdir()
-    for found in (identity.holder(cwd=str(place)), identity.of_process()):
+    for found in (copy_of(str(place)), identity.of_process()):
         assert checks.text(found, "holder", 256) == found
         assert found.isprintable()
         assert " " not in found
-    assert identity.holder(cwd="/").endswith(f":root-{places.digest('/')[:8]}")
+    assert copy_of("/").endswith(f":root-{places.digest('/')[:8]}")
 
 
 def test_a_user_without_variables_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,11 @@ def database(folder: Path) -> str:
 
 def settings(folder: Path) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
-    return {**clean, "LEASEHOLD_URL": database(folder), "LEASEHOLD_HOLDER": "coder-1"}
+    config = folder / "config" / "leasehold" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[people]\nagents_may = ["force-release"]\n')
+    here = {"XDG_CONFIG_HOME": str(folder / "config"), "LEASEHOLD_HOLDER": "coder-1"}
+    return {**clean, "LEASEHOLD_URL": database(folder), **here}
 
 
 @asynccontextmanager

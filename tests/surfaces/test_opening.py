@@ -116,11 +116,11 @@ sys.path.insert(0, sys.argv[1])
 from leasehold import config, identity, opening
 from leasehold.cli import state
 choice = config.find()
-holder = identity.holder(choice)
 identity.session()
-state.remember(choice.url, choice.space, holder, ["issue:1"], "l1-" + 32 * "0", "secret")
-state.recall(choice.url, choice.space, holder, "issue:1")
-state.forget(choice.url, choice.space, holder, "l1-" + 32 * "0")
+tokens = state.Tokens(choice.url, choice.space, identity.find(choice))
+tokens.remember(["issue:1"], "l1-" + 32 * "0", "secret")
+tokens.recall("issue:1")
+tokens.forget("l1-" + 32 * "0")
 print("\\n".join(sys.modules))
 """
 

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold import LeaseholdError, credentials, places
+from leasehold import LeaseholdError, credentials
 from leasehold.cli import state
+from leasehold.identity import ByName
 from tests.surfaces.someone import SOURCE, settle
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 WHO = ("sqlite:///x.db", "default", "ada")
+
+
+def tokens_of(url: str, space: str, holder: str) -> state.Tokens:
+    return state.Tokens(url, space, ByName(holder))
+
+
 ONE, TWO = (f"l{fence}-{fence:032x}" for fence in (1, 2))
 
 
@@ -31,83 +38,84 @@ def files(tokens: Path) -> list[Path]:
 
 
 def test_what_was_remembered_is_recalled_by_resource_and_by_id() -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "secret")
-    assert state.recall(*WHO, "issue:1") == (ONE, "secret")
-    assert state.recall(*WHO, ONE) == (ONE, "secret")
-    assert state.recall(*WHO, "issue:2") is None
+    tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
+    assert tokens_of(*WHO).recall("issue:1") == (ONE, "secret")
+    assert tokens_of(*WHO).recall(ONE) == (ONE, "secret")
+    assert tokens_of(*WHO).recall("issue:2") is None
 
 
 def test_nothing_is_known_at_first_and_nothing_is_created_by_asking(tokens: Path) -> None:
-    assert state.recall(*WHO, "issue:1") is None
-    assert state.all_for(*WHO) == []
+    assert tokens_of(*WHO).recall("issue:1") is None
+    assert tokens_of(*WHO).all() == []
     assert state.tidy() == 0
-    state.forget(*WHO, ONE)
+    tokens_of(*WHO).forget(ONE)
     assert not tokens.exists()
 
 
 @pytest.mark.parametrize("other", [("sqlite:///y.db", *WHO[1:]), (WHO[0], "x", WHO[2]), (*WHO[:2], "bob")])
 def test_stores_spaces_and_holders_are_kept_apart(other: tuple[str, str, str]) -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "secret")
-    assert state.recall(*other, "issue:1") is None
-    assert state.all_for(*other) == []
-    state.forget(*other, ONE)
-    assert state.recall(*WHO, "issue:1") == (ONE, "secret")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
+    assert tokens_of(*other).recall("issue:1") is None
+    assert (tokens_of(*other).all(), tokens_of(*other).proofs(["issue:1"])) == ([], [])
+    if other[:2] != WHO[:2]:  # a lease that is over is over for everybody
+        tokens_of(*other).forget(ONE)
+    assert tokens_of(*WHO).recall("issue:1") == (ONE, "secret")
 
 
 def test_a_lease_over_several_resources_is_found_under_each_and_forgotten_at_once(tokens: Path) -> None:
     resources = ["issue:1", "path:with blank/and ü", "deploy://api"]
-    state.remember(*WHO, resources, ONE, "secret")
-    assert {state.recall(*WHO, resource) for resource in resources} == {(ONE, "secret")}
-    assert sorted(line.resource for line in state.all_for(*WHO)) == sorted(resources)
-    state.forget(*WHO, ONE)
-    assert [state.recall(*WHO, resource) for resource in (*resources, ONE)] == [None] * 4
+    tokens_of(*WHO).remember(resources, ONE, "secret")
+    assert {tokens_of(*WHO).recall(resource) for resource in resources} == {(ONE, "secret")}
+    assert sorted(line.resource for line in tokens_of(*WHO).all()) == sorted(resources)
+    tokens_of(*WHO).forget(ONE)
+    assert [tokens_of(*WHO).recall(resource) for resource in (*resources, ONE)] == [None] * 4
     assert files(tokens) == []
 
 
 def test_the_newest_lease_on_a_resource_comes_first_and_the_others_stay_known() -> None:
-    state.remember(*WHO, ["pool"], ONE, "first")
-    state.remember(*WHO, ["pool"], TWO, "second")
-    assert state.recall(*WHO, "pool") == (TWO, "second")
-    assert state.recall(*WHO, ONE) == (ONE, "first")
-    state.forget(*WHO, TWO)
-    assert state.recall(*WHO, "pool") == (ONE, "first")
+    tokens_of(*WHO).remember(["pool"], ONE, "first")
+    tokens_of(*WHO).remember(["pool"], TWO, "second")
+    assert tokens_of(*WHO).recall("pool") == (TWO, "second")
+    assert tokens_of(*WHO).recall(ONE) == (ONE, "first")
+    tokens_of(*WHO).forget(TWO)
+    assert tokens_of(*WHO).recall("pool") == (ONE, "first")
 
 
 def test_the_same_lease_again_has_its_newest_token_once() -> None:
     for token in ("first", "second"):
-        state.remember(*WHO, ["issue:1"], ONE, token)
-    assert state.recall(*WHO, "issue:1") == state.recall(*WHO, ONE) == (ONE, "second")
-    assert state.all_for(*WHO) == [state.Kept(ONE, "second", "issue:1")]
+        tokens_of(*WHO).remember(["issue:1"], ONE, token)
+    assert tokens_of(*WHO).recall("issue:1") == tokens_of(*WHO).recall(ONE) == (ONE, "second")
+    assert tokens_of(*WHO).all() == [state.Kept(ONE, "second", 1, "", "ada", "issue:1")]
 
 
 def test_forgetting_a_lease_that_expired_spares_its_successor() -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "stale")
-    state.remember(*WHO, ["issue:1"], TWO, "fresh")
-    state.forget(*WHO, ONE)
-    state.forget(*WHO, ONE)
-    assert state.recall(*WHO, "issue:1") == (TWO, "fresh")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "stale")
+    tokens_of(*WHO).remember(["issue:1"], TWO, "fresh")
+    tokens_of(*WHO).forget(ONE)
+    tokens_of(*WHO).forget(ONE)
+    assert tokens_of(*WHO).recall("issue:1") == (TWO, "fresh")
 
 
 def test_stale_leases_of_one_resource_do_not_pile_up(tokens: Path) -> None:
     for fence in range(1, state.MOST + 6):
-        state.remember(*WHO, ["issue:1"], f"l{fence}-{0:032x}", "secret")
-    kept = {line.lease for line in state.all_for(*WHO) if line.resource == "issue:1"}
-    assert state.recall(*WHO, "issue:1") == (f"l{state.MOST + 5}-{0:032x}", "secret")
+        tokens_of(*WHO).remember(["issue:1"], f"l{fence}-{0:032x}", "secret")
+    kept = {line.lease for line in tokens_of(*WHO).all() if line.resource == "issue:1"}
+    assert tokens_of(*WHO).recall("issue:1") == (f"l{state.MOST + 5}-{0:032x}", "secret")
     lines = [path.read_text().splitlines() for path in files(tokens)]
     assert max(map(len, lines)) == state.MOST
     assert len(kept) == state.MOST + 5, "by its id each is still found"
 
 
 def test_tidying_removes_what_nobody_touched_for_long(tokens: Path) -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "old")
-    state.remember(*WHO, ["issue:2"], TWO, "new")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "old")
+    tokens_of(*WHO).remember(["issue:2"], TWO, "new")
     (tokens / ".half-written.1").touch(0o600)
     for path in files(tokens):
         if "old" in path.read_text() or path.name.startswith("."):
             os.utime(path, (0, 0))
     assert state.tidy() == 3
-    assert state.recall(*WHO, "issue:1") is None
-    assert state.recall(*WHO, "issue:2") == (TWO, "new")
+    assert tokens_of(*WHO).recall("issue:1") is None
+    assert tokens_of(*WHO).recall("issue:2") == (TWO, "new")
 
 
 # ------------------------------------------------------------------------------------------------- privacy
@@ -116,7 +124,7 @@ def test_tidying_removes_what_nobody_touched_for_long(tokens: Path) -> None:
 def test_directory_and_files_are_private_whatever_the_umask(tokens: Path) -> None:
     before = os.umask(0)
     try:
-        state.remember(*WHO, ["issue:1"], ONE, "secret")
+        tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     finally:
         os.umask(before)
     assert S_IMODE(tokens.stat().st_mode) == 0o700
@@ -124,20 +132,20 @@ def test_directory_and_files_are_private_whatever_the_umask(tokens: Path) -> Non
 
 
 def test_neither_names_nor_tokens_are_in_the_names_of_files(tokens: Path) -> None:
-    state.remember(*WHO, ["issue:secret-project"], ONE, "token")
+    tokens_of(*WHO).remember(["issue:secret-project"], ONE, "token")
     assert all(not {"secret", "token", "issue", ONE} & {path.name} for path in files(tokens))
     assert all(set(path.name) <= set("0123456789abcdef-") for path in files(tokens))
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o602])
 def test_a_file_that_others_can_use_is_refused(tokens: Path, mode: int) -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "secret")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     for path in files(tokens):
         path.chmod(mode)
     with pytest.raises(LeaseholdError, match=rf"not private.*{mode:04o}.*chmod 600"):
-        state.recall(*WHO, "issue:1")
+        tokens_of(*WHO).recall("issue:1")
     with pytest.raises(LeaseholdError, match="not private"):
-        state.remember(*WHO, ["issue:1"], TWO, "secret")
+        tokens_of(*WHO).remember(["issue:1"], TWO, "secret")
 
 
 @pytest.mark.parametrize("mode", [0o750, 0o705, 0o777])
@@ -145,51 +153,51 @@ def test_a_directory_that_others_can_use_is_refused(tokens: Path, mode: int) -> 
     tokens.mkdir(parents=True)
     tokens.chmod(mode)
     with pytest.raises(LeaseholdError, match=r"not private.*chmod 700"):
-        state.remember(*WHO, ["issue:1"], ONE, "secret")
+        tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     assert files(tokens) == []
 
 
 def test_what_belongs_to_somebody_else_is_refused(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "secret")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     monkeypatch.setattr(os, "geteuid", lambda: 4_242)
     with pytest.raises(LeaseholdError, match="another user"):
-        state.recall(*WHO, "issue:1")
+        tokens_of(*WHO).recall("issue:1")
 
 
 def test_a_link_is_not_followed(tokens: Path, tmp_path: Path) -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "secret")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     for path in files(tokens):
         path.rename(tmp_path / path.name)
         path.symlink_to(tmp_path / path.name)
     with pytest.raises(LeaseholdError, match="tokens cannot be kept"):
-        state.recall(*WHO, "issue:1")
+        tokens_of(*WHO).recall("issue:1")
 
 
 def test_what_is_no_file_is_refused_and_never_waited_for(tokens: Path) -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "secret")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     for path in files(tokens):
         path.unlink()
         os.mkfifo(path, 0o600)
     with pytest.raises(LeaseholdError, match="not a file"):
-        state.recall(*WHO, "issue:1")
+        tokens_of(*WHO).recall("issue:1")
 
 
 def test_lines_that_make_no_sense_are_passed_over(tokens: Path) -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "secret")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     for path in files(tokens):
-        path.write_bytes(b"nonsense\n\n\xff\xff\n" + path.read_bytes())
-    assert state.recall(*WHO, "issue:1") == (ONE, "secret")
+        path.write_bytes(b"nonsense\n\n\xff\xff\na\tb\tc\td\te\tissue:1\n" + path.read_bytes())
+    assert tokens_of(*WHO).recall("issue:1") == (ONE, "secret")
 
 
 def test_a_place_that_cannot_be_written_is_a_clear_error(tokens: Path) -> None:
     tokens.parent.mkdir(parents=True)
     tokens.write_text("in the way")
     with pytest.raises(LeaseholdError, match=r"tokens cannot be kept in .*--token-file"):
-        state.remember(*WHO, ["issue:1"], ONE, "secret")
+        tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
 
 
 def test_a_write_that_fails_leaves_what_was_there(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state.remember(*WHO, ["issue:1"], ONE, "secret")
+    tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     before = files(tokens)
 
     def full(*_: object, **__: object) -> None:
@@ -198,9 +206,9 @@ def test_a_write_that_fails_leaves_what_was_there(tokens: Path, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", full)
         with pytest.raises(LeaseholdError, match="No space left"):
-            state.remember(*WHO, ["issue:1"], TWO, "secret")
+            tokens_of(*WHO).remember(["issue:1"], TWO, "secret")
     assert files(tokens) == before
-    assert state.recall(*WHO, "issue:1") == (ONE, "secret")
+    assert tokens_of(*WHO).recall("issue:1") == (ONE, "secret")
 
 
 # ----------------------------------------------------------------------------------------- many at once
@@ -209,16 +217,17 @@ WORKER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from leasehold.cli import state
-who, me = ("sqlite:///x.db", "default", "ada"), int(sys.argv[2])
+from leasehold.identity import ByName
+tokens, me = state.Tokens("sqlite:///x.db", "default", ByName("ada")), int(sys.argv[2])
 for turn in range(20):
     lease = f"l{me * 100 + turn + 1}-{0:032x}"
-    state.remember(*who, ["pool", f"mine:{me}"], lease, f"token-{me}-{turn}")
-    assert state.recall(*who, lease) == (lease, f"token-{me}-{turn}")
-    assert state.recall(*who, f"mine:{me}") == (lease, f"token-{me}-{turn}")
-    assert state.recall(*who, "pool") is not None
+    tokens.remember(["pool", f"mine:{me}"], lease, f"token-{me}-{turn}")
+    assert tokens.recall(lease) == (lease, f"token-{me}-{turn}")
+    assert tokens.recall(f"mine:{me}") == (lease, f"token-{me}-{turn}")
+    assert tokens.recall("pool") is not None
     if turn % 2:
-        state.forget(*who, lease)
-        assert state.recall(*who, lease) is None
+        tokens.forget(lease)
+        assert tokens.recall(lease) is None
 """
 
 
@@ -229,7 +238,7 @@ def test_processes_do_not_lose_each_others_tokens(tokens: Path) -> None:
     ]
     failures = [worker.communicate()[1] for worker in workers]
     assert all(worker.returncode == 0 for worker in workers), failures
-    kept = {line.lease for line in state.all_for(*WHO) if line.resource == "pool"}
+    kept = {line.lease for line in tokens_of(*WHO).all() if line.resource == "pool"}
     assert kept == {f"l{me * 100 + turn + 1}-{0:032x}" for me in range(8) for turn in range(0, 20, 2)}
     assert not [path for path in files(tokens) if path.name.startswith(".")]
 
@@ -271,36 +280,18 @@ OTHERS = [
 @pytest.mark.parametrize("spellings", SPELLINGS, ids=lambda each: each[0])
 def test_a_store_is_the_same_however_it_is_spelled(spellings: tuple[str, ...], tokens: Path) -> None:
     for one in spellings:
-        state.remember(one, *ADA, ["issue:1"], ONE, "secret")
+        tokens_of(one, *ADA).remember(["issue:1"], ONE, "secret")
         for other in spellings:
-            assert state.recall(other, *ADA, "issue:1") == (ONE, "secret")
-            assert state.all_for(other, *ADA) == [state.Kept(ONE, "secret", "issue:1")]
-        state.forget(spellings[0], *ADA, ONE)
+            assert tokens_of(other, *ADA).recall("issue:1") == (ONE, "secret")
+            assert tokens_of(other, *ADA).all() == [state.Kept(ONE, "secret", 1, "", "ada", "issue:1")]
+        tokens_of(spellings[0], *ADA).forget(ONE)
         assert files(tokens) == []
 
 
 @pytest.mark.parametrize(("one", "other"), OTHERS)
 def test_another_store_is_another_one(one: str, other: str) -> None:
-    state.remember(one, *ADA, ["issue:1"], ONE, "secret")
-    assert state.recall(other, *ADA, "issue:1") is None
-
-
-def test_what_was_kept_by_the_spelling_itself_is_found_by_it_and_forgotten(tokens: Path) -> None:
-    url = "http://Localhost:7420/"
-    state.remember(url, *ADA, ["issue:1"], ONE, "secret")
-    old, new = (places.digest(each, *ADA) for each in (url, "http://localhost"))
-    for path in files(tokens):  # as it was named before
-        path.rename(path.with_name(path.name.replace(new, old)))
-    assert all(path.name.startswith(old) for path in files(tokens))
-    assert state.recall("http://localhost", *ADA, "issue:1") is None
-    assert state.recall(url, *ADA, "issue:1") == state.recall(url, *ADA, ONE) == (ONE, "secret")
-    assert state.all_for(url, *ADA) == [state.Kept(ONE, "secret", "issue:1")]
-    state.remember(url, *ADA, ["issue:1"], TWO, "newer")
-    assert state.recall(url, *ADA, "issue:1") == (TWO, "newer")
-    state.forget(url, *ADA, TWO)
-    assert state.recall(url, *ADA, "issue:1") == (ONE, "secret")
-    state.forget(url, *ADA, ONE)
-    assert files(tokens) == []
+    tokens_of(one, *ADA).remember(["issue:1"], ONE, "secret")
+    assert tokens_of(other, *ADA).recall("issue:1") is None
 
 
 def test_a_key_is_found_however_its_server_is_spelled_and_for_no_other(tmp_path: Path) -> None:

@@ -7,12 +7,26 @@ from leasehold.cli import state
 from leasehold.cli.skew import not_removed
 from leasehold.cli.taking import keep_and_tell
 from leasehold.errors import InvalidInput
+from leasehold.identity import Asker
 from leasehold.model import Cleared, Granted, Refused, Released
 from leasehold.names import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
+
+
+def _refusal(context: Context) -> Refused | None:
+    """People's verbs are not for agents, unless the user's own configuration says so. On a server, keys decide."""
+    from leasehold.opening import is_served  # noqa: PLC0415
+
+    asker = context.asker
+    if is_served(context.choice.url) or context.verb in context.choice.agents_may or not isinstance(asker, Asker):
+        return None
+    if not asker.is_agent:
+        return None
+    why = "is for people, and an agent or a CI job runs this command; ask the person you work for"
+    return Refused("not_allowed", "", f"{context.verb} {why}")
 
 
 def _why(context: Context) -> dict[str, str]:
@@ -25,7 +39,10 @@ def _why(context: Context) -> dict[str, str]:
 def force_release(context: Context) -> int:
     """End somebody's lease."""
     target = context.values["target"]
-    outcome: Released | Refused = context.locks.force_release(target, **_why(context))
+    why, refusal = _why(context), _refusal(context)
+    if refusal is not None:
+        return context.end(refusal, "")
+    outcome: Released | Refused = context.locks.force_release(target, **why)
     if isinstance(outcome, Released) and not outcome.released:
         outcome = Refused("not_found", "", f"nobody holds {target}")
     return context.end(outcome, f"Released {shown(target)} by force; its holder learns it at its next call")
@@ -33,15 +50,19 @@ def force_release(context: Context) -> int:
 
 def steal(context: Context) -> int:
     """Take over what somebody else holds."""
-    values = context.values
-    outcome = context.locks.steal(values["resources"], ttl=context.ttl, name=values["name"], **_why(context))
+    values, why, refusal = context.values, _why(context), _refusal(context)
+    if refusal is not None:
+        return context.end(refusal, "")
+    outcome = context.locks.steal(values["resources"], ttl=context.ttl, name=values["name"], **why)
     return keep_and_tell(context, outcome, "Taken over:") if isinstance(outcome, Granted) else context.end(outcome, "")
 
 
 def clear(context: Context) -> int:
     """Open a resource that was closed after an unclean end."""
-    name = context.values["resource"]
-    outcome: Cleared | Refused = context.locks.clear(name, **_why(context))
+    name, why, refusal = context.values["resource"], _why(context), _refusal(context)
+    if refusal is not None:
+        return context.end(refusal, "")
+    outcome: Cleared | Refused = context.locks.clear(name, **why)
     if isinstance(outcome, Cleared) and not outcome.cleared:
         outcome = Refused("not_found", "", f"{name} is not closed")
     opened = outcome.resources if isinstance(outcome, Cleared) else (name,)

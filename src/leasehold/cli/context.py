@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.parsing import Line
+    from leasehold.cli.state import Tokens
     from leasehold.config import Choice
+    from leasehold.identity import Asker, ByName
     from leasehold.locks import Locks
     from leasehold.model import Lease, Waiting
 
 _SECRET_LENGTH = 4_096
+_OF_OTHERS = ("lock ", "workflow ")
+"""Spellings of other systems, which have their own idea of who asks."""
 _TAKING = ("acquire", "steal", "lock acquire", "lock renew", "workflow create")
 
 
@@ -38,7 +42,9 @@ class Context:
         self.out = Output(json=bool(values.get("json")))
         self._choice: Choice | None = None
         self._locks: Locks | None = None
-        self._holder: str | None = None
+        self._asker: Asker | ByName | None = None
+        self._tokens: Tokens | None = None
+        self._own: frozenset[str] | None = None
         self._session: str | None = None
         self.progress: Callable[[], None] | None = None
         """Called again and again while this command waits in a queue."""
@@ -85,18 +91,22 @@ class Context:
 
     @property
     def holder(self) -> str:
-        """Who asks."""
-        if self._holder is None:
-            from leasehold.identity import holder  # noqa: PLC0415
-
-            given = self.values.get("holder")
-            self._holder = checks.text(given, "holder", 256) if given is not None else holder(self.choice)
-        return self._holder
+        """The holder's name of the caller."""
+        return self.asker.holder
 
     @property
-    def is_named(self) -> bool:
-        """Whether somebody said who asks; otherwise it is whoever works in this copy."""
-        return any(each is not None for each in (self.values.get("holder"), self.choice.holder, self.session))
+    def asker(self) -> Asker | ByName:
+        """The agent, job or person that runs this command."""
+        if self._asker is None:
+            from leasehold import identity  # noqa: PLC0415 (e.g. `completion` asks for nothing)
+
+            given = self.values.get("holder")
+            if self.verb.startswith(_OF_OTHERS):
+                name = identity.of_copy(self.choice) if given is None else checks.text(given, "holder", 256)
+                self._asker = identity.ByName(name)
+            else:
+                self._asker = identity.find(self.choice, given)
+        return self._asker
 
     @property
     def space(self) -> str:
@@ -105,9 +115,13 @@ class Context:
         return checks.space(given if given is not None else self.choice.space)
 
     @property
-    def scope(self) -> tuple[str, str, str]:
-        """Under what the tokens of this caller are kept."""
-        return self.choice.url, self.space, self.holder
+    def tokens(self) -> Tokens:
+        """The tokens that this user's commands have taken here, as the caller may use them."""
+        if self._tokens is None:
+            from leasehold.cli.state import Tokens  # noqa: PLC0415 (e.g. `completion` needs none)
+
+            self._tokens = Tokens(self.choice.url, self.space, self.asker)
+        return self._tokens
 
     @property
     def session(self) -> str | None:
@@ -117,10 +131,20 @@ class Context:
         return self._session or None
 
     def is_mine(self, each: Lease | Waiting) -> bool:
-        """Whether this lease, or place in a queue, is this caller's: by its name, or as its session's own."""
+        """Whether this lease, or place in a queue, is the caller's: by session, token or name."""
         if self.session is not None and each.session == checks.session_id(self.session):
             return True
-        return each.holder == self.holder
+        if each.id in self.own:
+            return True
+        # A name tells, unless another owner of the same name has taken it with this user's commands.
+        return each.holder == self.holder and not self.tokens.seen(each.id)
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Ids of the leases that the caller has a token for."""
+        if self._own is None:
+            self._own = frozenset(line.lease for line in self.tokens.all())
+        return self._own
 
     def _find_session(self) -> str | None:
         path = self.values.get("session_file")

@@ -201,6 +201,13 @@ Its holder learns it at its next call. The history says who did it, and why.
 examples:
   leasehold force-release issue:42 --reason "the agent is gone"
 """,
+    "adopt": """
+For a lease of yours that release refuses, since another process took it: a terminal that was closed, for example.
+It shows who took it, and asks; it is in the history. Needs a terminal, and the same user.
+
+examples:
+  leasehold adopt issue:42
+""",
     "steal": """
 Nobody else can get it in between; the old holder learns it at its next call.
 

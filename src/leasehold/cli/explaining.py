@@ -7,7 +7,7 @@ from leasehold.cli.output import clock, quoted, step
 from leasehold.cli.skew import quicker, watch_lines
 from leasehold.keys import is_lease_id
 from leasehold.names import shown
-from leasehold.wire import sentence
+from leasehold.wire import rfc3339, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,40 +77,51 @@ def _blockers(outcome: m.Held | m.TimedOut) -> list[str]:
 def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
     closed = [each.resource for each in outcome.blockers if each.state == "quarantined"]
     if closed:
-        command = context.suggest("clear", closed[0], more=" --reason '…'")
-        return step("find out what happened, then open it", command)
+        what = "nobody gets it until a person has opened it again: ask for that, and see what happened"
+        return step(what, context.suggest("history", closed[0]))
     more = f"{_how(context)} --wait 10m{' -- …' if context.verb == 'run' else ''}"
     wait = context.suggest(context.verb, *outcome.resources, more=more)
-    held, is_all = _own(outcome, context)
-    if not held:
+    mine = _own(outcome, context)
+    held = tuple(dict.fromkeys(each.resource for each in mine))
+    if not mine:
         return step("go on with something else, or wait for it", wait) + quicker(outcome, context)
-    back = context.suggest("release", *held)
-    if not is_all:  # a wait would not end before that
-        return f"{step('some of it is yours already', back)}\nThen wait for the rest:\n  {wait}"
-    if set(held) <= set(outcome.resources):
-        return step("it is yours already", back)
-    return step(f"what is in the way is yours: go on under {shown(' '.join(held))} if that is enough, or", back)
+    if len(mine) < len(outcome.blockers):  # a wait would not end before that
+        back = context.suggest("release", *held)
+        return f"{step('some of it is yours already, so release that first', back)}\nThen wait for the rest:\n  {wait}"
+    return _go_on(outcome, context, mine[0], held)
 
 
-def _own(outcome: m.Held | m.TimedOut, context: Context) -> tuple[tuple[str, ...], bool]:
-    """What is in the way and held by whoever asks, and whether that is all."""
-    mine = [each for each in outcome.blockers if each.state == "held" and each.holder == context.holder]
-    return tuple(dict.fromkeys(each.resource for each in mine)), len(mine) == len(outcome.blockers)
+def _go_on(outcome: m.Held | m.TimedOut, context: Context, first: m.Blocker, held: tuple[str, ...]) -> str:
+    """What to do where only oneself is in the way."""
+    since = f"yours since {clock(first.since, first.as_of)}"
+    if set(held) == set(outcome.resources) and context.verb == "acquire":
+        again = context.suggest("acquire", *outcome.resources, more=f"{_how(context)} --reentrant")
+        return step(f"it is {since}: go on; or have the same lease extended", again)
+    if set(held) == set(outcome.resources):
+        return step(f"it is {since}: go on under that", context.suggest("renew", *held))
+    what = f"what is in the way is {since}: go on under {shown(' '.join(held))} if that is enough, or release it first"
+    return step(what, context.suggest("release", *held))
 
 
-def in_your_own_way(outcome: object, context: Context) -> dict[str, str] | None:
+def _own(outcome: m.Held | m.TimedOut, context: Context) -> list[m.Blocker]:
+    """Leases in the way that the caller has proved to be its own, or has a token for."""
+    return [each for each in outcome.blockers if each.yours or (each.state == "held" and each.lease in context.own)]
+
+
+def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
     """For a program: what to say instead of `wait for it` to one that would wait for itself."""
     if not isinstance(outcome, m.Held | m.TimedOut):
         return None
-    held, is_all = _own(outcome, context)
-    if not held:
+    mine = _own(outcome, context)
+    if not mine:
         return None
-    names = " + ".join(held)
+    names, is_all = " + ".join(dict.fromkeys(each.resource for each in mine)), len(mine) == len(outcome.blockers)
     if is_all:
-        said = f"is held by you, as {names}: go on under that if it is enough, or release it first; do not wait for it"
+        since = rfc3339(mine[0].since)
+        said = f"is yours since {since}, as {names}: go on under that; do not wait for it, nor ask for it again"
     else:
         said = f"is held by you, as {names}, and by others: release that before you wait for the rest"
-    return {"message": f"{' + '.join(outcome.resources)} {said}"}
+    return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": is_all}
 
 
 def _how(context: Context) -> str:
@@ -146,7 +157,8 @@ def _advice(outcome: m.Refused, context: Context) -> str:
         return f"\n{step('see who holds it, and with how many slots', context.suggest('inspect', *names))}"
     if outcome.code == "not_allowed" and outcome.field == "token" and names:
         return f"\n{step('see who holds it', context.suggest('inspect', *names))}"
-    if outcome.code == "not_allowed" and not outcome.field:  # what a key is for: another space, other names, less
+    served = context.choice.url.startswith("http") if outcome.code == "not_allowed" else False
+    if served and not outcome.field:  # what a key is for: another space, other names, less
         return f"\n{step('see what your key allows (docs/server.md#keys)', context.suggest('doctor'))}"
     return ""
 

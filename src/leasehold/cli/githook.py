@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold import checks, names
+from leasehold import names
+from leasehold.cli.guarding import asker_of
 from leasehold.cli.outcomes import DONE, HELD
 from leasehold.cli.output import complain, step
 from leasehold.compat.steps import ask
@@ -13,6 +14,7 @@ from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import checking
 from leasehold.guard import policy as policies
 from leasehold.guard.commits import asking
+from leasehold.identity import Asker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,8 +104,7 @@ def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, tuple
 
 
 def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict, ...]:
-    session = checks.session_id(context.session) if context.session else None
-    return checking.verdicts(context.locks, _resources(paths), holder=context.holder, policy=policy, session=session)
+    return ask(context.locks, checking.judged(_resources(paths), asker_of(context), policy))
 
 
 def _may_block(context: Context, policy: str) -> bool:
@@ -111,7 +112,8 @@ def _may_block(context: Context, policy: str) -> bool:
     if policy == checking.WARN:
         return False
     named = context.values["holder"] or os.environ.get("LEASEHOLD_HOLDER") or os.environ.get("LEASEHOLD_SESSION")
-    return bool(named) or context.values["people"] == "block"
+    is_agent = isinstance(context.asker, Asker) and context.asker.is_agent
+    return bool(named) or is_agent or context.values["people"] == "block"
 
 
 def _resources(paths: list[str]) -> list[Resource]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from leasehold import checks, config, places
+from leasehold import checks, config, keys, places
 from leasehold.cli import outcomes
 from leasehold.cli.output import clock
+from leasehold.compat.steps import ask
 from leasehold.errors import InvalidInput
 from leasehold.guard import checking, policy
 from leasehold.guard.commits import asking
@@ -35,11 +36,14 @@ def guard(context: Context) -> int:
         raise InvalidInput("staged", f"{here} is in no working copy of git: nothing is staged here")
     root = copy.root if copy is not None else _root(context, here)
     named = checking.resources_of(paths, root, here) if paths else checking.resources_of(asking.staged(), root, root)
-    session = checks.session_id(context.session) if context.session else None
-    found = checking.verdicts(
-        context.locks, list(named.values()), holder=context.holder, policy=chosen, session=session
-    )
+    found = ask(context.locks, checking.judged(list(named.values()), asker_of(context), chosen))
     return _end(context, f"{chosen} (from {origin})", named, found)
+
+
+def asker_of(context: Context) -> checking.Asker:
+    """Whose leases are the caller's own: by its name, its session, and the tokens that it may use."""
+    session = checks.session_id(context.session) if context.session else None
+    return checking.Asker(context.holder, session, {keys.number(lease) for lease in context.own})
 
 
 def _root(context: Context, here: str) -> str:

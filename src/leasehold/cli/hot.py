@@ -10,7 +10,9 @@ from leasehold.cli.parsing import Option, Verb, Word
 JSON = Option("--json", "print one JSON object, for a yes and for a no")
 URL = Option("--url", "where the locks live (default: LEASEHOLD_URL, leasehold.toml, or the embedded store)", "URL")
 SPACE = Option("--space", "the tenant that names live in (default: LEASEHOLD_SPACE, or 'default')", "SPACE")
-HOLDER = Option("--holder", "who you are (default: LEASEHOLD_HOLDER, or one name per user, host and copy)", "NAME")
+HOLDER = Option(
+    "--holder", "who you are (default: LEASEHOLD_HOLDER, the agent or CI job that runs this, or its process)", "NAME"
+)
 COMMON = (JSON, URL, SPACE, HOLDER)
 SESSION = Option(
     "--session-file",
@@ -60,7 +62,7 @@ HOT = {
             (
                 *TAKING,
                 Option("--request-id", "a retry with the same id gets the same lease", "ID"),
-                Option("--not-again", "refuse it even to yourself, if you hold it already"),
+                Option("--reentrant", "if you hold it already, have the same lease extended instead of refused"),
                 Option("--local", "git: if the remote cannot be reached, take a lease that only this machine knows of"),
                 MAX_SKEW,
                 SESSION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold import checks, keys
-from leasehold.cli import outcomes, state
+from leasehold.cli import outcomes
 from leasehold.cli.context import read_secret
 from leasehold.cli.taking import told
 from leasehold.errors import InvalidInput
@@ -64,7 +64,7 @@ def _meant(context: Context, token: str | None, target: str) -> list[Mine] | Res
     if is_id and (token or session):
         return [Mine(target, token, session)]
     name = target if is_id else checks.resource(target)
-    known = state.recall(*context.scope, name) if token is None else None
+    known = context.tokens.recall(name) if token is None else None
     if known is not None:
         return [Mine(*known, session)]
     found = _by_looking(context, token, name) if token or session else []
@@ -92,7 +92,7 @@ def _try(context: Context, found: list[Mine], act: Callable[[Mine], Done]) -> Do
     for it in found:
         outcome = act(it)
         if not isinstance(outcome, Refused | Renewed | Updated):
-            state.forget(*context.scope, it.lease)
+            context.tokens.forget(it.lease)
         if not (isinstance(outcome, Refused) and outcome.code == "not_allowed"):
             break
     return outcome

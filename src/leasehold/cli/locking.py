@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leasehold import checks, durations, wire
-from leasehold.cli import outcomes, state
+from leasehold.cli import outcomes
 from leasehold.cli.output import moment
 from leasehold.cli.skew import not_removed, watch_lines
 from leasehold.compat import grite
@@ -90,7 +90,7 @@ def _until(lock: Lock) -> str:
 def _taken(context: Context, resource: str, outcome: Granted, headline: str) -> int:
     lease = outcome.lease
     if outcome.token:
-        state.remember(*context.scope, lease.resources, lease.id, outcome.token)
+        context.tokens.remember(lease.resources, lease.id, outcome.token)
     lock = grite.of_lease(lease, resource)
     text = f"{headline}\n  Resource: {shown(resource)}\n  Expires: {_until(lock)}"
     return _yes(context, grite.granted(lock, lease.ttl), text)
@@ -138,7 +138,7 @@ def _proof(context: Context, token: str) -> dict[str, str]:
 
 def _acquired(context: Context, resource: str, ttl: str) -> Acquired:
     """Acquire. As in grite, the owner's name is enough to extend what the owner has, where the store allows it."""
-    known = state.recall(*context.scope, resource)
+    known = context.tokens.recall(resource)
     token = None if known is None else known[1]
     outcome = context.locks.acquire(
         resource, ttl=ttl, session=context.session, reentrant=True, intent=True, token=token
@@ -163,11 +163,11 @@ def _held(context: Context, resource: str) -> list[Lease] | Refused:
 def release(context: Context) -> int:
     """Give it back; one that is not there is fine, one of somebody else's is not."""
     resource = _resource(context)
-    known = state.recall(*context.scope, resource)
+    known = context.tokens.recall(resource)
     if known is not None:
         ended = context.locks.release(*known)
         if not isinstance(ended, Refused):
-            state.forget(*context.scope, known[0])
+            context.tokens.forget(known[0])
             if ended.released:
                 return _released(context, resource, is_done=True)
     return _release_by_name(context, resource)

@@ -64,7 +64,7 @@ def _listed(context: Context, space: str | None) -> tuple[Lease, ...] | Refused:
     values = context.values
     found = context.locks.list(
         space=space,
-        holder=context.holder if values["mine"] and context.session is None else values["of"],
+        holder=values["of"],
         resource=values["resource"],
     )
     if isinstance(found, Refused) or not values["mine"]:
@@ -185,7 +185,8 @@ def _remark(event: Event) -> str:
     if event.kind == "refused":
         who = detail.get("by")
         return f"behind {', '.join(map(str, who))}" if isinstance(who, list | tuple) and who else ""
-    words = (*_by_whom(detail), *(detail.get(key) for key in ("status", "error", "name")))
+    told = ("status", "error", "name", *(["reason"] if event.kind == "renewed" else []))
+    words = (*_by_whom(detail), *(detail.get(key) for key in told))
     return ", ".join(str(word) for word in words if word)
 
 

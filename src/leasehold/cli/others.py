@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from leasehold import keys
-from leasehold.cli import state
 from leasehold.cli.keeping import Result
 from leasehold.cli.output import clock, step
+from leasehold.identity import Asker
+from leasehold.identity.descent import GONE, MINE, OTHERS, UNKNOWN
 from leasehold.model import Inspection, Lost, Refused, Released
 from leasehold.names import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
+    from leasehold.cli.state import Kept
     from leasehold.model import Lease
 
 
@@ -32,7 +34,7 @@ def not_mine(context: Context, target: str, name: str) -> Result:
     work = f" ({lease.name})" if lease.name else ""
     more = f" and {len(held) - 1} more" if len(held) > 1 else ""
     until = clock(lease.expires_at, lease.as_of)
-    text = f"{name} is held by {lease.holder}{work}{more} until {until}, and its token is not kept here"
+    text = f"{name} is held by {lease.holder}{work}{more} until {until}, and {why_not(context, name, lease)}"
     holders = tuple(wire.lease(each) for each in held)
     return Result(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
 
@@ -62,13 +64,33 @@ def _holding(context: Context, name: str) -> tuple[Lease, ...] | Refused:
     return listed if isinstance(listed, Refused) else tuple(lease for lease in listed if lease.id == name)
 
 
+def why_not(context: Context, name: str, lease: Lease) -> str:
+    """Why the caller may not use the token: it is not there, or it belongs to another agent."""
+    kept = _kept(context, name, lease)
+    if kept is None:
+        return "its token is not kept here"
+    given = context.values.get("holder") or context.choice.holder
+    if given is not None and kept.holder != given:
+        return "its token is that of another holder"
+    how = _judged(context, kept)
+    if how == OTHERS:
+        return "the process that took it lives, and is none that this command comes from"
+    return "the process that took it has ended" if how == GONE else "it was taken on another machine or in a container"
+
+
+def _kept(context: Context, name: str, lease: Lease) -> Kept | None:
+    """Who of this user has taken it, with which token."""
+    return next((line for line in context.tokens.seen(name) if line.lease == lease.id), None)
+
+
+def _judged(context: Context, kept: Kept) -> str:
+    return context.asker.line.judge(kept.chain) if isinstance(context.asker, Asker) else UNKNOWN
+
+
 def _advice(context: Context, name: str, lease: Lease) -> str:
-    url, space, _ = context.scope
-    if context.is_mine(lease):
-        again = context.suggest("acquire", *lease.resources)
-        return step("give its token with --token-file FILE; or, as it is yours, acquire it again and go on", again)
-    if any(state.recall(url, space, lease.holder, each) for each in lease.resources):
+    kept = _kept(context, name, lease)
+    if kept is not None and kept.holder != context.holder and _judged(context, kept) == MINE:
         as_holder = context.suggest(context.verb, *lease.resources, holder=lease.holder)
         return step(f"it was taken from here as {shown(lease.holder)}, so name that holder", as_holder)
-    force = context.suggest("force-release", name, more=" --reason '…'")
-    return step(f"ask {shown(lease.holder)}, wait for it, or, if you are in charge, end it", force)
+    by_token = context.suggest(context.verb, name, more=" --token-file FILE")
+    return step(f"ask {shown(lease.holder)}, or wait for it; if you have its token, give that", by_token)

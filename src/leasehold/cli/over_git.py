@@ -14,8 +14,8 @@ import os
 
 from leasehold import durations, places
 from leasehold.checks import TOKENS_MOST
-from leasehold.cli import state
 from leasehold.cli.output import complain, quoted, step
+from leasehold.cli.state import Tokens
 from leasehold.config import with_skew
 from leasehold.errors import InvalidInput, Unreachable
 from leasehold.model import SECOND, Granted, Held, Lost, Refused, Released, TimedOut
@@ -74,11 +74,12 @@ def is_any(context: Context) -> bool:
 
 
 class Local:
-    """The local leases of one holder, opened for a moment."""
+    """The local store, opened for a moment by one asker."""
 
     def __init__(self, context: Context) -> None:
         self._url = f"sqlite://{_path(context.choice.url)}"
-        self.scope = (self._url, context.space, context.holder)
+        self._space = context.space
+        self.tokens = Tokens(self._url, context.space, context.asker)
         self.locks: Locks = connect(self._url, holder=context.holder, space=context.space, threaded=False)
 
     def __enter__(self) -> Self:
@@ -89,12 +90,11 @@ class Local:
 
     def kept(self) -> dict[str, Kept]:
         """What was taken and not given back, by the lease's id."""
-        return {kept.lease: kept for kept in state.all_for(*self.scope)}
+        return {kept.lease: kept for kept in self.tokens.all()}
 
     def live(self) -> dict[str, Lease]:
         """What has not expired."""
-        _, space, holder = self.scope
-        found = self.locks.list(space=space, holder=holder)
+        found = self.locks.list(space=self._space)
         return {} if isinstance(found, Refused) else {lease.id: lease for lease in found}
 
 
@@ -116,19 +116,19 @@ def acquire(context: Context, ask: Callable[[], Acquired], terms: dict[str, Any]
             context.values["resources"], reentrant=True, **{**terms, "wait": 0, "session": None, "token": known}
         )
         if isinstance(outcome, Granted):
-            state.remember(*local.scope, outcome.lease.resources, outcome.lease.id, outcome.token)
+            local.tokens.remember(outcome.lease.resources, outcome.lease.id, outcome.token)
         return outcome, True
 
 
 def renew_or_release(context: Context, target: str, *, ttl: str | None = None, ends: bool = False) -> int | None:
     """Do it with a local lease on this resource, if there is one; otherwise None."""
     with Local(context) as local:
-        known = state.recall(*local.scope, target)
+        known = local.tokens.recall(target)
         if known is None:
             return None
         outcome = local.locks.release(*known) if ends else local.locks.renew(*known, ttl=ttl)
         if ends or isinstance(outcome, Lost):
-            state.forget(*local.scope, known[0])
+            local.tokens.forget(known[0])
         if isinstance(outcome, Released) and outcome.reason.startswith("forced"):
             outcome = Lost(known[0], outcome.reason)
         return context.end(outcome, f"{'Released' if ends else 'Renewed'} {shown(target)} (local only)")
@@ -152,9 +152,9 @@ def _confirm(context: Context, local: Local, locks: Locks, lease: Lease, kept: K
     outcome = locks.acquire(list(lease.resources), **_terms(lease))
     names = shown(" ".join(lease.resources))
     if isinstance(outcome, Granted):
-        state.remember(*context.scope, outcome.lease.resources, outcome.lease.id, outcome.token)
+        context.tokens.remember(outcome.lease.resources, outcome.lease.id, outcome.token)
         local.locks.release(lease.id, kept.token)
-        state.forget(*local.scope, lease.id)
+        local.tokens.forget(lease.id)
         complain(f"Confirmed: {names}, which was local only, is yours at the remote (fence {outcome.lease.fence})")
         return
     who = outcome.blockers[0].holder if isinstance(outcome, Held | TimedOut) and outcome.blockers else "somebody"
@@ -166,6 +166,7 @@ def _terms(lease: Lease) -> dict[str, Any]:
     import json  # noqa: PLC0415
 
     return {
+        "holder": lease.holder,
         "ttl": lease.ttl / SECOND,
         "mode": lease.mode,
         "slots": lease.slots,

@@ -161,7 +161,7 @@ def _embedded(choice: Choice, env: Mapping[str, str]) -> Locks:
     from leasehold import identity  # noqa: PLC0415
     from leasehold.opening import connect  # noqa: PLC0415
 
-    return connect(choice, holder=identity.holder(choice, env=env), threaded=False)
+    return connect(choice, holder=identity.of_copy(choice, env=env), threaded=False)
 
 
 def _run_of(locks: Locks, secret: str) -> llama.Run | None:

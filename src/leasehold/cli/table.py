@@ -283,6 +283,13 @@ VERBS = HOT | _table(
         (*ADMIN, *COMMON),
     ),
     Verb(
+        "adopt",
+        "at a terminal: keep the token of a lease that another process of yours took",
+        "adopting:adopt",
+        (Word("target", "the resource, or the id of the lease"),),
+        COMMON[1:],
+    ),
+    Verb(
         "keys create",
         "let somebody in at the servers of this store",
         "keys:create",

@@ -7,8 +7,7 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.checks import TOKENS_MOST
-from leasehold.cli import outcomes, settle_down, state
+from leasehold.cli import outcomes, settle_down
 from leasehold.cli.output import clock, forget, write
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.model import Granted
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from leasehold.model import Acquired, Lease
 
 
-NOT_YOU = "If it was not you who took it: agents in one working copy need a name each, export LEASEHOLD_HOLDER=…"
 LOCAL_FENCE = "Its fence counts on this machine only: show it to nothing that compares fences"
 
 
@@ -90,12 +88,11 @@ def _take_locally(context: Context) -> int:
 
 def _ask(context: Context) -> Acquired:
     values = context.values
-    known = [state.recall(*context.scope, name) for name in values["resources"]]
     return context.locks.acquire(
         values["resources"],
-        token=[each[1] for each in known if each is not None][:TOKENS_MOST],
+        token=context.tokens.proofs(values["resources"]),
         request_id=values["request_id"],
-        reentrant=not values["not_again"],
+        reentrant=values["reentrant"],
         intent=True,
         **asked_for(context),
     )
@@ -105,12 +102,11 @@ def _told(context: Context, outcome: Acquired) -> int:
     if not isinstance(outcome, Granted):
         return context.end(outcome, "")
     context.caution()
-    if outcome.fresh:
-        return keep_and_tell(context, outcome, "Acquired")
-    return keep_and_tell(context, outcome, "Yours already, extended:", "" if context.is_named else NOT_YOU)
+    again = "Extended" if context.values["reentrant"] else "Acquired before, with this request id:"
+    return keep_and_tell(context, outcome, "Acquired" if outcome.fresh else again)
 
 
-def keep_and_tell(context: Context, outcome: Granted, headline: str, note: str = "") -> int:
+def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
     """Keep the token where `release` finds it, or where the caller wants it, and say what was taken."""
     lease = outcome.lease
     try:
@@ -120,7 +116,7 @@ def keep_and_tell(context: Context, outcome: Granted, headline: str, note: str =
         if outcome.fresh:
             context.locks.release(lease.id, outcome.token, status="cancelled")
         raise
-    text = told(context, lease, headline) + (f"\n{note}" if note else "")
+    text = told(context, lease, headline)
     if is_said:
         context.out.warn(text)
         return outcomes.DONE
@@ -131,7 +127,7 @@ def _keep(context: Context, outcome: Granted) -> bool:
     """Keep the token; whether standard output was used for it."""
     where = context.values.get("token_file")
     if where is None:
-        state.remember(*context.scope, outcome.lease.resources, outcome.lease.id, outcome.token)
+        context.tokens.remember(outcome.lease.resources, outcome.lease.id, outcome.token)
     elif where != "-":
         write_secret(where, outcome.token, "token_file")
     elif not context.out.json:  # the JSON object has the token in it

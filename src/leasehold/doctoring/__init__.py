@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "examine"]
 
 
-def examine(
-    choice: Choice, *, accept_restore: bool = False, env: Mapping[str, str] | None = None, cwd: str | None = None
-) -> list[Finding]:
+def examine(choice: Choice, *, accept_restore: bool = False, env: Mapping[str, str] | None = None) -> list[Finding]:
     """Look at everything there is behind this choice. What is broken is found, not raised."""
     env = os.environ if env is None else env
-    findings = [*_about_choice(choice), *_about_identity(choice, env, cwd), *_about_place(choice, accept_restore)]
-    return [*findings, *_about_tokens(Path(places.token_directory(env))), _versions()]
+    findings = [*_about_choice(choice), *_about_identity(choice, env), *_about_place(choice, accept_restore)]
+    found = [*findings, *_about_tokens(Path(places.token_directory(env))), _versions()]
+    return [_for_agents(each) for each in found] if identity.find(choice, env=env).is_agent else found
+
+
+def _for_agents(finding: Finding) -> Finding:
+    """An agent follows the command that it reads: what is for people is not offered."""
+    is_for_people = finding.command.startswith(tuple(f"leasehold {verb}" for verb in config.PEOPLES_VERBS))
+    return finding._replace(command="", advice="a person has to look at this") if is_for_people else finding
 
 
 def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:
@@ -53,9 +58,10 @@ def _about_choice(choice: Choice) -> Iterator[Finding]:
     yield Finding("settings", True, shown("; ".join(told)) if told else "all as they are by default")
 
 
-def _about_identity(choice: Choice, env: Mapping[str, str], cwd: str | None) -> Iterator[Finding]:
+def _about_identity(choice: Choice, env: Mapping[str, str]) -> Iterator[Finding]:
     try:
-        yield Finding("holder", True, shown(identity.holder(choice, env=env, cwd=cwd)))
+        asker = identity.find(choice, env=env)
+        yield Finding("holder", True, shown(f"{asker.holder} ({asker.explain()})"))
         session = identity.session(env)
     except LeaseholdError as error:
         yield Finding("holder", False, shown(str(error)))

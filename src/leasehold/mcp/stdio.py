@@ -16,7 +16,8 @@ from leasehold.errors import LeaseholdError
 from leasehold.mcp.building import build
 from leasehold.mcp.desk import Desk
 from leasehold.mcp.sessions import Sessions
-from leasehold.opening import aconnect
+from leasehold.model import Refused
+from leasehold.opening import aconnect, is_served
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -37,8 +38,9 @@ class Client:
 
     id = "stdio"
 
-    def __init__(self, locks: AsyncLocks, sessions: Sessions) -> None:
+    def __init__(self, locks: AsyncLocks, sessions: Sessions, choice: Choice) -> None:
         self._locks = locks
+        self._may_force = is_served(choice.url) or "force-release" in choice.agents_may
         self._sessions = sessions
         self.gone = asyncio.Event()
 
@@ -55,7 +57,9 @@ class Client:
         return await self._sessions.of(agent)
 
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (see `parties.Party`)
-        """The locks' answer."""
+        """The locks' answer. What is for people is refused, unless keys decide it, or the user's own configuration."""
+        if verb == "force_release" and not self._may_force:
+            return Refused("not_allowed", "", "force-release is for people: ask the person you work for")
         return await getattr(self._locks, verb)(**arguments)
 
     def granted(self, lease: str, token: str, claims: Claims) -> None:
@@ -70,7 +74,7 @@ def serve(choice: Choice, holder: str | None, space: str, session: str | None) -
 async def _serve(choice: Choice, holder: str | None, space: str, session: str | None) -> None:
     locks = await aconnect(choice, holder=holder, space=space)
     sessions = Sessions(locks, given={} if session is None else {locks.holder: session})
-    client = Client(locks, sessions)
+    client = Client(locks, sessions, choice)
     desk = Desk()
     running = asyncio.ensure_future(build(desk, lambda _: client).run_stdio_async())
     beating = asyncio.ensure_future(sessions.keep())
