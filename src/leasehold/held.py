@@ -179,7 +179,7 @@ def _sound(granted: Granted, sent: float, clock: Clock) -> Script[Tenure]:
     tenure = Tenure(lease, sent, clock)
     if tenure.pause() > 0:
         return tenure
-    gone_at = clock() + (lease.expires_at - lease.as_of) / SECOND
+    gone_at = clock() + (lease.expires_us - lease.as_of_us) / SECOND
     while True:
         sent = clock()
         try:

@@ -1,6 +1,7 @@
 """The frozen nouns: what is stored, what is asked for, what is answered. No behaviour, no I/O.
 
-Times are whole microseconds of the store's own clock, durations are whole microseconds.
+Times are whole microseconds of the store's own clock, durations are whole microseconds; in nouns that callers see, such
+a field ends in `_us`, and a property beside it gives the `datetime` or `timedelta`.
 
 A **record** is everything the store keeps under one key, as a set of **entries**. There are five kinds
 of record, told apart by the first letter of the key:
@@ -27,6 +28,7 @@ from leasehold.noun import Outcome as Answer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime, timedelta
     from typing import Final, TypeAlias
 
 SECOND: Final = 1_000_000
@@ -171,9 +173,30 @@ class Session(Noun):
     secret: str
     """Hash of the secret."""
     name: str | None
-    ttl: int
-    started_at: int
-    expires_at: int
+    ttl_us: int
+    started_us: int
+    expires_us: int
+
+    @property
+    def ttl(self) -> timedelta:
+        """How long it lives unless its heartbeat comes."""
+        from leasehold.moments import span  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return span(self.ttl_us)
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.started_us)
+
+    @property
+    def expires_at(self) -> datetime:
+        """When it ends unless its heartbeat comes."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.expires_us)
 
 
 class Request(Noun):
@@ -213,7 +236,14 @@ class Key(Noun):
     """None: every name of the space."""
     secret: str
     """Hash of the secret."""
-    created_at: int
+    created_us: int
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.created_us)
 
 
 if TYPE_CHECKING:
@@ -262,14 +292,42 @@ class Lease(Noun):
     """`exclusive`, `shared` or `slots`."""
     slots: int
     fence: int
-    ttl: int
-    acquired_at: int
-    expires_at: int
+    ttl_us: int
+    acquired_us: int
+    expires_us: int
     name: str | None
     reason: str | None
     context: str | None
-    as_of: int
+    as_of_us: int
     """When it was seen like this: so much of its life is left."""
+
+    @property
+    def ttl(self) -> timedelta:
+        """How long it lives unless it is renewed."""
+        from leasehold.moments import span  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return span(self.ttl_us)
+
+    @property
+    def acquired_at(self) -> datetime:
+        """When it was granted."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.acquired_us)
+
+    @property
+    def expires_at(self) -> datetime:
+        """When it ends unless it is renewed."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.expires_us)
+
+    @property
+    def as_of(self) -> datetime:
+        """When it was seen like this, by the store's clock."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.as_of_us)
 
 
 class Blocker(Noun):
@@ -282,18 +340,53 @@ class Blocker(Noun):
     mode: str
     name: str | None
     reason: str | None
-    since: int
-    until: int
+    since_us: int
+    until_us: int
     fence: int
     lease: str
-    as_of: int
+    as_of_us: int
     """When it was seen like this."""
     yours: bool = False
     """True if the caller has proved that it is its own: by a token of the lease, or by the secret of its session."""
-    watched_since: int | None = None
+    watched_us: int | None = None
     """Over git: when this observer first saw the lease as it is now. `until` is when this observer may take it over."""
-    recorded_until: int | None = None
+    recorded_us: int | None = None
     """Over git, without `max_skew`: when the lease expires by the wall clock of the machine that wrote it."""
+
+    @property
+    def since(self) -> datetime:
+        """Since when it is in the way."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.since_us)
+
+    @property
+    def until(self) -> datetime | None:
+        """Until when it is in the way at the latest; None: until somebody clears it."""
+        from leasehold.moments import moment_or_never  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment_or_never(self.until_us)
+
+    @property
+    def as_of(self) -> datetime:
+        """When it was seen like this, by the store's clock."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.as_of_us)
+
+    @property
+    def watched_since(self) -> datetime | None:
+        """As `watched_us`."""
+        from leasehold.moments import moment_or_never  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment_or_never(self.watched_us)
+
+    @property
+    def recorded_until(self) -> datetime | None:
+        """As `recorded_us`."""
+        from leasehold.moments import moment_or_never  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment_or_never(self.recorded_us)
 
 
 class Queue(Noun):
@@ -312,22 +405,43 @@ class Waiting(Noun):
     session: str | None
     mode: str
     position: int
-    since: int
-    deadline: int
+    since_us: int
+    deadline_us: int
     name: str | None
     reason: str | None
+
+    @property
+    def since(self) -> datetime:
+        """Since when it waits."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.since_us)
+
+    @property
+    def deadline(self) -> datetime:
+        """When it gives up."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.deadline_us)
 
 
 class Inspection(Noun):
     """How a resource stands at one moment (`now`, on the store's clock)."""
 
     resource: str
-    now: int
+    now_us: int
     leases: tuple[Lease, ...]
     """Who holds it, or a part of it, or something that covers it."""
     waiting: tuple[Waiting, ...]
     closed: tuple[Blocker, ...]
     """What an unclean end has closed: grace or quarantine."""
+
+    @property
+    def now(self) -> datetime:
+        """When it was seen like this, by the store's clock."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.now_us)
 
 
 class Event(Noun):
@@ -336,7 +450,7 @@ class Event(Noun):
     kind: str
     """granted queued renewed updated released expired forced refused deadlock cancelled lost timeout
     quarantined cleared session_started session_ended key_created key_revoked"""
-    at: int
+    at_us: int
     space: str
     resources: tuple[str, ...]
     holder: str
@@ -347,6 +461,13 @@ class Event(Noun):
     """JSON values that belong to this kind of event."""
     seq: int = 0
     """Given by the store."""
+
+    @property
+    def at(self) -> datetime:
+        """When it happened, by the store's clock."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.at_us)
 
 
 LOSS_KINDS = frozenset({"forced", "session_ended"})
@@ -378,15 +499,29 @@ class Edge(Noun):
     """The id of the lease, or of the other's place in the queue."""
     place: str | None
     """The id of the place in the queue of whoever waits; None: it only polls, and its last try was refused."""
-    since: int
-    until: int
+    since_us: int
+    until_us: int
     """When it waits no longer, at the latest."""
+
+    @property
+    def since(self) -> datetime:
+        """Since when it waits."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.since_us)
+
+    @property
+    def until(self) -> datetime:
+        """When it waits no longer, at the latest."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.until_us)
 
 
 class Graph(Noun):
     """Who waits for whom at one moment (`now`, on the store's clock)."""
 
-    now: int
+    now_us: int
     agents: tuple[Agent, ...]
     """Whoever waits, and whoever is waited for."""
     edges: tuple[Edge, ...]
@@ -395,6 +530,13 @@ class Graph(Noun):
     """Whether these are all edges; otherwise the longest-waiting agents have theirs here."""
     deadlocks: tuple[Event, ...]
     """The latest requests that were refused because they would have closed a cycle, newest first."""
+
+    @property
+    def now(self) -> datetime:
+        """When it was seen like this, by the store's clock."""
+        from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment(self.now_us)
 
 
 # ------------------------------------------------------------------------------------------ outcomes
@@ -417,7 +559,14 @@ class Held(Refusal):
     resources: tuple[str, ...]
     blockers: tuple[Blocker, ...]
     queue: Queue
-    retry_after: int
+    retry_us: int
+
+    @property
+    def retry_after(self) -> timedelta:
+        """When it is worth trying again, at the earliest."""
+        from leasehold.moments import span  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return span(self.retry_us)
 
 
 class TimedOut(Refusal):
@@ -426,7 +575,14 @@ class TimedOut(Refusal):
     resources: tuple[str, ...]
     blockers: tuple[Blocker, ...]
     queue: Queue
-    retry_after: int
+    retry_us: int
+
+    @property
+    def retry_after(self) -> timedelta:
+        """When it is worth trying again, at the earliest."""
+        from leasehold.moments import span  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return span(self.retry_us)
 
 
 class Deadlock(Refusal):

@@ -141,22 +141,22 @@ def sessions(store: Store, space: object) -> tuple[Session, ...]:
         note._replace(secret="")
         for _, record in store.scan("a")
         for note in record.notes.values()
-        if isinstance(note, Session) and note.expires_at > now and where in (None, note.space)
+        if isinstance(note, Session) and note.expires_us > now and where in (None, note.space)
     ]
-    return tuple(sorted(found, key=lambda session: session.started_at))
+    return tuple(sorted(found, key=lambda session: session.started_us))
 
 
 def keys_of(store: Store) -> tuple[Key, ...]:
     """Every key, the oldest first, with the hash of its secret: whoever shows them leaves that out."""
     found = [note for _, record in store.scan("k") for note in record.notes.values() if isinstance(note, Key)]
-    return tuple(sorted(found, key=lambda key: key.created_at))
+    return tuple(sorted(found, key=lambda key: key.created_us))
 
 
 def session_of(store: Store, space: str, session: str) -> Session | None:
     """A live session, with the hash of its secret."""
     actor = keys.actor(space, "", session)
     now, records = store.read((actor,))
-    found = [note for note in records[actor].notes.values() if isinstance(note, Session) and note.expires_at > now]
+    found = [note for note in records[actor].notes.values() if isinstance(note, Session) and note.expires_us > now]
     return found[0] if found else None
 
 

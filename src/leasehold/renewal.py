@@ -56,8 +56,8 @@ class Term(Noun):
 
 def term(lease: Lease, sent: float) -> Term:
     """The term of a lease that was seen like this by an answer to what was sent at `sent`."""
-    life = max(0, lease.expires_at - lease.as_of) / SECOND * (1 - DRIFT)
-    part = lease.ttl / SECOND / SHORTEST_PART
+    life = max(0, lease.expires_us - lease.as_of_us) / SECOND * (1 - DRIFT)
+    part = lease.ttl_us / SECOND / SHORTEST_PART
     retry = min(max(part, SHORTEST_RETRY), LONGEST_RETRY)
     return Term(sent + max(life / RENEWALS, min(part, life / LATEST_PART)), sent + life, retry)
 

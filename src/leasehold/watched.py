@@ -18,13 +18,13 @@ def with_watch(outcome: Held | TimedOut, store: ObservingStore) -> Held | TimedO
 
 def _watched(it: Blocker, store: ObservingStore) -> Blocker:
     seen = store.watched(it.lease)
-    return it if seen is None else it._replace(watched_since=seen.since, recorded_until=seen.recorded_until)
+    return it if seen is None else it._replace(watched_us=seen.since, recorded_us=seen.recorded_until)
 
 
 def left_behind(store: ObservingStore) -> tuple[Blocker, ...]:
     """Return the leases that have expired by their writer's clock, and not yet as this observer counts."""
     kept = (_watched(_blocker(lease), store) for lease in reading.leases(store, None, None, None))
-    return tuple(each for each in kept if each.recorded_until is not None and each.recorded_until <= each.as_of)
+    return tuple(each for each in kept if each.recorded_us is not None and each.recorded_us <= each.as_of_us)
 
 
 def _blocker(lease: Lease) -> Blocker:
@@ -35,9 +35,9 @@ def _blocker(lease: Lease) -> Blocker:
         lease.mode,
         lease.name,
         lease.reason,
-        lease.acquired_at,
-        lease.expires_at,
+        lease.acquired_us,
+        lease.expires_us,
         lease.fence,
         lease.id,
-        lease.as_of,
+        lease.as_of_us,
     )

@@ -106,17 +106,17 @@ def blocker(it: m.Blocker) -> Json:
         "mode": it.mode,
         "name": it.name,
         "reason": it.reason,
-        "since": rfc3339(it.since),
-        "expires_at": rfc3339(it.until),
-        "expires_in_seconds": None if it.until >= m.FOREVER else seconds(max(0, it.until - it.as_of)),
+        "since": rfc3339(it.since_us),
+        "expires_at": rfc3339(it.until_us),
+        "expires_in_seconds": None if it.until_us >= m.FOREVER else seconds(max(0, it.until_us - it.as_of_us)),
         "fence": it.fence,
         "lease": it.lease,
-        "as_of": rfc3339(it.as_of),
+        "as_of": rfc3339(it.as_of_us),
         "yours": it.yours,
     }
-    if it.watched_since is not None:  # only over git
-        told["watched_since"] = rfc3339(it.watched_since)
-        told["recorded_until"] = None if it.recorded_until is None else rfc3339(it.recorded_until)
+    if it.watched_us is not None:  # only over git
+        told["watched_since"] = rfc3339(it.watched_us)
+        told["recorded_until"] = None if it.recorded_us is None else rfc3339(it.recorded_us)
     return told
 
 
@@ -129,9 +129,9 @@ def waiting(it: m.Waiting, now: int) -> Json:
         "session": it.session,
         "mode": it.mode,
         "position": it.position,
-        "since": rfc3339(it.since),
-        "waited_seconds": seconds(max(0, now - it.since)),
-        "until": rfc3339(it.deadline),
+        "since": rfc3339(it.since_us),
+        "waited_seconds": seconds(max(0, now - it.since_us)),
+        "until": rfc3339(it.deadline_us),
         "name": it.name,
         "reason": it.reason,
     }
@@ -144,9 +144,9 @@ def session(it: m.Session) -> Json:
         "space": it.space,
         "holder": it.holder,
         "name": it.name,
-        "ttl_seconds": seconds(it.ttl),
-        "started_at": rfc3339(it.started_at),
-        "expires_at": rfc3339(it.expires_at),
+        "ttl_seconds": seconds(it.ttl_us),
+        "started_at": rfc3339(it.started_us),
+        "expires_at": rfc3339(it.expires_us),
     }
 
 
@@ -158,7 +158,7 @@ def key(it: m.Key) -> Json:
         "space": it.space,
         "name": it.name,
         "prefixes": list(it.prefixes),
-        "created_at": rfc3339(it.created_at),
+        "created_at": rfc3339(it.created_us),
     }
 
 
@@ -172,7 +172,7 @@ def event(it: m.Event) -> Json:
     return {
         "seq": it.seq,
         "kind": it.kind,
-        "at": rfc3339(it.at),
+        "at": rfc3339(it.at_us),
         "space": it.space,
         "resources": list(it.resources),
         "holder": it.holder,
@@ -201,10 +201,10 @@ def inspection(it: m.Inspection) -> Json:
     """How a resource stands."""
     return {
         "resource": it.resource,
-        "at": rfc3339(it.now),
+        "at": rfc3339(it.now_us),
         "free": not it.leases and not it.closed,
         "leases": [lease(each) for each in it.leases],
-        "waiting": [waiting(each, it.now) for each in it.waiting],
+        "waiting": [waiting(each, it.now_us) for each in it.waiting],
         "closed": [blocker(each) for each in it.closed],
     }
 
@@ -215,10 +215,10 @@ def inspection(it: m.Inspection) -> Json:
 def graph(it: m.Graph) -> Json:
     """Who waits for whom."""
     return {
-        "at": rfc3339(it.now),
+        "at": rfc3339(it.now_us),
         "agents": [each._asdict() for each in it.agents],
         "resources": _contended(it),
-        "edges": [edge(each, it.now) for each in it.edges],
+        "edges": [edge(each, it.now_us) for each in it.edges],
         "complete": it.complete,
         "deadlocks": [event(each) for each in it.deadlocks],
     }
@@ -233,9 +233,9 @@ def edge(it: m.Edge, now: int) -> Json:
         "state": it.state,
         "by": it.by,
         "place": it.place,
-        "since": rfc3339(it.since),
-        "waited_seconds": seconds(max(0, now - it.since)),
-        "until": rfc3339(it.until),
+        "since": rfc3339(it.since_us),
+        "waited_seconds": seconds(max(0, now - it.since_us)),
+        "until": rfc3339(it.until_us),
     }
 
 
@@ -285,7 +285,7 @@ def _refusal(code: str) -> Callable[[Any], Json]:
             "resources": list(it.resources),
             "holders": [blocker(each) for each in it.blockers],
             "queue": {"length": it.queue.length, "position": it.queue.position},
-            "retry_after_seconds": seconds(it.retry_after),
+            "retry_after_seconds": seconds(it.retry_us),
         }
 
     return shape
@@ -355,7 +355,7 @@ def is_yours(outcome: m.Held | m.TimedOut) -> bool:
 
 def _by_you(outcome: m.Held) -> str:
     names = " + ".join(dict.fromkeys(each.resource for each in outcome.blockers))
-    since = (rfc3339(outcome.blockers[0].since) or "")[:19] + "Z"
+    since = (rfc3339(outcome.blockers[0].since_us) or "")[:19] + "Z"
     return f"yours since {since}{'' if names == _what(outcome) else f', as {names}'}"
 
 
@@ -366,9 +366,9 @@ def _what(outcome: m.Held | m.TimedOut) -> str:
 def _watched(outcome: m.Held | m.TimedOut) -> str:
     """Over git: since when the lease that is in the way was watched, when it may be taken over, how to go quicker."""
     first = outcome.blockers[0] if outcome.blockers else None
-    if first is None or first.watched_since is None or first.until >= m.FOREVER:
+    if first is None or first.watched_us is None or first.until_us >= m.FOREVER:
         return ""
-    told = f". Watched from here since {rfc3339(first.watched_since)}; may be taken over at {rfc3339(first.until)}"
+    told = f". Watched from here since {rfc3339(first.watched_us)}; may be taken over at {rfc3339(first.until_us)}"
     if not is_quicker_by_the_wall(first):
         return told
     return f"{told}, or {SKEW} after it expires by its holder's clock with max_skew={SKEW} (docs/git-clocks.md)"
@@ -376,7 +376,7 @@ def _watched(outcome: m.Held | m.TimedOut) -> str:
 
 def is_quicker_by_the_wall(it: m.Blocker) -> bool:
     """Whether an observer that trusts wall clocks would get this lease sooner."""
-    return it.recorded_until is not None and it.recorded_until + durations.parse(SKEW) < it.until
+    return it.recorded_us is not None and it.recorded_us + durations.parse(SKEW) < it.until_us
 
 
 SKEW: Final = "30s"
@@ -397,6 +397,6 @@ def _by(outcome: m.Held | m.TimedOut) -> str:
     if first.state == "quarantined":
         return f"closed after {first.holder}{work} ended uncleanly, until somebody clears it"
     state = {"held": "held by", "waiting": "wanted before you by", "grace": "closed for a while after"}[first.state]
-    left = durations.format(_rounded(max(0, first.until - first.as_of)))
+    left = durations.format(_rounded(max(0, first.until_us - first.as_of_us)))
     more = f" and {len(outcome.blockers) - 1} more" if len(outcome.blockers) > 1 else ""
     return f"{state} {first.holder}{work}{more}, for another {left} at most"

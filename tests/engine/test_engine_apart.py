@@ -42,7 +42,7 @@ class TestWakeUp:
         released_at = rig.now
         assert rig.until_answered(waiting, there) <= released_at + 0.05
         assert isinstance(waiting.outcome, Granted)
-        assert waiting.outcome.lease.expires_at == waiting.outcome.lease.as_of + 600 * SECOND
+        assert waiting.outcome.lease.expires_us == waiting.outcome.lease.as_of_us + 600 * SECOND
 
     def test_with_every_hint_lost_by_the_next_heartbeat(self) -> None:
         rig = Rig(poll=20_000)

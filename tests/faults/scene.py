@@ -92,7 +92,7 @@ def verify(url: str, victim: Victim, fences: list[int]) -> None:
             renewed = locks.renew(id_, token)
             assert isinstance(renewed, Renewed), f"an acknowledged grant is lost: {renewed!r}"
             assert renewed.lease.fence == fence
-            assert renewed.lease.expires_at >= victim.until.get(id_, 0)
+            assert renewed.lease.expires_us >= victim.until.get(id_, 0)
         assert not victim.gone & {lease.id for lease in _leases(locks)}, "a released lease is back"
         for id_ in sorted(victim.gone)[-SAMPLE:]:
             assert isinstance(locks.renew(id_, "any"), Lost), "a released lease is back"

@@ -100,7 +100,7 @@ class TestKilled:
         held = take(locks, "r")
         lost = wait_for(ghost, "r")
         behind = wait_for(locks, "r", holder="behind")
-        since = inspection(locks, "r").now
+        since = inspection(locks, "r").now_us
         ghost.kill()
         with pytest.raises(Unreachable):
             lost.answer()
@@ -119,7 +119,7 @@ class TestKilled:
         assert expect(Held, locks.acquire("r", ttl=60)).blockers[0].holder == "ghost"
         granted = expect(Granted, locks.acquire("r", ttl=60, wait=60))
         assert granted.lease.fence > lease.fence
-        assert granted.lease.acquired_at >= lease.expires_at
+        assert granted.lease.acquired_us >= lease.expires_us
 
     def test_while_waiting_behind_others_that_are_killed_as_well(
         self, locks: Locks, process: Callable[[str], ProcessLocks]
@@ -143,7 +143,7 @@ class TestStopped:
         held = take(locks, "r")
         late = wait_for(sleeper, "r")
         behind = wait_for(locks, "r", holder="behind")
-        since = inspection(locks, "r").now
+        since = inspection(locks, "r").now_us
         with stopped(sleeper, locks):
             until(lambda: queue_of(locks, "r") == ["behind"], "the sleeper counts as gone")
             give_back(locks, held)
@@ -161,9 +161,9 @@ class TestStopped:
         sleeper = process("sleeper")
         take(locks, "r")
         late = wait_for(sleeper, "r", wait=2)
-        deadline = inspection(locks, "r").waiting[0].deadline
+        deadline = inspection(locks, "r").waiting[0].deadline_us
         with stopped(sleeper, locks):
-            until(lambda: inspection(locks, "r").now > deadline + LIFE, "its time is over, and its presence too")
+            until(lambda: inspection(locks, "r").now_us > deadline + LIFE, "its time is over, and its presence too")
         expect(TimedOut, late.answer())
         assert queue_of(locks, "r") == []
         assert holders_of(locks, "r") == ["here"]
@@ -172,7 +172,7 @@ class TestStopped:
         sleeper = process("sleeper")
         held = take(locks, "r")
         late = wait_for(sleeper, "r")
-        since = inspection(locks, "r").now
+        since = inspection(locks, "r").now_us
         with stopped(sleeper, locks):
             give_back(locks, held)
             passed = expect(Granted, locks.acquire("r", ttl=60, wait=60, holder="behind"))

@@ -108,7 +108,7 @@ def work(locks: leasehold.Locks, chance: random.Random, number: str) -> None:
             one = chance.choice(held)
             renewed = locks.renew(one.lease.id, one.token)
             assert isinstance(renewed, Renewed), renewed
-            tell(did="renewed", id=one.lease.id, until=renewed.lease.expires_at)
+            tell(did="renewed", id=one.lease.id, until=renewed.lease.expires_us)
         while len(held) > KEEP or (held and chance.random() < 0.4):
             one = held.pop(chance.randrange(len(held)))
             tell(did="releasing", id=one.lease.id)

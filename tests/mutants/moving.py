@@ -33,8 +33,8 @@ MOVING = (
     Mutant(
         "a lock is cut short by its session without a word",
         "compat/action_llama.py",
-        "lease.expires_at - lease.as_of >= lease.ttl:",
-        "lease.expires_at - lease.as_of >= 0:",
+        "lease.expires_us - lease.as_of_us >= lease.ttl_us:",
+        "lease.expires_us - lease.as_of_us >= 0:",
         (GATEWAY, "-k", "cut_short"),
     ),
     Mutant(

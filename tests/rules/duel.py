@@ -339,13 +339,13 @@ class Duel:
     def _same_lease(self, lease: Lease, told: model.Lease) -> None:
         assert self.ids.setdefault(lease, told.id) == told.id
         assert (told.resources, told.holder, told.session) == (lease.resources, lease.who.holder, lease.who.session)
-        assert (told.mode, told.slots, told.acquired_at) == (lease.want.mode, lease.want.slots, lease.acquired_at)
+        assert (told.mode, told.slots, told.acquired_us) == (lease.want.mode, lease.want.slots, lease.acquired_at)
         assert told.fence == keys.number(told.id)
 
     def _same_terms(self, lease: Lease, told: model.Lease) -> None:
         """As it is now: so not for a lease that was granted in passing, and then renewed by the very same command."""
         self._same_lease(lease, told)
-        assert (told.ttl, told.expires_at) == (lease.want.ttl, lease.expires_at)
+        assert (told.ttl_us, told.expires_us) == (lease.want.ttl, lease.expires_at)
         assert json.loads(told.context or "null") == json.loads(lease.context or "null")
 
     # ------------------------------------------------------------------------------------------- what can be seen
@@ -576,4 +576,4 @@ def _is_wish(entry: model.Entry) -> bool:
 def _note(note: model.Note) -> object:
     if isinstance(note, model.Wish):
         return ("wish", note.until)
-    return ("session", note.expires_at) if isinstance(note, model.Session) else note.id
+    return ("session", note.expires_us) if isinstance(note, model.Session) else note.id

@@ -76,7 +76,7 @@ def test_overlaps_are_found_as_by_comparing_all_with_all(wanted: list[Lease]) ->
         for old, new in combinations(granted, 2)
         if (old.detail["mode"], new.detail["mode"]) != ("S", "S")
         and any(overlaps(mine, yours, HIERARCHICAL) for mine in old.resources for yours in new.resources)
-        and ends[old.lease] > new.at
+        and ends[old.lease] > new.at_us
     }
     found = check(story.events, hierarchical=HIERARCHICAL)
     assert {each.kind for each in found} <= {"overlap"}

@@ -133,7 +133,7 @@ def test_a_missing_grant_is_noticed(events: list[Event], data: st.DataObject) ->
 def test_a_grant_that_is_told_twice_is_noticed(events: list[Event], data: st.DataObject) -> None:
     place = pick(data, events, "granted")
     later = data.draw(st.integers(place + 1, len(events)))
-    events.insert(later, events[place]._replace(at=events[later - 1].at))
+    events.insert(later, events[place]._replace(at_us=events[later - 1].at_us))
     assert kinds(numbered(events)) >= {"life", "fence"}
 
 
@@ -150,8 +150,8 @@ def test_an_end_that_is_told_twice_is_noticed(events: list[Event], data: st.Data
 def test_a_renewal_after_the_end_is_noticed(events: list[Event], data: st.DataObject) -> None:
     place = pick(data, events, "released", "expired", "forced")
     later = data.draw(st.integers(place + 1, len(events)))
-    now = events[later - 1].at
-    events.insert(later, events[place]._replace(kind="renewed", at=now, detail={"expires_at": now + 10**9}))
+    now = events[later - 1].at_us
+    events.insert(later, events[place]._replace(kind="renewed", at_us=now, detail={"expires_at": now + 10**9}))
     assert "life" in kinds(numbered(events))
 
 
@@ -160,7 +160,7 @@ def test_a_renewal_after_the_end_is_noticed(events: list[Event], data: st.DataOb
 def test_a_time_that_is_shifted_out_of_order_is_noticed(events: list[Event], data: st.DataObject) -> None:
     place = data.draw(st.integers(1, len(events) - 1))
     back = data.draw(st.integers(1, 10**9))
-    events[place] = events[place]._replace(at=events[place - 1].at - back)
+    events[place] = events[place]._replace(at_us=events[place - 1].at_us - back)
     assert "clock" in kinds(events)
 
 
@@ -169,8 +169,8 @@ def test_a_time_that_is_shifted_out_of_order_is_noticed(events: list[Event], dat
 def test_who_barges_is_noticed(events: list[Event], data: st.DataObject) -> None:
     place = pick(data, events, "queued")
     waits = events[place]
-    assume(waits.at < int(str(waits.detail["deadline"])))
-    detail = {"mode": "X", "slots": 1, "ttl": 1, "expires_at": waits.at + 1, "priority": -(10**6)}
+    assume(waits.at_us < int(str(waits.detail["deadline"])))
+    detail = {"mode": "X", "slots": 1, "ttl": 1, "expires_at": waits.at_us + 1, "priority": -(10**6)}
     barges = waits._replace(kind="granted", holder="mallory", session=None, lease="l0", fence=10**9, detail=detail)
     events.insert(place + 1, barges)
     assert "fifo" in kinds(numbered(events))
@@ -181,8 +181,8 @@ def test_who_barges_is_noticed(events: list[Event], data: st.DataObject) -> None
 def test_a_second_holder_is_noticed(events: list[Event], data: st.DataObject) -> None:
     place = pick(data, events, "granted")
     held = events[place]
-    assume(held.at < int(str(held.detail["expires_at"])))
-    detail = {"mode": "X", "slots": 1, "ttl": 1, "expires_at": held.at + 1, "stolen_by": "nobody"}
+    assume(held.at_us < int(str(held.detail["expires_at"])))
+    detail = {"mode": "X", "slots": 1, "ttl": 1, "expires_at": held.at_us + 1, "stolen_by": "nobody"}
     second = held._replace(holder="mallory", session=None, lease="l0", fence=10**9, detail=detail)
     events.insert(place + 1, second)
     assert "overlap" in kinds(numbered(events))

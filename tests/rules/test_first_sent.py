@@ -69,10 +69,10 @@ def test_a_copy_gets_the_same_lease_and_does_not_extend_it(scene: Scene) -> None
     one = scene.granted(scene.first())
     scene.world.advance(SECOND)
     two = scene.granted(scene.send("two"))
-    assert (two.lease.id, two.lease.fence, two.lease.expires_at) == (
+    assert (two.lease.id, two.lease.fence, two.lease.expires_us) == (
         one.lease.id,
         one.lease.fence,
-        one.lease.expires_at,
+        one.lease.expires_us,
     )
     assert (one.fresh, two.fresh) == (True, False)
     scene.give_back(one.lease.id, "two")

@@ -79,7 +79,7 @@ def test_picked_up_it_is_a_lease_with_a_full_ttl() -> None:
     promise.world.advance(SECOND)
     answer = promise.check()
     assert isinstance(answer, Granted)
-    assert answer.lease.expires_at == promise.world.now + TTL == promise.hold.expires_at
+    assert answer.lease.expires_us == promise.world.now + TTL == promise.hold.expires_at
     assert promise.hold.ticket is None
 
 
@@ -126,7 +126,7 @@ def test_a_retry_elsewhere_picks_it_up_with_a_full_ttl() -> None:
     promise.world.advance(SECOND)
     answer = promise.acquire("waiter", ELSEWHERE, "second", wait=20, request_id="r")
     assert isinstance(answer, Granted)
-    assert answer.lease.expires_at == promise.world.now + TTL == promise.hold.expires_at
+    assert answer.lease.expires_us == promise.world.now + TTL == promise.hold.expires_at
 
 
 def test_who_goes_away_leaves_it_to_its_own_retry() -> None:

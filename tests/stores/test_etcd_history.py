@@ -159,5 +159,5 @@ def test_events_that_the_numbers_know_nothing_of_are_found(store: EtcdStore) -> 
     for number in range(20):
         commit(store, [Event("granted", number, "s", ("r",), "h", None, "l", 1, {})])
     store.txn([], [messages.delete(store.names.meta)], [], changes=True)  # by somebody's mistake
-    assert [event.at for event in store.history(HistoryQuery())] == list(range(19, -1, -1))
-    assert [event.at for event in store.history(HistoryQuery(before=11))] == list(range(9, -1, -1))
+    assert [event.at_us for event in store.history(HistoryQuery())] == list(range(19, -1, -1))
+    assert [event.at_us for event in store.history(HistoryQuery(before=11))] == list(range(9, -1, -1))

@@ -198,7 +198,7 @@ def test_an_hour_of_clock_skew_shows_no_negative_times(world: World) -> None:
     seen = bob.inspect("r")
     assert isinstance(seen, Inspection)
     (lease,) = seen.leases
-    assert lease.acquired_at <= seen.now < lease.expires_at
+    assert lease.acquired_us <= seen.now_us < lease.expires_us
 
 
 # --------------------------------------------------------------------------------------------- max_skew

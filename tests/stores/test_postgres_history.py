@@ -105,7 +105,7 @@ def test_more_than_is_read_at_once() -> None:
 def test_old_events_are_forgotten_and_the_newest_kept() -> None:
     with _store("&retention_rows=2") as store:
         for _ in range(3):
-            _tell(store, EVENTS[0]._replace(at=2**50), EVENTS[1]._replace(at=2**52))
+            _tell(store, EVENTS[0]._replace(at_us=2**50), EVENTS[1]._replace(at_us=2**52))
         assert store.prune() == 4
         assert store.prune() == 0
         assert [event.seq for event in store.history(HistoryQuery())] == [6, 5]

@@ -214,7 +214,7 @@ def test_a_little_at_a_time(
         left -= went
         found = store.history(ALL)
         assert [each.seq for each in found] == list(range(23, 23 - left, -1))
-        assert [each.at - clock.wall() for each in found] == list(range(22, 22 - left, -1))
+        assert [each.at_us - clock.wall() for each in found] == list(range(22, 22 - left, -1))
     assert left == 2
     store.close()
 

@@ -206,8 +206,8 @@ def test_a_lease_does_not_outlive_its_session() -> None:
 
 def test_a_session_gets_a_full_ttl_unless_it_was_over() -> None:
     session = Session("session", SPACE, "s1", "coder-3", "", None, 5 * MINUTE, 1, LAST + 1)
-    assert after_reboot(session, LAST, NOW, {}) == session._replace(expires_at=NOW + 5 * MINUTE)
-    over = session._replace(expires_at=LAST)
+    assert after_reboot(session, LAST, NOW, {}) == session._replace(expires_us=NOW + 5 * MINUTE)
+    over = session._replace(expires_us=LAST)
     assert after_reboot(over, LAST, NOW, {}) == over
 
 
@@ -233,7 +233,7 @@ def test_a_session_and_its_leases_in_the_store(path: str) -> None:
     revived_store = SqliteStore(path, clock=clock)
     ends = now(revived_store) + 5 * MINUTE
     assert entries(revived_store, node("a"))[leased.id] == leased._replace(expires_at=ends)
-    assert entries(revived_store, leased.actor)["session"] == session._replace(expires_at=ends)
+    assert entries(revived_store, leased.actor)["session"] == session._replace(expires_us=ends)
     revived_store.close()
 
 

@@ -36,7 +36,7 @@ def store(path: str) -> Iterator[SqliteStore]:
 
 def told(store: SqliteStore, **wanted: object) -> list[int]:
     """Times of the events that a query finds."""
-    return [each.at for each in store.history(HistoryQuery(**wanted))]  # type: ignore[arg-type]
+    return [each.at_us for each in store.history(HistoryQuery(**wanted))]  # type: ignore[arg-type]
 
 
 def test_events_come_back_as_they_were_newest_first(store: SqliteStore) -> None:

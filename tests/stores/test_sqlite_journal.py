@@ -269,7 +269,7 @@ def test_a_commit_that_fails_is_not_remembered(store: SqliteStore, path: Path, c
     assert entries(store, "na") == seen(store, "na") == {"x": Ref("x"), "z": Ref("z")}
     store.close()  # which folds the journal
     later = SqliteStore(str(path), clock=clock)
-    assert [(each.seq, each.at) for each in later.history(ALL)] == [(1, clock.wall() + 2)]
+    assert [(each.seq, each.at_us) for each in later.history(ALL)] == [(1, clock.wall() + 2)]
     later.close()
 
 
@@ -318,7 +318,7 @@ def test_fences_and_events_go_on_from_the_journal(store: SqliteStore, path: Path
         commit(other, events=(event(at=3),), fences=1)
         assert rows(path) == 0
     assert fence(store) == expected + 1
-    assert [(each.seq, each.at) for each in store.history(ALL)] == [(3, 3), (2, 2), (1, 1)]
+    assert [(each.seq, each.at_us) for each in store.history(ALL)] == [(3, 3), (2, 2), (1, 1)]
 
 
 def test_the_clock_goes_on_from_the_journal(store: SqliteStore, path: Path, clock: FakeClock) -> None:

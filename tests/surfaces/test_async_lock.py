@@ -57,10 +57,10 @@ def test_a_block_under_a_lease(run: Run, ops: Locks) -> None:
 def test_it_is_renewed_in_the_background(run: Run, ops: Locks) -> None:
     async def story(locks: AsyncLocks) -> None:
         async with locks.lock("x", ttl=TTL) as lease:
-            first = lease.lease.expires_at
+            first = lease.lease.expires_us
             await async_until(lambda: len(events(ops, "renewed")) >= 3)
             lease.ensure()
-            assert lease.lease.expires_at > first
+            assert lease.lease.expires_us > first
 
     run(story)
     assert last_end(ops) == ("completed", None)
@@ -161,8 +161,8 @@ def test_a_store_that_comes_back_in_time(run: Run, ops: Locks, monkeypatch: pyte
 
         async with locks.lock("x", ttl=TTL) as lease:
             monkeypatch.setattr(store_of(locks), "begin", shaky)
-            before = lease.lease.expires_at
-            await async_until(lambda: lease.lease.expires_at > before)
+            before = lease.lease.expires_us
+            await async_until(lambda: lease.lease.expires_us > before)
 
     run(story)
     assert len(failures) == 4

@@ -287,7 +287,7 @@ def test_config_toml_is_honoured_without_a_server(tmp_path: Path) -> None:
     with leasehold.connect(f"sqlite:///{tmp_path / 'state' / 'leasehold' / 'leasehold.db'}") as locks:
         listed = locks.list()
         assert not isinstance(listed, leasehold.Refused)
-        assert [lease.ttl for lease in listed] == [60_000_000]
+        assert [lease.ttl_us for lease in listed] == [60_000_000]
 
 
 def test_a_senseless_time_out_in_config_toml_is_told(tmp_path: Path) -> None:

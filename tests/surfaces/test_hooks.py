@@ -120,7 +120,7 @@ def test_after_a_tool_the_leases_have_a_full_ttl_again(project: Project) -> None
         after = locks.list()
     assert not isinstance(before, leasehold.Refused)
     assert not isinstance(after, leasehold.Refused)
-    assert after[0].expires_at > before[0].expires_at
+    assert after[0].expires_us > before[0].expires_us
     assert after[0].fence == before[0].fence
 
 

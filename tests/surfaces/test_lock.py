@@ -56,10 +56,10 @@ def test_after_the_block_it_is_over(locks: Locks) -> None:
 
 def test_it_is_renewed_in_the_background(locks: Locks) -> None:
     with locks.lock("x", ttl=TTL) as lease:
-        first = lease.lease.expires_at
+        first = lease.lease.expires_us
         until(lambda: len(events(locks, "renewed")) >= 3)
         lease.ensure()
-        assert lease.lease.expires_at > first
+        assert lease.lease.expires_us > first
         assert lease.remaining() > 0
     assert last_end(locks) == ("completed", None)
 
@@ -67,9 +67,9 @@ def test_it_is_renewed_in_the_background(locks: Locks) -> None:
 def test_one_thread_renews_many(locks: Locks) -> None:
     with ExitStack() as stack:
         held = [stack.enter_context(locks.lock(f"part:{number}", ttl=TTL)) for number in range(20)]
-        before = {lease.id: lease.lease.expires_at for lease in held}
+        before = {lease.id: lease.lease.expires_us for lease in held}
         assert len(locks._keepers[os.getpid()]._threads) == 1, "and nobody wants to be told of losses"
-        until(lambda: all(lease.lease.expires_at > before[lease.id] for lease in held))
+        until(lambda: all(lease.lease.expires_us > before[lease.id] for lease in held))
     assert locks.list() == ()
 
 

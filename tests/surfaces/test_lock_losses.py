@@ -108,8 +108,8 @@ def test_a_store_that_comes_back_in_time(locks: Locks, monkeypatch: pytest.Monke
 
     with locks.lock("x", ttl=TTL, on_lost=losses) as lease:
         monkeypatch.setattr(store_of(locks), "begin", shaky)
-        before = lease.lease.expires_at
-        until(lambda: lease.lease.expires_at > before)
+        before = lease.lease.expires_us
+        until(lambda: lease.lease.expires_us > before)
         assert len(failures) == 4
     assert losses == []
     assert last_end(locks) == ("completed", None)

@@ -61,7 +61,7 @@ def test_a_grant_that_waited_is_renewed_before_it_is_handed_out(clock: Clock) ->
     steps, held = answers(take({"resources": "x"}, clock), after(clock, 600, granted(ttl=30)), after(clock, 3, renewed))
     assert steps[1:] == [Ask("renew", {"lease": ID, "token": "secret"})]
     assert held.remaining() == pytest.approx(27, abs=0.1), "from before the renewal was sent"
-    assert held.lease.as_of == 99_000_000
+    assert held.lease.as_of_us == 99_000_000
 
 
 def test_the_first_renewal_is_retried(clock: Clock) -> None:

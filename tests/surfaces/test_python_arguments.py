@@ -11,7 +11,25 @@ import pytest
 import leasehold
 from leasehold import arguments
 from leasehold.errors import InvalidInput, LeaseLost, NotAcquired
-from leasehold.model import SECOND, Granted, Held, Released, Renewed, SessionStarted, TimedOut, Updated
+from leasehold.model import (
+    SECOND,
+    Blocker,
+    Edge,
+    Event,
+    Granted,
+    Graph,
+    Held,
+    Inspection,
+    Key,
+    Lease,
+    Released,
+    Renewed,
+    Session,
+    SessionStarted,
+    TimedOut,
+    Updated,
+    Waiting,
+)
 from leasehold.testing.conformance.asking import Asking, expect
 from tests.surfaces.holders import last_end, until
 
@@ -32,16 +50,16 @@ def taken(locks: Locks, name: str = "job", **more: Any) -> Granted:
 
 def test_a_timedelta_is_a_duration(locks: Locks) -> None:
     granted = taken(locks, ttl=timedelta(minutes=5), wait=timedelta(0), grace=timedelta(milliseconds=1500))
-    assert granted.lease.ttl == 5 * MINUTE
+    assert granted.lease.ttl_us == 5 * MINUTE
     renewed = expect(Renewed, locks.renew(granted, ttl=timedelta(minutes=7, microseconds=1)))
-    assert renewed.lease.ttl == 7 * MINUTE + 1
+    assert renewed.lease.ttl_us == 7 * MINUTE + 1
     session = expect(SessionStarted, locks.start_session(ttl=timedelta(hours=1)))
-    assert session.session.ttl == 60 * MINUTE
+    assert session.session.ttl_us == 60 * MINUTE
 
 
 def test_a_datetime_is_the_time_until_then(locks: Locks, ops: Locks) -> None:
     granted = taken(locks, ttl=datetime.now(UTC) + timedelta(minutes=5))
-    assert 4 * MINUTE < granted.lease.ttl <= 5 * MINUTE
+    assert 4 * MINUTE < granted.lease.ttl_us <= 5 * MINUTE
     over = datetime.now(UTC) - timedelta(seconds=1)
     assert isinstance(ops.acquire("job", ttl=60, wait=over), TimedOut | Held), "it is too late to wait"
     with pytest.raises(InvalidInput, match=r"ttl: .* is over"):
@@ -68,6 +86,41 @@ def test_the_history_since_a_datetime(locks: Locks) -> None:
 def test_a_ttl_is_never_nothing(locks: Locks, span: timedelta) -> None:
     with pytest.raises(InvalidInput, match="ttl: "):
         locks.acquire("job", ttl=span)
+
+
+def test_times_in_answers_are_of_the_standard_library(locks: Locks, ops: Locks) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=5)
+    lease = taken(locks, ttl="90s").lease
+    assert lease.ttl == timedelta(seconds=90)
+    assert before < lease.acquired_at < datetime.now(UTC) + timedelta(seconds=5)
+    assert lease.expires_at - lease.acquired_at == lease.ttl
+    assert lease.as_of == lease.acquired_at
+    held = expect(Held, ops.acquire("job", ttl=60))
+    blocker = held.blockers[0]
+    assert (blocker.since, blocker.until) == (lease.acquired_at, lease.expires_at)
+    assert timedelta(0) < held.retry_after <= lease.ttl
+    event = expect(tuple, locks.history(kinds=["granted"]))[0]
+    assert event.at == lease.acquired_at
+    seen = expect(leasehold.Inspection, locks.inspect("job"))
+    assert seen.now >= seen.leases[0].acquired_at
+
+
+def test_a_resource_that_is_quarantined_is_so_until_it_is_cleared(locks: Locks, ops: Locks) -> None:
+    taken(locks, on_expiry="quarantine")
+    ops.force_release("job", by="ops", reason="test")
+    assert expect(Held, ops.acquire("job", ttl=60)).blockers[0].until is None
+
+
+@pytest.mark.parametrize(
+    "kind", [Lease, Blocker, Waiting, Inspection, Edge, Graph, Event, Held, TimedOut, Session, Key]
+)
+def test_each_time_in_microseconds_has_its_property(kind: Any) -> None:  # noqa: ANN401 (any noun)
+    values = {field: 1_500_000 if field.endswith("_us") else None for field in kind._fields}
+    shown = kind(**values)
+    found = [name for name, each in vars(kind).items() if isinstance(each, property)]
+    assert len(found) == sum(field.endswith("_us") for field in kind._fields) > 0
+    for name in found:
+        assert getattr(shown, name) in (datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC), timedelta(seconds=1.5))
 
 
 # ----------------------------------------------------------------------------------------- what is held
@@ -164,18 +217,18 @@ def test_a_request_that_is_remembered_for_a_day_cannot_wait_for_ever(locks: Lock
 
 def test_a_lock_has_the_default_ttl(locks: Locks) -> None:
     with locks.lock("job") as held:
-        assert held.lease.ttl == 30 * MINUTE
+        assert held.lease.ttl_us == 30 * MINUTE
 
 
 def test_the_default_ttl_is_as_configured(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEASEHOLD_TTL", "90s")
     with leasehold.connect(url) as locks:
         with locks.lock("job") as held:
-            assert held.lease.ttl == 90 * SECOND
+            assert held.lease.ttl_us == 90 * SECOND
 
         @locks.guarded("other")
         def work() -> int:
-            return leasehold.current_lease().lease.ttl
+            return leasehold.current_lease().lease.ttl_us
 
         assert work() == 90 * SECOND
 

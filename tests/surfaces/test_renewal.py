@@ -68,7 +68,7 @@ def test_a_renewal_counts_from_before_it_was_sent(clock: Clock) -> None:
     tenure.learn(Renewed(lease(ttl=30, as_of=20_000_000)), sent)
     assert tenure.remaining() == pytest.approx(25, abs=0.1)
     assert tenure.pause() == pytest.approx(5, abs=0.1)
-    assert tenure.lease.as_of == 20_000_000
+    assert tenure.lease.as_of_us == 20_000_000
     assert tenure.reason is None
 
 

@@ -60,8 +60,8 @@ def _is_wanted(context: Context, target: str, lease: Lease) -> bool:
     work = f" ({shown(lease.name)})" if lease.name else ""
     told = (
         f"{shown(target)} was taken by {shown(lease.holder)}{work}",
-        f"  since   {clock(lease.acquired_at, lease.as_of)}",
-        f"  until   {clock(lease.expires_at, lease.as_of)}",
+        f"  since   {clock(lease.acquired_us, lease.as_of_us)}",
+        f"  until   {clock(lease.expires_us, lease.as_of_us)}",
         f"  and     {why_not(context, target, lease)}",
         "If an agent is still at work under it, two will be at work side by side. Adopt it? [y/N] ",
     )
@@ -74,7 +74,7 @@ def _take_over(context: Context, lease: Lease, kept: Kept) -> int:
     reason = f"adopted by {context.holder}, from {lease.holder}{before}"
     outcome = context.locks.acquire(
         list(lease.resources),
-        ttl=lease.ttl / SECOND,
+        ttl=lease.ttl_us / SECOND,
         mode=lease.mode,
         slots=lease.slots,
         holder=lease.holder,

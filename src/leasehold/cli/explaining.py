@@ -62,10 +62,10 @@ def _blockers(outcome: m.Held | m.TimedOut) -> list[str]:
         lines.append(f"  {_WORDS[each.state]:<12} {shown(each.holder)}  ({each.mode}, {shown(each.resource)})")
         if each.name or each.reason:
             lines.append(f"  {'work':<12} {shown(': '.join(filter(None, (each.name, each.reason))))}")
-        lines.append(f"  {'since':<12} {clock(each.since, each.as_of)}")
-        if each.until < m.FOREVER:
+        lines.append(f"  {'since':<12} {clock(each.since_us, each.as_of_us)}")
+        if each.until_us < m.FOREVER:
             unless = ", unless it is renewed or released" if each.state == "held" else ""
-            lines.append(f"  {'until':<12} {clock(each.until, each.as_of)}{unless}")
+            lines.append(f"  {'until':<12} {clock(each.until_us, each.as_of_us)}{unless}")
         lines += watch_lines(each)
     if outcome.queue.position:
         lines.append(
@@ -93,7 +93,7 @@ def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
 
 def _go_on(outcome: m.Held | m.TimedOut, context: Context, first: m.Blocker, held: tuple[str, ...]) -> str:
     """What to do where only oneself is in the way."""
-    since = f"yours since {clock(first.since, first.as_of)}"
+    since = f"yours since {clock(first.since_us, first.as_of_us)}"
     if set(held) == set(outcome.resources) and context.verb == "acquire":
         again = context.suggest("acquire", *outcome.resources, more=f"{_how(context)} --reentrant")
         return step(f"it is {since}: go on; or have the same lease extended", again)
@@ -117,7 +117,7 @@ def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
         return None
     names, is_all = " + ".join(dict.fromkeys(each.resource for each in mine)), len(mine) == len(outcome.blockers)
     if is_all:
-        since = rfc3339(mine[0].since)
+        since = rfc3339(mine[0].since_us)
         said = f"is yours since {since}, as {names}: go on under that; do not wait for it, nor ask for it again"
     else:
         said = f"is held by you, as {names}, and by others: release that before you wait for the rest"

@@ -65,7 +65,7 @@ def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple
 
 def _lines(verdict: Verdict) -> list[str]:
     lines = [f"  {shown(verdict.message)}", *checking.ways_out(verdict)]
-    lines += [f"    until {clock(each.expires_at, each.as_of)}  lease {each.id}" for each in verdict.leases[:3]]
+    lines += [f"    until {clock(each.expires_us, each.as_of_us)}  lease {each.id}" for each in verdict.leases[:3]]
     return lines
 
 

@@ -63,7 +63,7 @@ def list_keys(context: Context) -> int:
     if isinstance(found, Refused):
         return context.end(found, "")
     rows: list[tuple[str, ...]] = [
-        (each.id, each.role, each.space, each.name, moment(each.created_at), " ".join(each.prefixes)) for each in found
+        (each.id, each.role, each.space, each.name, moment(each.created_us), " ".join(each.prefixes)) for each in found
     ]
     heads = ("KEY", "ROLE", "SPACE", "NAME", "SINCE", "PREFIXES")
     text = table(rows, heads, width_of_terminal()) if rows else "No keys."

@@ -63,7 +63,7 @@ def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: B
     """Somebody else has it: the same on standard output with --json, and on standard error for people."""
     if context.out.json:
         error = grite.conflict(verb, resource, lock)
-        if blocker is not None and blocker.watched_since is not None:
+        if blocker is not None and blocker.watched_us is not None:
             error["lock"] |= {name: wire.blocker(blocker)[name] for name in ("watched_since", "recorded_until")}
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": error})
     else:
@@ -93,7 +93,7 @@ def _taken(context: Context, resource: str, outcome: Granted, headline: str) -> 
         context.tokens.remember(lease.resources, lease.id, outcome.token)
     lock = grite.of_lease(lease, resource)
     text = f"{headline}\n  Resource: {shown(resource)}\n  Expires: {_until(lock)}"
-    return _yes(context, grite.granted(lock, lease.ttl), text)
+    return _yes(context, grite.granted(lock, lease.ttl_us), text)
 
 
 # ------------------------------------------------------------------------------------------------ the verbs
@@ -118,7 +118,7 @@ def _take(context: Context, verb: str, headline: str) -> int:
         return _conflict(context, verb, resource, other)
     ttl = context.values["ttl"]
     outcome: Acquired | Lost = _acquired(context, resource, ttl)
-    if isinstance(outcome, Granted) and verb == "renew" and outcome.lease.ttl > durations.parse(ttl):
+    if isinstance(outcome, Granted) and verb == "renew" and outcome.lease.ttl_us > durations.parse(ttl):
         # Who only asks again for what it has never gets it for less.
         renewed = context.locks.renew(outcome.lease.id, **_proof(context, outcome.token), ttl=ttl)
         outcome = outcome._replace(lease=renewed.lease) if isinstance(renewed, Renewed) else renewed
@@ -148,7 +148,9 @@ def _acquired(context: Context, resource: str, ttl: str) -> Acquired:
     held = _held(context, resource)
     if isinstance(held, Refused) or not held or not context.is_mine(held[0]):
         return outcome
-    renewed = context.locks.renew(held[0].id, admin=context.holder, ttl=max(durations.parse(ttl), held[0].ttl) / SECOND)
+    renewed = context.locks.renew(
+        held[0].id, admin=context.holder, ttl=max(durations.parse(ttl), held[0].ttl_us) / SECOND
+    )
     return Granted(renewed.lease, "", fresh=False) if isinstance(renewed, Renewed) else outcome
 
 

@@ -33,13 +33,14 @@ def _inspected(seen: Inspection) -> str:
             lines.append(f"  as        {shown(' '.join(lease.resources))}")
         if lease.reason:
             lines.append(f"  reason    {shown(lease.reason)}")
-        lines.append(f"  since     {clock(lease.acquired_at, seen.now)}")
-        lines.append(f"  until     {clock(lease.expires_at, seen.now)}")
+        lines.append(f"  since     {clock(lease.acquired_us, seen.now_us)}")
+        lines.append(f"  until     {clock(lease.expires_us, seen.now_us)}")
         if lease.context:
             lines.append(f"  context   {shown(lease.context)}")
     lines += [f"  closed    {each.state} after {shown(each.holder)} ended uncleanly" for each in seen.closed]
     lines += [
-        f"  waiting {each.position}. {shown(each.holder)}, since {clock(each.since, seen.now)}" for each in seen.waiting
+        f"  waiting {each.position}. {shown(each.holder)}, since {clock(each.since_us, seen.now_us)}"
+        for each in seen.waiting
     ]
     return "\n".join(lines)
 
@@ -91,7 +92,7 @@ def lease_table(leases: tuple[Lease, ...], width: int | None = None, *, spaces: 
             " ".join(lease.resources),
             lease.holder,
             lease.mode if lease.mode != "slots" else f"slots {lease.slots}",
-            durations.in_seconds(lease.expires_at - lease.as_of),
+            durations.in_seconds(lease.expires_us - lease.as_of_us),
             str(lease.fence),
             lease.name or "",
         )
@@ -130,7 +131,7 @@ def _plotted(context: Context, file: str) -> int:
     if isinstance(events, Refused):
         return context.end(events, "")
     seen = context.locks.inspect("leasehold")
-    now = seen.now if isinstance(seen, Inspection) else max((event.at for event in events), default=0)
+    now = seen.now_us if isinstance(seen, Inspection) else max((event.at_us for event in events), default=0)
     return context.end(events, plotting.plot(file, events, now), {**wire.events(events), "plot": file})
 
 
@@ -157,13 +158,13 @@ def _since(context: Context) -> int | None:
     except durations.BadDuration as error:
         raise InvalidInput("since", str(error)) from None
     seen = context.locks.inspect("leasehold")
-    return max(0, seen.now - span) if isinstance(seen, Inspection) else None
+    return max(0, seen.now_us - span) if isinstance(seen, Inspection) else None
 
 
 def _event_table(events: tuple[Event, ...]) -> str:
     rows: list[tuple[str, ...]] = [
         (
-            (wire.rfc3339(event.at) or "")[:23].replace("T", " "),
+            (wire.rfc3339(event.at_us) or "")[:23].replace("T", " "),
             event.kind,
             " ".join(event.resources),
             event.holder,

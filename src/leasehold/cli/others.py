@@ -33,7 +33,7 @@ def not_mine(context: Context, target: str, name: str) -> Result:
     lease = held[0]
     work = f" ({lease.name})" if lease.name else ""
     more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-    until = clock(lease.expires_at, lease.as_of)
+    until = clock(lease.expires_us, lease.as_of_us)
     text = f"{name} is held by {lease.holder}{work}{more} until {until}, and {why_not(context, name, lease)}"
     holders = tuple(wire.lease(each) for each in held)
     return Result(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))

@@ -167,7 +167,7 @@ def _terms(lease: Lease) -> dict[str, Any]:
 
     return {
         "holder": lease.holder,
-        "ttl": lease.ttl / SECOND,
+        "ttl": lease.ttl_us / SECOND,
         "mode": lease.mode,
         "slots": lease.slots,
         "name": lease.name,

@@ -28,7 +28,7 @@ def start(context: Context) -> int:
     except InvalidInput:
         context.locks.end_session(outcome.secret)
         raise
-    return context.end(outcome, f"Session {shown(outcome.session.session)} until {moment(outcome.session.expires_at)}")
+    return context.end(outcome, f"Session {shown(outcome.session.session)} until {moment(outcome.session.expires_us)}")
 
 
 def _credential(context: Context) -> str:
@@ -45,7 +45,7 @@ def heartbeat(context: Context) -> int:
     outcome = context.locks.renew_session(_credential(context))
     text = ""
     if isinstance(outcome, SessionRenewed):
-        until = clock(outcome.session.expires_at, outcome.session.expires_at - outcome.session.ttl)
+        until = clock(outcome.session.expires_us, outcome.session.expires_us - outcome.session.ttl_us)
         leases = counted(len(outcome.leases), "lease")
         text = f"Session {shown(outcome.session.session)} lives until {until}, with {leases}"
     return context.end(outcome, text)
@@ -83,7 +83,7 @@ def list_sessions(context: Context) -> int:
     if isinstance(found, Refused):
         return context.end(found, "")
     rows: list[tuple[str, ...]] = [
-        (each.session, each.holder, moment(each.expires_at), each.name or "") for each in found
+        (each.session, each.holder, moment(each.expires_us), each.name or "") for each in found
     ]
     heads = ("SESSION", "HOLDER", "UNTIL", "WORK")
     text = table(rows, heads, width_of_terminal()) if rows else "No live sessions."

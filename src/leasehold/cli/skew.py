@@ -18,13 +18,13 @@ PAGE = "docs/git-clocks.md"
 
 def watch_lines(it: Blocker) -> list[str]:
     """Return the lines of a refusal about how this machine counts the lease."""
-    if it.watched_since is None:
+    if it.watched_us is None:
         return []
-    since = clock(it.watched_since, it.as_of)
+    since = clock(it.watched_us, it.as_of_us)
     lines = [f"  {'watched':<12} since {since} from here; you may take it over at the time above"]
-    if it.recorded_until is not None and is_quicker_by_the_wall(it):
-        verb = "expired" if it.recorded_until <= it.as_of else "expires"
-        lines.append(f"  {'':<12} by its holder's clock it {verb} {clock(it.recorded_until, it.as_of)}")
+    if it.recorded_us is not None and is_quicker_by_the_wall(it):
+        verb = "expired" if it.recorded_us <= it.as_of_us else "expires"
+        lines.append(f"  {'':<12} by its holder's clock it {verb} {clock(it.recorded_us, it.as_of_us)}")
     return lines
 
 
@@ -44,10 +44,10 @@ def quicker(outcome: Held | TimedOut, context: Context) -> str:
 def not_removed(kept: Iterable[Blocker]) -> list[str]:
     """Return what a clean-up left, and why."""
     lines = [
-        f"  {shown(it.resource)} of {shown(it.holder)}: watched from here since {clock(it.watched_since, it.as_of)}, "
-        f"so not before {clock(it.until, it.as_of)}"
+        f"  {shown(it.resource)} of {shown(it.holder)}: watched from here since {clock(it.watched_us, it.as_of_us)}, "
+        f"so not before {clock(it.until_us, it.as_of_us)}"
         for it in kept
-        if it.watched_since is not None
+        if it.watched_us is not None
     ]
     if not lines:
         return []

@@ -175,7 +175,7 @@ def told(context: Context, lease: Lease, headline: str) -> str:
         (
             f"{out.paint(headline, 'green')} {shown(' '.join(lease.resources))}",
             f"  holder  {shown(lease.holder)}",
-            f"  until   {clock(lease.expires_at, lease.as_of)}",
+            f"  until   {clock(lease.expires_us, lease.as_of_us)}",
             f"  fence   {lease.fence}",
             f"  lease   {lease.id}",
             out.paint(f"Release it with:\n  {_how_back(context, lease)}", "dim"),

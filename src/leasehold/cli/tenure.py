@@ -65,7 +65,7 @@ class Tenure:
         self.times = self._times(asked_at)
 
     def _times(self, asked_at: float) -> Times:
-        life = max(0, self.lease.expires_at - self.lease.as_of) / SECOND
+        life = max(0, self.lease.expires_us - self.lease.as_of_us) / SECOND
         return times(asked_at, life, self.kill_after)
 
     @property

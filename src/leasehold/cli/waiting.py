@@ -92,12 +92,12 @@ class WaitingLine:
                 "position": mine.position if mine else None,
                 "holders": [wire.lease(each) for each in seen.leases],
             }
-            known = (state["position"], [(each.id, each.expires_at) for each in seen.leases])
+            known = (state["position"], [(each.id, each.expires_us) for each in seen.leases])
             if known != self._last:
                 self._last = known
                 self._context.out.give({"schema_version": wire.SCHEMA_VERSION, "event": "waiting", **state})
             return
-        waited = durations.in_seconds(seen.now - mine.since) if mine else "0s"
+        waited = durations.in_seconds(seen.now_us - mine.since_us) if mine else "0s"
         place = f", place {mine.position}" if mine else ""
         text = f"waiting {waited} of {_asked(self._context)}{place}: {_in_the_way(seen)}"
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or UNKNOWN_WIDTH
@@ -123,7 +123,7 @@ def _in_the_way(seen: Inspection) -> str:
         work = f" ({first.name})" if first.name else ""
         more = f" and {len(seen.leases) - 1} more" if len(seen.leases) > 1 else ""
         # The work comes last: it is what a narrow terminal may cut off.
-        left = durations.in_seconds(first.expires_at - seen.now)
+        left = durations.in_seconds(first.expires_us - seen.now_us)
         return shown(f"held by {first.holder}{more}, {left} left{work}")
     if seen.closed:
         return shown(f"closed after {seen.closed[0].holder} ended uncleanly")

@@ -20,7 +20,7 @@ ORDERS = ("resource", "holder", "left", "newest")
 _KEYS: dict[str, Callable[[Lease], Any]] = {
     "resource": lambda lease: (lease.resources, lease.fence),
     "holder": lambda lease: (lease.holder, lease.resources),
-    "left": lambda lease: (lease.expires_at, lease.fence),
+    "left": lambda lease: (lease.expires_us, lease.fence),
     "newest": lambda lease: -lease.fence,
 }
 HELP = "s sort  r reverse  / filter  ↑↓ choose  enter details  q quit"
@@ -187,13 +187,13 @@ def lease_rows(leases: list[Lease], queues: dict[str, int], marks: list[str], wi
 
 
 def _cells(lease: Lease, queues: dict[str, int], mark: str, *, with_bar: bool) -> tuple[str, ...]:
-    left = max(0, lease.expires_at - lease.as_of)
+    left = max(0, lease.expires_us - lease.as_of_us)
     waiting = queues.get(lease.id, 0)
     return (
         mark + " ".join(lease.resources),
         lease.holder,
         lease.mode if lease.mode != "slots" else f"slots {lease.slots}",
-        (f"{bar(left, lease.ttl)} " if with_bar else "") + durations.in_seconds(left),
+        (f"{bar(left, lease.ttl_us)} " if with_bar else "") + durations.in_seconds(left),
         str(lease.fence),
         str(waiting) if waiting else "",
         lease.name or "",
@@ -240,8 +240,8 @@ def _detailed(it: Details, now: int) -> list[str]:
         ("reason", lease.reason),
         ("mode", lease.mode),
         ("fence", str(lease.fence)),
-        ("since", clock(lease.acquired_at, now)),
-        ("until", clock(lease.expires_at, now)),
+        ("since", clock(lease.acquired_us, now)),
+        ("until", clock(lease.expires_us, now)),
         ("lease", lease.id),
         ("session", lease.session),
         ("space", lease.space),
@@ -249,11 +249,13 @@ def _detailed(it: Details, now: int) -> list[str]:
     )
     lines = ["", *(f"  {name:<9} {shown(value)}" for name, value in pairs if value), ""]
     lines += [
-        f"  queue     {each.position}. {shown(each.holder)}, since {clock(each.since, now)}" for each in it.waiting
+        f"  queue     {each.position}. {shown(each.holder)}, since {clock(each.since_us, now)}" for each in it.waiting
     ]
     lines += [] if it.waiting else ["  queue     nobody waits"]
     lines.append("")
-    return lines + [f"  {(wire.rfc3339(one.at) or '')[11:19]}  {one.kind:<10} {shown(one.holder)}" for one in it.events]
+    return lines + [
+        f"  {(wire.rfc3339(one.at_us) or '')[11:19]}  {one.kind:<10} {shown(one.holder)}" for one in it.events
+    ]
 
 
 def _within(lines: list[str], room: int) -> list[str]:

@@ -71,20 +71,20 @@ def _look(context: Context) -> Look | Refused:
         if isinstance(seen, Refused):
             return seen
         graph = _graph(context) if seen.waiting else None
-        return Look(seen.now, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True)
+        return Look(seen.now_us, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True)
     leases = context.locks.list(space=context.space)
     return leases if isinstance(leases, Refused) else _with_queues(context, leases)
 
 
 def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Look:
     """Everybody who waits for something that is held, each once."""
-    now = max((lease.as_of for lease in leases), default=0)
+    now = max((lease.as_of_us for lease in leases), default=0)
     graph = _graph(context) if leases else None
     waiting: dict[str, Waiting] = {}
     for name in _waited_for(graph, leases):
         seen = context.locks.inspect(name)
         if isinstance(seen, Inspection):
-            now = seen.now
+            now = seen.now_us
             waiting.update((waiter.id, waiter) for waiter in seen.waiting)
     return Look(now, leases, waiting, _queues(graph), is_all=graph is None or graph.complete)
 

@@ -78,8 +78,8 @@ def blocker(it: Json) -> m.Blocker:
         it["lease"],
         when(it["as_of"]),
         it["yours"],
-        watched_since=_time(it.get("watched_since")),
-        recorded_until=_time(it.get("recorded_until")),
+        watched_us=_time(it.get("watched_since")),
+        recorded_us=_time(it.get("recorded_until")),
     )
 
 

@@ -150,7 +150,7 @@ def _extended(run: Run, key: str, refusal: Held) -> Steps[Renewed | Held]:
 
 def _full_life(run: Run, lease: Lease) -> Steps[Lease]:
     """A lease never outlives its session: if that cut it short, the run has just shown that it is alive."""
-    if run.session is None or lease.expires_at - lease.as_of >= lease.ttl:
+    if run.session is None or lease.expires_us - lease.as_of_us >= lease.ttl_us:
         return lease
     yield "renew_session", {"session": run.session, "space": run.space}
     renewed = yield "renew", {"lease": lease.id, "session": run.session}
@@ -171,7 +171,7 @@ def _refused(outcome: object) -> Reply:
 
 def _held(outcome: Held) -> Reply:
     first = outcome.blockers[0]
-    told: Json = {"ok": False, "holder": first.holder, "heldSince": milliseconds(first.since)}
+    told: Json = {"ok": False, "holder": first.holder, "heldSince": milliseconds(first.since_us)}
     if first.state != "held":
         told["reason"] = sentence(outcome)  # it waits for it, or it ended uncleanly: nobody holds it now
     return Reply(409, told)
@@ -205,7 +205,7 @@ def heartbeat(run: Run, key: str, ttl: float | None = None) -> Steps[Reply]:
     outcome: Renewed | Lost | Refused = yield "renew", {"lease": found.id, "ttl": ttl, **run.proof}
     if isinstance(outcome, Renewed):
         lease = yield from _full_life(run, outcome.lease)
-        return Reply(200, {"ok": True, "expiresAt": milliseconds(lease.expires_at)})
+        return Reply(200, {"ok": True, "expiresAt": milliseconds(lease.expires_us)})
     return _no_lock() if isinstance(outcome, Lost) else _not_mine(outcome, found)
 
 
@@ -242,8 +242,8 @@ def own(run: Run) -> Steps[Reply]:
             {
                 "resourceKey": name,
                 "holder": lease.holder,
-                "heldSince": milliseconds(lease.acquired_at),
-                "expiresAt": milliseconds(lease.expires_at),
+                "heldSince": milliseconds(lease.acquired_us),
+                "expiresAt": milliseconds(lease.expires_us),
             }
             for lease in listed
             if run.owns(lease)
@@ -267,7 +267,7 @@ def status(space: str | None) -> Steps[Reply]:
                     "resourceKey": name,
                     "agentName": agents.get((lease.space, lease.session or "")) or lease.holder,
                     "holder": lease.holder,
-                    "heldSince": milliseconds(lease.acquired_at),
+                    "heldSince": milliseconds(lease.acquired_us),
                     "space": lease.space,
                 }
                 for lease in listed

@@ -42,15 +42,15 @@ class Lock(Noun):
 
 def of_lease(lease: Lease, resource: str) -> Lock:
     """A lease of ours, as the lock on one of its names."""
-    left, work = lease.expires_at - lease.as_of, _work(lease)
-    return Lock(resource, lease.holder, lease.id, lease.expires_at, left, lease.fence, work)
+    left, work = lease.expires_us - lease.as_of_us, _work(lease)
+    return Lock(resource, lease.holder, lease.id, lease.expires_us, left, lease.fence, work)
 
 
 def of_blocker(blocker: Blocker) -> Lock:
     """What is in the way. What is closed for good has no end."""
-    left = blocker.until - blocker.as_of if blocker.until < FOREVER else 0
+    left = blocker.until_us - blocker.as_of_us if blocker.until_us < FOREVER else 0
     fence = blocker.fence or None
-    return Lock(blocker.resource, blocker.holder, blocker.lease, blocker.until, left, fence, _work(blocker))
+    return Lock(blocker.resource, blocker.holder, blocker.lease, blocker.until_us, left, fence, _work(blocker))
 
 
 def _work(it: Lease | Blocker) -> str:

@@ -51,7 +51,7 @@ def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:
     yield Finding("permissions", True, f"it lets us look at the space {shown(space)}")
     seen = locks.inspect(PROBE, space=space)
     if not isinstance(seen, Refused):  # a key may be for some names only
-        yield _clock(seen.now)
+        yield _clock(seen.now_us)
     yield Finding("leases", True, f"{len(held)} live")
 
 

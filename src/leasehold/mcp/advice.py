@@ -36,14 +36,14 @@ def on(outcome: object) -> str:
 def _on_granted(lease: m.Lease) -> str:
     if _session_left(lease):
         return f"Do the work now, and release_lock as soon as you are done. {_session_left(lease)}"
-    left = durations.format(lease.ttl)
+    left = durations.format(lease.ttl_us)
     return f"Do the work now, renew_lock before {left} are over, and release_lock as soon as you are done."
 
 
 def _session_left(lease: m.Lease) -> str:
     """How long a lease lives that would live longer than its session does now."""
-    left = max(lease.expires_at - lease.as_of, 0) // m.SECOND * m.SECOND
-    if lease.session is None or left + m.SECOND >= lease.ttl:
+    left = max(lease.expires_us - lease.as_of_us, 0) // m.SECOND * m.SECOND
+    if lease.session is None or left + m.SECOND >= lease.ttl_us:
         return ""
     kept = "`leasehold mcp` keeps the sessions it began alive while you are connected"
     return f"It lives as long as your session, now for another {durations.format(left)}: {kept}."
@@ -67,7 +67,9 @@ def on_own(resources: tuple[str, ...]) -> str:
 def _on_change(outcome: object) -> str:
     if isinstance(outcome, m.Renewed):
         bound = _session_left(outcome.lease)
-        return f"Go on. {bound}" if bound else f"Go on; it is yours for another {durations.format(outcome.lease.ttl)}."
+        return (
+            f"Go on. {bound}" if bound else f"Go on; it is yours for another {durations.format(outcome.lease.ttl_us)}."
+        )
     if isinstance(outcome, m.Released):
         return _on_end(outcome)
     if isinstance(outcome, m.Inspection):
@@ -98,5 +100,5 @@ def place(seen: m.Inspection, position: int) -> str:
     if not seen.leases:
         return where
     first = seen.leases[0]
-    left = wire.seconds(max(0, first.expires_at - seen.now))
+    left = wire.seconds(max(0, first.expires_us - seen.now_us))
     return f"{where}; held by {first.holder} for another {left:.0f} s at most"

@@ -71,9 +71,9 @@ def _waits(events: Sequence[Event], until: int) -> dict[tuple[str, str], list[in
                 note(begun, waited)
         elif event.kind in ("timeout", "cancelled", "deadlock") and waiter in open_:
             begun = open_.pop(waiter)
-            note(begun, event.at - begun.at)
+            note(begun, event.at_us - begun.at_us)
     for event in open_.values():
-        note(event, until - event.at)
+        note(event, until - event.at_us)
     return found
 
 

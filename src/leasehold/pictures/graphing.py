@@ -47,7 +47,7 @@ def as_text(graph: Graph) -> str:
         verb = "waits for" if edge.place is not None else "polls for"
         lines.append(
             f"{names[edge.waiter]} {verb} {shown(edge.resource)}, {how} {names[edge.blocker]}"
-            f" (since {durations.in_seconds(graph.now - edge.since)})"
+            f" (since {durations.in_seconds(graph.now_us - edge.since_us)})"
         )
     if not graph.complete:
         lines.append("… and more: only those who wait longest are shown")
@@ -56,7 +56,7 @@ def as_text(graph: Graph) -> str:
     for event in graph.deadlocks[:CYCLES_MOST]:
         cycle = cycle_of(event)
         told = " → ".join(shown(each) for each in (*cycle, *cycle[:1]))
-        ago = durations.in_seconds(graph.now - event.at)
+        ago = durations.in_seconds(graph.now_us - event.at_us)
         lines.append(f"refused {ago} ago, as it would have closed a cycle: {told}")
     return "\n".join(lines)
 
@@ -138,7 +138,7 @@ def as_picture(graph: Graph) -> Picture:
     bottom = HEAD + drawing.height + 12
     width = max(drawing.width, 520.0)
     for event in graph.deadlocks[:CYCLES_MOST]:
-        row, reached, extent = _cycle(cycle_of(event), bottom, graph.now - event.at)
+        row, reached, extent = _cycle(cycle_of(event), bottom, graph.now_us - event.at_us)
         shapes += row
         bottom, width = reached, max(width, extent)
     return Picture(title, width, bottom + 8, tuple(shapes))

@@ -85,7 +85,7 @@ def _bipartite(graph: Graph) -> tuple[dict[str, Node], list[Join], bool]:
             nodes.setdefault(agent.id, Node(agent.id, "agent", agent.holder, agent.space))
         nodes.setdefault(wanted, Node(wanted, "resource", edge.resource, waiter.space))
         kind = "polls" if edge.place is None else "waits"
-        joins.setdefault((edge.waiter, wanted), Join(edge.waiter, wanted, kind, edge.since))
+        joins.setdefault((edge.waiter, wanted), Join(edge.waiter, wanted, kind, edge.since_us))
         if edge.state == "held":
             joins.setdefault((wanted, edge.blocker), Join(wanted, edge.blocker, "held"))
     return nodes, list(joins.values()), True

@@ -81,7 +81,7 @@ def _begun(event: Event) -> Run:
         _text(event, "name"),
         _text(event, "reason"),
         _text(event, "context"),
-        event.at,
+        event.at_us,
         None,
         _number(event, "waited") or 0,
         "held",
@@ -93,11 +93,11 @@ def _ended(event: Event, known: Run | None) -> Run:
     """Its end alone tells nearly all of a run: the grant may be older than what was asked for."""
     run = known if known is not None else _begun(event)
     began = _number(event, "acquired_at")
-    ended = _number(event, "expired_at") if event.kind == "expired" else event.at
+    ended = _number(event, "expired_at") if event.kind == "expired" else event.at_us
     outcome = (_text(event, "status") or "completed") if event.kind == "released" else event.kind
     return run._replace(
         began=run.began if began is None else began,
-        ended=event.at if ended is None else ended,
+        ended=event.at_us if ended is None else ended,
         outcome=outcome if outcome in OUTCOMES else "completed",
         error=_why(event),
         context=_text(event, "context") or run.context,

@@ -22,7 +22,7 @@ def together(seen: Sequence[Inspection], place: Place, *, any_of: bool) -> Inspe
     leases = {lease.id: lease for each in seen for lease in each.leases}
     closed = {(it.lease, it.resource): it for each in seen for it in each.closed}
     return seen[0]._replace(
-        now=max(each.now for each in seen),
+        now_us=max(each.now_us for each in seen),
         leases=tuple(leases.values()),
         waiting=_deciding([each.waiting for each in seen], place, any_of=any_of),
         closed=tuple(closed.values()),

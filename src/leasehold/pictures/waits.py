@@ -39,8 +39,8 @@ def waits_of(graph: Graph) -> tuple[Wait, ...]:
             agents[edges[0].waiter].space,
             edges[0].place is None,
             tuple(dict.fromkeys(edge.resource for edge in edges)),
-            edges[0].since,
-            edges[0].until,
+            edges[0].since_us,
+            edges[0].until_us,
             tuple(dict.fromkeys((agents[edge.blocker].holder, edge.state) for edge in edges)),
             tuple(dict.fromkeys(edge.by for edge in edges if edge.state == "held")),
         )

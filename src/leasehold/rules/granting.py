@@ -45,7 +45,7 @@ def lease_of(hold: Hold, ask: Ask, now: int) -> Lease:
 def session_of(draft: Draft, actor: str) -> Session | None:
     """The session that this actor is, while it lives."""
     session = draft.record(actor).notes.get(SESSION)
-    return session if isinstance(session, Session) and session.expires_at > draft.now else None
+    return session if isinstance(session, Session) and session.expires_us > draft.now else None
 
 
 def expiry(draft: Draft, actor: str, ask: Ask) -> int:
@@ -54,7 +54,7 @@ def expiry(draft: Draft, actor: str, ask: Ask) -> int:
     if ask.session is None:
         return full
     session = session_of(draft, actor)
-    return min(full, session.expires_at) if session is not None else draft.now
+    return min(full, session.expires_us) if session is not None else draft.now
 
 
 def grant(

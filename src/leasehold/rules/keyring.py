@@ -18,7 +18,7 @@ def add(draft: Draft, command: AddKey) -> Outcome:
     if command.id in draft.record(where).notes:
         return Refused("conflict", "id", "there is a key of this id already; take another id")
     key = Key(
-        command.id, command.role, command.space, command.name, command.prefixes, command.secret, created_at=draft.now
+        command.id, command.role, command.space, command.name, command.prefixes, command.secret, created_us=draft.now
     )
     draft.put(where, key)
     _tell(draft, "key_created", key, command)

@@ -46,7 +46,7 @@ def start(draft: Draft, command: StartSession) -> Outcome:
         draft.now + command.ttl,
     )
     draft.put(command.actor, session)
-    _tell(draft, "session_started", session, ttl=session.ttl)
+    _tell(draft, "session_started", session, ttl=session.ttl_us)
     return SessionStarted(session._replace(secret=""), "")
 
 
@@ -68,7 +68,7 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
         return Lost("", "this session has ended, or no heartbeat came in time; start a new one")
     if not _may(session, command.proof):
         return NOT_ALLOWED
-    session = session._replace(expires_at=draft.now + session.ttl)
+    session = session._replace(expires_us=draft.now + session.ttl_us)
     draft.put(command.actor, session)
     leases = []
     for id_ in refs_of(draft, command.actor, keys.is_lease_id):
@@ -76,7 +76,7 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
         if hold is not None and hold.ticket is None:  # what is only promised yet gets its full TTL when it is picked up
             hold, ask = renewed(draft, hold, terms(draft, hold))
             leases.append(lease_of(hold, ask, draft.now))
-    _tell(draft, "renewed", session, leases={lease.id: lease.expires_at for lease in leases})
+    _tell(draft, "renewed", session, leases={lease.id: lease.expires_us for lease in leases})
     return SessionRenewed(session._replace(secret=""), tuple(leases))
 
 
@@ -135,13 +135,13 @@ def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str |
 def end_lapsed(draft: Draft, actor: str) -> None:
     """A session whose heartbeat did not come is over, and so is everything it holds. Nobody is served yet."""
     session = draft.record(actor).notes.get(SESSION)
-    if not isinstance(session, Session) or session.expires_at > draft.now:
+    if not isinstance(session, Session) or session.expires_us > draft.now:
         return
     _leave_queues(draft, actor, "expired")
     for id_ in refs_of(draft, actor, keys.is_lease_id):
         hold = still_held(draft, id_)
         if hold is not None:  # cannot be: a lease never outlives its session; but nothing may stay behind
             ask = terms(draft, hold)
-            draft.tell("expired", ask, hold, expired_at=session.expires_at, **told_at_end(hold, ask))
-            end_uncleanly(draft, hold, ask, "expired with its session", session.expires_at)
+            draft.tell("expired", ask, hold, expired_at=session.expires_us, **told_at_end(hold, ask))
+            end_uncleanly(draft, hold, ask, "expired with its session", session.expires_us)
     _close(draft, session, actor, "expired")

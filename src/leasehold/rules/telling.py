@@ -24,7 +24,7 @@ RETRY_AT_MOST = 30 * SECOND
 def held(draft: Draft, ask: Ask, order: tuple[int, ...], actor: str = "", shown: tuple[str, ...] = ()) -> Held:
     """The refusal of a request that is not granted now. `actor` and `shown` prove which leases are the caller's own."""
     blockers = blockers_of(draft, ask, order, actor, shown)
-    first_end = min((each.until for each in blockers if each.state != "waiting"), default=draft.now + RETRY_AT_MOST)
+    first_end = min((each.until_us for each in blockers if each.state != "waiting"), default=draft.now + RETRY_AT_MOST)
     retry_after = max(0, min(first_end - draft.now, RETRY_AT_MOST))
     return Held(resources_of(ask), blockers, queue_at(draft, ask, order), retry_after)
 

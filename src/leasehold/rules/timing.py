@@ -24,7 +24,7 @@ def due(entry: Entry) -> int | None:
     if isinstance(entry, Ref) or isinstance(entry, Key):  # noqa: SIM101 (a union takes several times as long)
         return None
     if isinstance(entry, Session):
-        return entry.expires_at
+        return entry.expires_us
     return entry.until
 
 
@@ -54,7 +54,7 @@ def after_reboot(entry: Entry, last: int, now: int, ends: Mapping[str, int]) -> 
     if isinstance(entry, Hold):
         return entry._replace(expires_at=_end_after_reboot(entry, last, now, ends))
     if isinstance(entry, Session):
-        return entry if entry.expires_at <= last else entry._replace(expires_at=now + entry.ttl)
+        return entry if entry.expires_us <= last else entry._replace(expires_us=now + entry.ttl_us)
     if isinstance(entry, Ref):
         return None if is_waiter_id(entry.id) else entry
     if isinstance(entry, Request):

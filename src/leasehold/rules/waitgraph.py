@@ -95,7 +95,7 @@ class WaitGraph:
     def lives(self, actor: str) -> bool:
         """Whether it is no session, or one that is not over."""
         session = self.draft.record(actor).notes.get(SESSION)
-        return not isinstance(session, Session) or session.expires_at > self.draft.now
+        return not isinstance(session, Session) or session.expires_us > self.draft.now
 
     def wish(self, actor: str) -> Wish | None:
         """What it was refused a short while ago, and is expected to ask for again."""

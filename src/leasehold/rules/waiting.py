@@ -95,7 +95,7 @@ def _time_out(draft: Draft, waiter: Waiter, ask: Ask) -> TimedOut:
     forget_request(draft, ask, "timeout")
     draft.tell("timeout", ask, waiter=waiter.id)
     settle(draft)
-    return TimedOut(answer.resources, answer.blockers, answer.queue, answer.retry_after)
+    return TimedOut(answer.resources, answer.blockers, answer.queue, answer.retry_us)
 
 
 def _promised(draft: Draft, waiter: str, ask: Ask) -> Hold | None:

@@ -335,11 +335,11 @@ def _holders(seen: Inspection) -> list[Blocker]:
             lease.mode,
             lease.name,
             lease.reason,
-            lease.acquired_at,
-            lease.expires_at,
+            lease.acquired_us,
+            lease.expires_us,
             lease.fence,
             lease.id,
-            seen.now,
+            seen.now_us,
         )
         for lease in seen.leases
     ] + list(seen.closed)

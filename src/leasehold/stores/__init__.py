@@ -187,6 +187,6 @@ class HistoryQuery(Noun):
             and (self.holder is None or event.holder == self.holder)
             and (self.lease is None or event.lease == self.lease)
             and (not self.kinds or event.kind in self.kinds)
-            and (self.since is None or event.at >= self.since)
+            and (self.since is None or event.at_us >= self.since)
             and (self.before is None or event.seq < self.before)
         )

@@ -74,8 +74,8 @@ def check(
 def _clock(before: Event | None, event: Event) -> list[Violation]:
     if before is None:
         return []
-    if event.at < before.at:
-        return [Violation("clock", f"time ran backwards, from {before.at} to {event.at}", (before, event))]
+    if event.at_us < before.at_us:
+        return [Violation("clock", f"time ran backwards, from {before.at_us} to {event.at_us}", (before, event))]
     if event.seq == before.seq != 0:
         return [Violation("clock", f"two events are number {event.seq}", (before, event))]
     return []

@@ -90,7 +90,7 @@ async def graph(app: App, request: Request) -> Response:
 def _graph(seen: Graph) -> dict[str, Any]:
     drawing = placed(seen)
     return {
-        "at": wire.rfc3339(seen.now),
+        "at": wire.rfc3339(seen.now_us),
         "waits": [_wait(each) for each in waits_of(seen)],
         "complete": seen.complete,
         "deadlocks": [wire.event(each) for each in seen.deadlocks],
@@ -185,7 +185,7 @@ class Contention:
         now = await loop.run_in_executor(None, self._app.served.ping)
         asked_since = now - WINDOWS[window] * SECOND
         events, complete = await self._events(space, asked_since)
-        since = asked_since if complete or not events else events[-1].at
+        since = asked_since if complete or not events else events[-1].at_us
         found = await loop.run_in_executor(None, contention, events, since, now)
         return {
             "window": window,

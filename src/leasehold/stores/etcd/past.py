@@ -73,7 +73,7 @@ def _events(store: EtcdStore, kept: Kept, signs: Sequence[tuple[bytes, ...]]) ->
 
 def _is_older(store: EtcdStore, oldest: Sequence[Kept], since: int) -> bool:
     """Whether all that comes before these is, too: a commit is never earlier than one before it."""
-    return any(event.at < since for kept in oldest for event in _events(store, kept, ())[:1])
+    return any(event.at_us < since for kept in oldest for event in _events(store, kept, ())[:1])
 
 
 # ------------------------------------------------------------------------------------------ what there is

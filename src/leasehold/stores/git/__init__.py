@@ -227,7 +227,7 @@ class GitStore:
         """What the commits still tell: who holds what since when, and which leases ended uncleanly in the last day."""
         events = [event for _, record in self.scan("n") for event in _told_by(record)]
         wanted = list(filter(query._replace(before=None).wants, events))  # they have no numbers yet
-        wanted.sort(key=lambda event: (event.at, event.fence), reverse=True)
+        wanted.sort(key=lambda event: (event.at_us, event.fence), reverse=True)
         numbered = [event._replace(seq=len(wanted) - place) for place, event in enumerate(wanted)]
         return [event for event in numbered if query.before is None or event.seq < query.before][: max(query.limit, 0)]
 

@@ -110,7 +110,7 @@ def told(events: Sequence[Event]) -> Values:
     """What it is told of these events: when the last was, how many, of which kinds, and all of them."""
     if not events:
         return [b"0", b"0", b"", b""]
-    return [b"%d" % events[-1].at, b"%d" % len(events), listed({event.kind for event in events}), encode(events)]
+    return [b"%d" % events[-1].at_us, b"%d" % len(events), listed({event.kind for event in events}), encode(events)]
 
 
 def gathered(keys: Iterable[str], rows: Iterable[tuple[str, str]]) -> dict[str, Record]:

@@ -227,7 +227,7 @@ class SqliteTransaction:
         """Whether the newest of these events, as it was written, also says what the database knows about itself."""
         first = self._database.meta.seq + 1
         newest = first + len(events) - 1
-        is_timely = events[-1].at == self.now
+        is_timely = events[-1].at_us == self.now
         tell(self._database.cursor, events, first, fence if is_timely else None)
         went = self._trim(newest, len(events)) if is_time_to_trim(first, newest) else 0
         return is_timely and not went
@@ -342,7 +342,7 @@ def tell(cursor: apsw.Cursor, events: Sequence[Event], first: int, fence: int | 
     rows = [
         (
             seq,
-            event.at,
+            event.at_us,
             event.kind,
             event.space,
             event.lease,

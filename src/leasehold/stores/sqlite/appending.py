@@ -37,4 +37,4 @@ def parts_of(events: Sequence[Event]) -> list[Part]:
 
 
 def _part(events: Sequence[Event]) -> Part:
-    return len(events), max([event.at for event in events]), encode_whole(events)[1:-1]
+    return len(events), max([event.at_us for event in events]), encode_whole(events)[1:-1]

@@ -88,7 +88,7 @@ def _forget(connection: apsw.Connection, most: int, before: int, last: int) -> i
             continue
         if first != seq:
             chapter = events_in(connection.execute(_BODY, (seq,)).get, seq, first)
-            old = [event for event in chapter if event.at < before or event.seq <= last][: most - went]
+            old = [event for event in chapter if event.at_us < before or event.seq <= last][: most - went]
             connection.execute(_SHORTEN, (first + len(old), seq))
             went += len(old)
         break

@@ -25,7 +25,7 @@ def revive(connection: apsw.Connection, last: int, now: int) -> None:
     for rowid, key, entry in _entries(connection, _ACTORS):
         after = after_reboot(entry, last, now, ends)
         if isinstance(after, Session):
-            ends[key] = after.expires_at
+            ends[key] = after.expires_us
         _write(connection, rowid, entry, after)
     elsewhere: list[tuple[int, Hold]] = []
     for rowid, _, entry in _entries(connection, _OTHERS):

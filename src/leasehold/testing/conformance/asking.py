@@ -151,7 +151,7 @@ def until_time_has_passed(condition: Callable[[], T], what: str) -> T:
 
 def timeless(told: Told) -> Told:
     """The lease or blocker without the moment at which it was seen: to compare what else is told of it."""
-    return told._replace(as_of=0)
+    return told._replace(as_of_us=0)
 
 
 def take(locks: Locks, resources: str | list[str], **options: Any) -> Granted:

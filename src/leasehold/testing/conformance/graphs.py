@@ -45,7 +45,7 @@ class Graphs:
         graph = expect(Graph, ann.graph())
         assert graph.complete
         assert {edge.by for edge in graph.edges if edge.state == "held"} == {held.lease.id}
-        assert all(edge.place is not None and edge.since <= graph.now < edge.until for edge in graph.edges)
+        assert all(edge.place is not None and edge.since_us <= graph.now_us < edge.until_us for edge in graph.edges)
         give_back(ann, held)
         granted = expect(Granted, second.answer())
         assert edges_of(ann) == [("cid", "r", "bob", "held")]

@@ -55,7 +55,7 @@ class History:
         }
         assert events[0].detail["context"] == '{"n":2}'
         assert [event.seq for event in events] == sorted({event.seq for event in events}, reverse=True)
-        assert [event.at for event in events] == sorted((event.at for event in events), reverse=True)
+        assert [event.at_us for event in events] == sorted((event.at_us for event in events), reverse=True)
 
     def test_history_is_kept_when_what_is_old_goes(self, connect: Connect) -> None:
         """Clearing up comes to an end, others are served meanwhile, and what is not old stays."""
@@ -152,10 +152,10 @@ class History:
         assert [len(page) for page in pages] == [3, 3, 1, 0]
         told = [event.lease for page in pages for event in page]
         assert told == [lease.id for lease in reversed(leases)]
-        since = _events(alice, since=leases[4].acquired_at)
+        since = _events(alice, since=leases[4].acquired_us)
         assert {event.lease for event in since} >= {lease.id for lease in leases[4:]}
-        assert all(event.at >= leases[4].acquired_at for event in since)
-        assert _events(alice, since=inspection(alice, "r0").now + 60_000_000) == ()
+        assert all(event.at_us >= leases[4].acquired_us for event in since)
+        assert _events(alice, since=inspection(alice, "r0").now_us + 60_000_000) == ()
 
     def test_history_is_the_same_for_everybody(self, connect: Connect) -> None:
         """Whichever connection asks, also one that is opened later."""

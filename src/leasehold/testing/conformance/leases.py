@@ -32,8 +32,8 @@ class Leases:
         alice = connect(holder="alice")
         granted = take(alice, "r", ttl=60, name="n", context=[1])
         renewed = timeless(expect(Renewed, connect().renew(granted.lease.id, granted.token)).lease)
-        assert renewed.expires_at > granted.lease.expires_at
-        assert renewed._replace(expires_at=0) == granted.lease._replace(expires_at=0)
+        assert renewed.expires_us > granted.lease.expires_us
+        assert renewed._replace(expires_us=0) == granted.lease._replace(expires_us=0)
         assert leases_of(alice) == (renewed,)
 
     def test_leases_renewed_with_another_ttl(self, connect: Connect) -> None:
@@ -41,11 +41,11 @@ class Leases:
         alice = connect(holder="alice")
         granted = take(alice, "r", ttl=60)
         longer = expect(Renewed, alice.renew(granted.lease.id, granted.token, ttl="1h")).lease
-        assert longer.ttl == 3_600_000_000
-        assert longer.expires_at >= granted.lease.acquired_at + longer.ttl
+        assert longer.ttl_us == 3_600_000_000
+        assert longer.expires_us >= granted.lease.acquired_us + longer.ttl_us
         shorter = expect(Renewed, alice.renew(granted.lease.id, granted.token, ttl=30)).lease
-        assert shorter.expires_at < longer.expires_at
-        assert expect(Renewed, alice.renew(granted.lease.id, granted.token)).lease.ttl == 30_000_000
+        assert shorter.expires_us < longer.expires_us
+        assert expect(Renewed, alice.renew(granted.lease.id, granted.token)).lease.ttl_us == 30_000_000
 
     def test_leases_renewed_in_time_never_end(self, connect: Connect) -> None:
         """Far beyond its first expiry the lease is still held, and nobody got in between."""
@@ -55,7 +55,7 @@ class Leases:
         def beyond() -> bool:
             renewed = expect(Renewed, alice.renew(granted.lease.id, granted.token)).lease
             expect(Held, bob.acquire("r", ttl=LONG))
-            return renewed.expires_at > granted.lease.expires_at + 2_500_000
+            return renewed.expires_us > granted.lease.expires_us + 2_500_000
 
         until(beyond, "the lease has outlived its first TTL")
 

@@ -54,9 +54,9 @@ class Reentrant:
         second = take(again, "r", ttl=120, reentrant=True, token=first.token)
         assert (first.fresh, second.fresh) == (True, False)
         assert (second.lease.id, second.lease.fence) == (first.lease.id, first.lease.fence)
-        assert second.lease.acquired_at == first.lease.acquired_at
-        assert second.lease.expires_at > first.lease.expires_at
-        assert second.lease.ttl == 2 * first.lease.ttl
+        assert second.lease.acquired_us == first.lease.acquired_us
+        assert second.lease.expires_us > first.lease.expires_us
+        assert second.lease.ttl_us == 2 * first.lease.ttl_us
         again.renew(first.lease.id, first.token)
         give_back(again, second)
         assert leases_of(again) == ()
@@ -74,8 +74,8 @@ class Reentrant:
         alice = connect(holder="alice")
         first = take(alice, "r", ttl=7200)
         second = take(alice, "r", ttl=1800, reentrant=True, token=first.token)
-        assert (second.lease.id, second.lease.ttl) == (first.lease.id, first.lease.ttl)
-        assert second.lease.expires_at > first.lease.expires_at
+        assert (second.lease.id, second.lease.ttl_us) == (first.lease.id, first.lease.ttl_us)
+        assert second.lease.expires_us > first.lease.expires_us
 
     def test_reentrant_applies_what_is_said_anew(self, connect: Connect) -> None:
         """The name, the reason and the context; what is left out stays as it was."""
@@ -196,7 +196,7 @@ class Reentrant:
         second = take(alice, "r", reentrant=True, token=gone.token)
         assert second.fresh
         assert second.lease.fence > gone.lease.fence
-        assert second.lease.acquired_at >= gone.lease.expires_at
+        assert second.lease.acquired_us >= gone.lease.expires_us
 
     def test_reentrant_of_readers_and_slots(self, connect: Connect) -> None:
         """Each holder gets its own lease back, not another slot."""

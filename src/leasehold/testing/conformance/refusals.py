@@ -17,7 +17,7 @@ class Refusals:
         assert held.resources == ("deploy://api",)
         (blocker,) = held.blockers
         assert (blocker.holder, blocker.name, blocker.reason) == ("alice", "release 1.2", "hotfix for #7")
-        assert (blocker.since, blocker.until) == (lease.acquired_at, lease.expires_at)
+        assert (blocker.since_us, blocker.until_us) == (lease.acquired_us, lease.expires_us)
         assert (blocker.resource, blocker.state, blocker.mode) == ("deploy://api", "held", "exclusive")
         assert (blocker.lease, blocker.fence) == (lease.id, lease.fence)
 
@@ -44,8 +44,8 @@ class Refusals:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "soon", ttl=20)
         take(alice, "late", ttl="10h")
-        assert 0 < expect(Held, bob.acquire("soon", ttl=LONG)).retry_after <= 20 * SECOND
-        assert expect(Held, bob.acquire("late", ttl=LONG)).retry_after == 30 * SECOND
+        assert 0 < expect(Held, bob.acquire("soon", ttl=LONG)).retry_us <= 20 * SECOND
+        assert expect(Held, bob.acquire("late", ttl=LONG)).retry_us == 30 * SECOND
 
     def test_refusals_after_a_wait_tell_the_same(self, connect: Connect) -> None:
         """A timeout is as helpful as a refusal at once."""
@@ -55,7 +55,7 @@ class Refusals:
         (blocker,) = timed_out.blockers
         assert (blocker.holder, blocker.name, blocker.reason, blocker.lease) == ("alice", "n", "why", lease.id)
         assert timed_out.queue.position == 1
-        assert timed_out.retry_after > 0
+        assert timed_out.retry_us > 0
 
     def test_refusals_name_what_is_really_in_the_way(self, connect: Connect) -> None:
         """Of several that were asked for, those that are not free; of a tree, the lease that overlaps."""
@@ -87,7 +87,7 @@ class Refusals:
         """However often somebody is refused, the lease and the queue are what they were."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "r")
-        before = inspection(alice, "r")._replace(now=0)
+        before = inspection(alice, "r")._replace(now_us=0)
         for _ in range(5):
             expect(Held, bob.acquire("r", ttl=LONG))
-        assert inspection(alice, "r")._replace(now=0) == before
+        assert inspection(alice, "r")._replace(now_us=0) == before

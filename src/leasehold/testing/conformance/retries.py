@@ -30,7 +30,7 @@ class Retries:
         again = connect(holder="alice")
         second = take(again, "r", request_id="q1")
         assert (second.lease.id, second.lease.fence) == (first.lease.id, first.lease.fence)
-        assert second.lease.acquired_at == first.lease.acquired_at
+        assert second.lease.acquired_us == first.lease.acquired_us
         assert (first.fresh, second.fresh) == (True, False)
         assert second.token != first.token
         again.renew(first.lease.id, first.token)
@@ -125,4 +125,4 @@ class Retries:
         """A copy of a request is not a renewal."""
         alice = connect(holder="alice")
         first = take(alice, "r", request_id="q1", ttl=60).lease
-        assert take(alice, "r", request_id="q1", ttl=60).lease.expires_at == first.expires_at
+        assert take(alice, "r", request_id="q1", ttl=60).lease.expires_us == first.expires_us

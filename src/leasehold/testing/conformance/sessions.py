@@ -55,7 +55,7 @@ class Sessions:
         one = expect(SessionStarted, alice.start_session(ttl="10m", name="nightly"))
         two = expect(SessionStarted, alice.start_session(ttl="10m"))
         assert (one.session.holder, one.session.name) == ("alice", "nightly")
-        assert one.session.expires_at == one.session.started_at + 600_000_000
+        assert one.session.expires_us == one.session.started_us + 600_000_000
         assert one.secret.startswith(f"{one.session.session}.")
         assert one.session.session != two.session.session
         assert one.secret.rpartition(".")[2] not in repr(one.session)
@@ -122,7 +122,7 @@ class Sessions:
         take(bob, "wanted", holder="carol")
         secret = _start(alice, ttl=3)
         lease = take(alice, "r", session=secret).lease
-        assert lease.expires_at - lease.acquired_at <= 3_000_000
+        assert lease.expires_us - lease.acquired_us <= 3_000_000
         waiting = wait_for(alice, "wanted", session=secret)
         granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE))
         assert granted.lease.fence > lease.fence
@@ -137,10 +137,10 @@ class Sessions:
         before = [take(alice, name, session=started.secret, ttl=30).lease for name in ("a", "path:src/x")]
         other = take(alice, "other").lease
         renewed = expect(SessionRenewed, connect().renew_session(started.secret))
-        assert renewed.session.expires_at > started.session.expires_at
+        assert renewed.session.expires_us > started.session.expires_us
         assert {lease.id for lease in renewed.leases} == {lease.id for lease in before}
-        ends = {lease.id: lease.expires_at for lease in renewed.leases}
-        assert all(ends[lease.id] > lease.expires_at for lease in before)
+        ends = {lease.id: lease.expires_us for lease in renewed.leases}
+        assert all(ends[lease.id] > lease.expires_us for lease in before)
         assert leases_of(alice) == (*map(timeless, renewed.leases), other)
 
     def test_sessions_heartbeat_keeps_all_alive(self, connect: Connect) -> None:
@@ -152,7 +152,7 @@ class Sessions:
         def beyond() -> bool:
             renewed = expect(SessionRenewed, alice.renew_session(started.secret))
             assert len(renewed.leases) == 2
-            return renewed.leases[0].expires_at > leases[0].expires_at + 2_500_000
+            return renewed.leases[0].expires_us > leases[0].expires_us + 2_500_000
 
         until(beyond, "the session has outlived its first TTL")
         assert {lease.id for lease in leases_of(alice)} == {lease.id for lease in leases}
@@ -163,7 +163,7 @@ class Sessions:
         started = expect(SessionStarted, alice.start_session(ttl=60))
         granted = take(alice, "r", session=started.secret, ttl=30)
         alice.renew(granted.lease.id, granted.token, ttl="1h")
-        assert inspection(alice, "r").leases[0].expires_at == started.session.expires_at
+        assert inspection(alice, "r").leases[0].expires_us == started.session.expires_us
 
     def test_sessions_need_their_secret(self, connect: Connect) -> None:
         """The id alone, or a guess, gets nothing."""

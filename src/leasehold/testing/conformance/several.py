@@ -107,7 +107,7 @@ class Several:
         alice.renew(granted.lease.id, granted.token, ttl=2 * LONG)
         for resource in ("a", "path:src/x", "path:src"):
             held = expect(Held, bob.acquire(resource, ttl=LONG))
-            assert held.blockers[0].until > granted.lease.expires_at
+            assert held.blockers[0].until_us > granted.lease.expires_us
 
     def test_several_up_to_64(self, connect: Connect) -> None:
         """64 resources in one lease; one more is refused, with nothing taken."""

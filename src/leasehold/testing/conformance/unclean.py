@@ -36,7 +36,7 @@ class Unclean:
         held = expect(Held, bob.acquire("r", ttl=LONG))
         (blocker,) = held.blockers
         assert (blocker.state, blocker.holder, blocker.lease) == ("grace", "alice", lease.id)
-        assert blocker.until == lease.expires_at + 60_000_000
+        assert blocker.until_us == lease.expires_us + 60_000_000
         assert leases_of(bob) == ()
         expect(Held, alice.acquire("r", ttl=LONG))
 
@@ -45,7 +45,7 @@ class Unclean:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         lease = take(alice, "r", ttl=SHORT, grace=0.3).lease
         granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE))
-        assert granted.lease.acquired_at >= lease.expires_at + 300_000
+        assert granted.lease.acquired_us >= lease.expires_us + 300_000
 
     def test_unclean_grace_after_force(self, connect: Connect) -> None:
         """The work was interrupted all the same."""
@@ -68,7 +68,7 @@ class Unclean:
         granted = take(alice, "deploy://api", ttl=SHORT, on_expiry="quarantine", name="v2", reason="release")
         until_time_has_passed(lambda: inspection(bob, "deploy://api").closed, "the lease has expired")
         (closed,) = inspection(bob, "deploy://api").closed
-        assert (closed.state, closed.holder, closed.name, closed.until) == ("quarantined", "alice", "v2", FOREVER)
+        assert (closed.state, closed.holder, closed.name, closed.until_us) == ("quarantined", "alice", "v2", FOREVER)
         (blocker,) = expect(Held, bob.acquire("deploy://api", ttl=LONG)).blockers
         assert timeless(blocker) == closed
         (blocker,) = expect(TimedOut, bob.acquire("deploy://api", ttl=LONG, wait=SHORT)).blockers

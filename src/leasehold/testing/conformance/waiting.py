@@ -47,7 +47,7 @@ class Waiting:
         give_back(alice, held)
         granted = expect(Granted, asking.answer())
         assert (granted.lease.holder, granted.lease.name, granted.lease.reason) == ("bob", "deploy", "because")
-        assert granted.lease.ttl == 300_000_000
+        assert granted.lease.ttl_us == 300_000_000
         assert granted.lease.context == '{"a":1}'
         assert holders_of(alice, "r") == ["bob"]
         give_back(bob, granted)

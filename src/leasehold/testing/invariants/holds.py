@@ -86,7 +86,7 @@ class Holds:
             self._report("life", f"{event.lease} was granted twice, to {who(event)}", known.event, event)
             return
         span = Span(event, (0, len(self._spans)), self._hierarchical)
-        if span.expires_at > event.at + number(event, "ttl"):
+        if span.expires_at > event.at_us + number(event, "ttl"):
             self._report("life", f"granted for longer than its TTL: {who(event)}", event)
         self._judge(span)
         self._spans[event.lease] = span
@@ -96,7 +96,7 @@ class Holds:
 
     def _judge(self, new: Span) -> None:
         for old in self._present(new):
-            if old.expires_at <= new.event.at:
+            if old.expires_at <= new.event.at_us:
                 self._report_closed(old, new)
             elif new.clashes(old):
                 message = f"{who(new.event)} was granted what {who(old.event)} held until {old.expires_at}"
@@ -115,7 +115,7 @@ class Holds:
         """Leases that hold, or keep closed, something that meets the new one's names; who is past that is dropped."""
         event, present = new.event, []
         for span in self._index.near(event.space, new.names):
-            if span.opens_at > event.at:
+            if span.opens_at > event.at_us:
                 present.append(span)
             else:
                 self._index.remove(event.space, span.names, span)
@@ -127,7 +127,9 @@ class Holds:
             return {}
         event = new.event
         return {
-            where: sum(new.shares(span) and span.expires_at > event.at for span in self._index.at(event.space, where))
+            where: sum(
+                new.shares(span) and span.expires_at > event.at_us for span in self._index.at(event.space, where)
+            )
             for where in self._index.places_of(new.names)
         }
 
@@ -150,11 +152,11 @@ class Holds:
         wrong = None
         if span.end is not None:
             wrong = f"after it had been {span.end.kind}"
-        elif event.kind in AFTER_EXPIRY and event.at < span.expires_at:
+        elif event.kind in AFTER_EXPIRY and event.at_us < span.expires_at:
             wrong = f"before it ran out at {span.expires_at}"
         elif event.kind == "expired" and number(event, "expired_at") != span.expires_at:
             wrong = f"as of another time than {span.expires_at}"
-        elif event.kind not in AFTER_EXPIRY and event.at >= span.expires_at:
+        elif event.kind not in AFTER_EXPIRY and event.at_us >= span.expires_at:
             wrong = f"after it had run out at {span.expires_at}"
         elif (event.fence, event.space, event.resources) != (span.event.fence, span.event.space, span.event.resources):
             wrong = "with another fence or other resources than it was granted with"
@@ -173,16 +175,16 @@ class Holds:
 
     def _end(self, event: Event, span: Span, closing: int) -> None:
         span.closing = closing
-        span.lives_until(min(event.at, span.expires_at))
+        span.lives_until(min(event.at_us, span.expires_at))
         span.end = event
         if event.session is not None:
             self._of_session[event.space, event.session].pop(event.lease or "", None)
 
     def _closed_or_opened(self, event: Event, span: Span) -> None:
-        if span.end is None or span.end.kind not in UNCLEAN or span.opens_at <= event.at:
+        if span.end is None or span.end.kind not in UNCLEAN or span.opens_at <= event.at_us:
             self._report("life", f"{event.kind}, but nothing had closed it: {who(span.event)}", span.event, event)
         else:
-            span.opens_at = event.at if event.kind == "cleared" else FOREVER
+            span.opens_at = event.at_us if event.kind == "cleared" else FOREVER
 
     def _heartbeat(self, event: Event) -> None:
         """One event that renews all leases of a session."""

@@ -129,9 +129,9 @@ class Queues:
     def _what_is_wrong(self, event: Event, wait: Wait) -> str | None:
         if wait.end is not None:
             return f"after it had ended as {wait.end.kind}"
-        if event.kind == "timeout" and event.at < wait.deadline:
+        if event.kind == "timeout" and event.at_us < wait.deadline:
             return f"before its deadline {wait.deadline}"
-        if event.kind == "granted" and event.at >= wait.deadline:
+        if event.kind == "granted" and event.at_us >= wait.deadline:
             return f"after its deadline {wait.deadline}"
         if event.kind == "granted" and not _is_what_was_wanted(event, wait):
             return f"with something else than was wanted: {who(event)}"
@@ -146,7 +146,7 @@ class Queues:
         new = Want(event, order, self._hierarchical)
         room = {where: new.slots - taken for where, taken in self._holds.takers(new).items()}
         for ahead in self._index.near(event.space, new.names, before=order):
-            if self._is_alive(ahead, event.at) and self._is_overtaken(ahead, new, room):
+            if self._is_alive(ahead, event.at_us) and self._is_overtaken(ahead, new, room):
                 self._report("fifo", f"{who(event)} was served before {who(ahead.event)}", ahead.event, event)
                 return
 

@@ -98,4 +98,4 @@ def text(event: Event, key: str) -> str:
 
 def who(event: Event) -> str:
     """A few words about what an event is about, for messages."""
-    return f"{event.holder} ({', '.join(event.resources)}; event {event.seq} at {event.at})"
+    return f"{event.holder} ({', '.join(event.resources)}; event {event.seq} at {event.at_us})"

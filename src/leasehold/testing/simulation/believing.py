@@ -178,7 +178,7 @@ class Believer:
             raise Broken(f"{self.name} was told of a lease that was never granted: {lease}")
         if asked.request in self.confirmed:
             raise Broken(f"{self.name} withdrew {asked.request}, and was granted {lease} for it later")
-        if answer.fresh and lease.session is None and lease.expires_at != lease.as_of + lease.ttl:
+        if answer.fresh and lease.session is None and lease.expires_us != lease.as_of_us + lease.ttl_us:
             raise Broken(f"{self.name} got less than a full TTL at {self.place.now}: {lease}")
         if asked.given_up or lease.id in self.let_go or not self.is_alive:
             if asked.pending is not None and not asked.pending.abandoned:
@@ -189,7 +189,7 @@ class Believer:
 
     def _be_sure(self, known: Known, lease: Lease, sent: int) -> None:
         known.lease = lease
-        until = sent + self._measured(lease.ttl)
+        until = sent + self._measured(lease.ttl_us)
         if lease.session is not None:
             until = min(until, self.session_until)
         self.place.watch.believe(self.name, lease, until)

@@ -96,8 +96,8 @@ class Caller(Believer):
         """Renew some lease; perhaps for longer from now on."""
         known = self._some_lease()
         if known is not None:
-            longer = not self._reentrant and self.chance.random() < 0.2 and known.lease.ttl * 2 <= TTL_MOST
-            self._about(known, c.Renew(known.lease.id, self._proof(known), known.lease.ttl * 2 if longer else None))
+            longer = not self._reentrant and self.chance.random() < 0.2 and known.lease.ttl_us * 2 <= TTL_MOST
+            self._about(known, c.Renew(known.lease.id, self._proof(known), known.lease.ttl_us * 2 if longer else None))
 
     def update(self) -> None:
         """Change the context of some lease."""

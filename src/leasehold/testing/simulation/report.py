@@ -35,4 +35,4 @@ class Failure(AssertionError):
 
 def _line(event: Event) -> str:
     about = {key: value for key, value in event.detail.items() if value not in (None, 0, False, [])}
-    return f"{event.at} {event.kind} {event.holder} {list(event.resources)} {event.lease or ''} {about}"
+    return f"{event.at_us} {event.kind} {event.holder} {list(event.resources)} {event.lease or ''} {about}"
