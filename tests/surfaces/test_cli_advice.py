@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.surfaces.serving import create_key, serving
-from tests.surfaces.shell import Done, Shell
+from tests.surfaces.shell import ROOT, Done, Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +110,10 @@ def test_what_a_key_is_not_for_is_nobodys_lease(shell: Shell, tmp_path: Path) ->
         env = {"LEASEHOLD_URL": server.url, "LEASEHOLD_API_KEY": viewer}
         refused = shell.run("acquire", "a", env=env)
         assert refused.code == 8
-        assert suggested(refused, "see what your key allows (docs/server.md#keys)") == ["doctor"]
+        assert suggested(refused, "see what your key allows (docs/server.md#not-allowed)") == ["doctor"]
+        page = (ROOT / "docs" / "server.md").read_text()
+        assert "### Not allowed" in page
+        assert "it takes another key" in page, "the page answers what was said"
         assert "a viewer may not list keys; it takes another key" in shell.run("keys", "list", env=env).err
         assert "a viewer may not start a session;" in shell.run("session", "start", env=env).err
 

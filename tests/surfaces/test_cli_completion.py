@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -56,6 +58,46 @@ def test_bash_completes_commands_options_and_values(shell: Shell) -> None:
     assert completed(shell, "completion", "") >= {"bash", "zsh", "fish"}
     assert "echo" in completed(shell, "run", "x", "--", "ech")
     assert completed(shell, "help", "rel") == {"release"}
+
+
+def typed(shell: Shell, line: str) -> list[str]:
+    """What bash is given for this line, as it splits it: at colons too."""
+    words = re.findall(r"[^\s:=]+|[:=]+", line)
+    if line.endswith((" ", ":")):
+        words.append("")
+    script = BASH.replace(
+        'COMP_WORDS=("$@")', f'COMP_LINE={shlex.quote(line)}; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=("$@")'
+    )
+    env = shell.with_command(shell.env())
+    done = subprocess.run(
+        ["/bin/bash", "-c", script, "-", *words], cwd=shell.home, env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return [line for line in done.stdout.splitlines() if line and not line.startswith("-")]
+
+
+def test_bash_completes_the_names_that_are_held(shell: Shell) -> None:
+    shell.run("acquire", "issue:7", "--space", "team")
+    assert typed(shell, "leasehold release iss") == [], "in another space"
+    shell.run("acquire", "issue:42", "issue:43", "deploy://api-prod", "it is")
+    for verb in ("release", "renew", "update", "inspect", "force-release", "steal", "clear", "history", "watch"):
+        assert typed(shell, f"leasehold {verb} iss") == ["issue:42", "issue:43"], verb
+    assert typed(shell, "leasehold release issue:") == ["42", "43"], "bash has the part before the colon already"
+    assert typed(shell, "leasehold release issue:42 dep") == ["deploy://api-prod"]
+    assert typed(shell, "leasehold release it") == [r"it\ is"]
+    assert typed(shell, "leasehold release --space team is") == ["issue:7"]
+    assert typed(shell, "leasehold lock release --json i") == ["issue:42", "issue:43", r"it\ is"]
+    assert typed(shell, "leasehold acquire iss") == [], "one takes what is free"
+
+
+def test_completion_is_silent_where_the_locks_cannot_be_asked_and_creates_nothing(shell: Shell) -> None:
+    assert typed(shell, "leasehold release x") == []
+    assert not shell.database.exists()
+    assert typed(shell, "leasehold release --url http://127.0.0.1:9 x") == []
+    plain = shell.run("__complete", "--", "leasehold release --url nowhere: x")
+    assert plain.code == 2
+    assert "nowhere:" in plain.err, "only the script is silent"
+    assert "__complete" not in shell.call("--help").out
 
 
 @pytest.mark.parametrize("verb", VERBS.values(), ids=list(VERBS))

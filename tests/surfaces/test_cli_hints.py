@@ -49,6 +49,8 @@ def test_a_plain_name_of_a_file_is_taken_as_it_is_with_a_hint(
     assert "path:" not in done.out or words[-1].startswith("path:") or words[1].startswith("path:")
     hints = re.findall(r"^Hint: .*\n  (leasehold .*)$", done.err, re.MULTILINE)
     assert hints == ([] if command is None else [command])
+    if words[0] == "acquire":
+        assert shell.run("release", words[1]).code == 0
     told = shell.run(*words[:1], *words[1:2], "--json", *words[2:]).lines[-1]
     assert [each["command"] for each in told.get("hints", [])] == hints
     assert told["ok"] is True

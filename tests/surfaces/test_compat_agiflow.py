@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +249,50 @@ def test_who_lost_a_run_is_told_how_to_begin_another(shell: Shell, server: Runni
             words = shlex.split(command)
             assert words == ["workflow", "create", "--name", "it's x", "--task", task, *PROJECT]
     assert shell.call(*words, env=env).code == 0
+
+
+WORK = ("--name", "deploy", "--work-unit", "7")
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_create_waits_for_the_active_run_to_end(shell: Shell, server: Running, served: bool) -> None:
+    env = {"LEASEHOLD_URL": server.url} if served else {}
+    first = said(shell, "create", *WORK, **env)["id"]
+    waiting = shell.start("workflow", "create", *WORK, "--wait", "1m", holder="bob", env=env)
+    if not served:  # a server is asked again: there is no queue to be seen in
+        until(lambda: [each["holder"] for each in shell.json("inspect", "work-unit:7")["data"]["waiting"]] == ["bob"])
+    said(shell, "release", first, **env)
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, err
+    second = json.loads(out)["id"]
+    assert second != first
+    assert said(shell, "get", second, **env)["status"] == "running"
+    said(shell, "release", second, **env)
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_a_wait_for_a_run_that_goes_on_times_out(shell: Shell, server: Running, served: bool) -> None:
+    env = {"LEASEHOLD_URL": server.url} if served else {}
+    first = said(shell, "create", *WORK, **env)["id"]
+    done = shell.run("workflow", "create", *WORK, "--wait", "50ms", "--json", holder="bob", env=env)
+    assert done.code == 5
+    error = done.said["error"]
+    assert (error["code"], error["workflow"]["id"]) == ("timeout", first)
+    assert shell.run("workflow", "create", *WORK, "--wait", "soon", env=env).code == 2
+    said(shell, "release", first, **env)
+    assert said(shell, "check", "--work-unit", "7", **env) == {}, "who timed out left nothing behind"
+
+
+def test_a_wait_that_is_interrupted_begins_no_run(shell: Shell) -> None:
+    first = said(shell, "create", *WORK)["id"]
+    waiting = shell.start("workflow", "create", *WORK, "--wait", "1m", holder="bob")
+    until(lambda: shell.json("inspect", "work-unit:7")["data"]["waiting"])
+    waiting.send_signal(signal.SIGINT)
+    waiting.communicate(timeout=60)
+    assert waiting.returncode == 130
+    said(shell, "release", first)
+    until(lambda: shell.json("inspect", "work-unit:7")["data"]["waiting"] == [])
+    assert said(shell, "check", "--work-unit", "7") == {}
 
 
 def test_heartbeats_and_updates_keep_a_run_alive(shell: Shell) -> None:

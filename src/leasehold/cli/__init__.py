@@ -47,6 +47,10 @@ def _read(words: list[str]) -> Line:
     from leasehold.cli.table import VERBS  # noqa: PLC0415 (a plain acquire does without all the others)
 
     line = parse(words, VERBS)
+    if line is None and words[:1] == ["__complete"]:
+        from leasehold.cli.completing import NAME, VERB  # noqa: PLC0415 (only completion scripts ask this)
+
+        line = parse(words, {NAME: VERB})
     if line is None:
         from leasehold.cli.help import parse_or_explain  # noqa: PLC0415 (not for a plain command line)
 

@@ -22,6 +22,16 @@ def completion(context: Context) -> int:
     return context.end(None, script, {"shell": shell, "script": script})
 
 
+HELD = frozenset(("target", "targets", "resource"))
+"""Words of commands that name what is held."""
+HELD_TOO = ("steal", "lock renew", "lock release", "lock status")
+
+
+def _names_held(verb: Verb) -> bool:
+    """Whether a word of this command is the name of something that is held."""
+    return verb.name in HELD_TOO or any(word.name in HELD for word in verb.words)
+
+
 def _families() -> dict[str, list[Verb]]:
     """The first words, each with the commands that begin with it."""
     found: dict[str, list[Verb]] = {}
@@ -51,6 +61,14 @@ def _about(first: str) -> str:
 def _bash() -> str:
     cases = "\n".join(f"    {first}) {_bash_family(first)} ;;" for first in _families())
     return f"""\
+_leasehold_held() {{
+  local line="${{COMP_LINE:0:${{COMP_POINT:-0}}}}" typed="$1" name cut=""
+  [ -n "$line" ] && typed="${{line##* }}" || line="${{COMP_WORDS[*]}}"
+  case "$COMP_WORDBREAKS" in *:*) cut="${{typed%"${{typed##*[:=]}}"}}" ;; esac
+  while IFS= read -r name; do
+    [[ "$name" == "$typed"* ]] && COMPREPLY+=("$(printf %q "${{name#"$cut"}}")")
+  done < <(leasehold __complete -- "$line" 2>/dev/null)
+}}
 _leasehold() {{
   local words="" at current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
   COMPREPLY=()
@@ -74,8 +92,17 @@ _leasehold() {{
     help) words="{" ".join(_families())}" ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
+  case "$current" in -*) return ;; esac
+  case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
+    {"|".join(_bash_pattern(verb) for verb in VERBS.values() if _names_held(verb))}) _leasehold_held "$current" ;;
+  esac
 }}
 complete -F _leasehold leasehold"""
+
+
+def _bash_pattern(verb: Verb) -> str:
+    """The first two words of a command line: a command of two words must have both."""
+    return f'"{verb.name}"' if _second(verb) else f'"{verb.name} "*'
 
 
 def _bash_family(first: str) -> str:
@@ -109,6 +136,11 @@ def _zsh() -> str:
     cases = "\n".join(_zsh_family(first) for first in _families())
     return f"""\
 #compdef leasehold
+_leasehold_held() {{
+  local -a names
+  names=(${{(f)"$(leasehold __complete -- "$LBUFFER" 2>/dev/null)"}})
+  compadd -a names
+}}
 _leasehold() {{
   local -a commands
   if (( CURRENT == 2 )); then
@@ -130,9 +162,11 @@ def _zsh_family(first: str) -> str:
         seconds = " ".join(_zsh_word(f"{_second(verb)}:{verb.help}") for verb in verbs)
         lines.append(f"      if (( CURRENT == 3 )); then commands=({seconds}); _describe command commands; return; fi")
         lines.append("      shift words; (( CURRENT-- ))")
-    rest = (
-        "'*:: :_normal'" if first == "run" else f"'*: :({' '.join(_SCRIPTS)})'" if first == "completion" else "'*: :'"
-    )
+    rest = "'*:held:_leasehold_held'" if any(map(_names_held, verbs)) else "'*: :'"
+    if first == "run":
+        rest = "'*:: :_normal'"
+    elif first == "completion":
+        rest = f"'*: :({' '.join(_SCRIPTS)})'"
     specs = " ".join([*(_zsh_option(option) for option in _options(first)), "'--help[show the help]'", rest])
     return "\n".join([*lines, "      shift words; (( CURRENT-- ))", f"      _arguments {specs} ;;"])
 
@@ -163,6 +197,8 @@ def _fish() -> str:
             if _second(verb)
         ]
         lines += [f"complete -c leasehold {seen} {_fish_option(option)}" for option in _options(first)]
+        if any(map(_names_held, verbs)):
+            lines.append(f"complete -c leasehold {seen} -a '(leasehold __complete -- (commandline -cp) 2>/dev/null)'")
     lines.append(f"complete -c leasehold -n '__fish_seen_subcommand_from completion' -a '{' '.join(_SCRIPTS)}'")
     return "\n".join(lines)
 

@@ -175,7 +175,7 @@ DEFINITIONS: dict[str, Schema] = {
     ),
     "workflow": record(**RUN),
     "conflict": record(
-        code={"const": "held"},
+        code={"enum": ["held", "timeout"]},
         message=TEXT,
         resources=NAMES,
         holders=several("blocker"),

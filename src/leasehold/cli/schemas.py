@@ -125,7 +125,7 @@ NOES: dict[str, tuple[str, ...]] = {
     "update": ("lost", "not_allowed"),
     "session heartbeat": ("lost", "not_allowed"),
     "session end": ("not_allowed",),
-    "workflow create": ("conflict",),
+    "workflow create": ("conflict", "deadlock"),
     "workflow update": ("lost", "not_allowed"),
     "workflow heartbeat": ("lost", "not_allowed"),
     "workflow release": ("lost", "not_allowed"),

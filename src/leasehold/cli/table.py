@@ -185,6 +185,9 @@ VERBS = HOT | _table(
             Option("--name", "what the run is, such as deploy-staging (required)", "TEXT"),
             *WHAT,
             TTL,
+            Option(
+                "--wait", "how long to wait for the active run to end (default: answer at once)", "TIME", default="0"
+            ),
             Option("--context", "JSON for others to see, at most 16 KiB", "JSON"),
             *SCOPE,
             *COMMON,

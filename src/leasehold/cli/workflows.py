@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     No: TypeAlias = agiflow.Conflict | Refused | Lost | Deadlock
 
 
+INTERRUPTED = "it was interrupted before it began"
+
+
 # ---------------------------------------------------------------------------------------------- which scope
 
 
@@ -133,10 +136,10 @@ def _refuse(context: Context, told: No) -> int:
     error = {**answer(told.held), "workflow": told.run}
     if context.out.json:
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": error})
-        return outcomes.HELD
+        return outcomes.exit_code(told.held)
     context.deny(f"✗ 409 conflict: {shown(error['message'])}")
     _print(context, {"error": "conflict", "status": 409, "message": error["message"], "workflow": told.run})
-    return outcomes.HELD
+    return outcomes.exit_code(told.held)
 
 
 # --------------------------------------------------------------------------------------------------- the verbs
@@ -149,13 +152,33 @@ def create(context: Context) -> int:
         raise InvalidInput("name", "is missing: say what the run is with --name, such as deploy-staging")
     scope, id_, data = _scope(context), agiflow.new_id(), context.json_value("context")
     asked = {"id": id_, "name": name, "ttl_seconds": context.ttl, "context": data, **scope}
-    told = _ask(
-        context,
-        ("POST", ""),
-        asked,
-        lambda who: agiflow.create(who, id_, agiflow.resource(**scope), name=name, ttl=context.ttl, context=data),
-    )
+    wait = context.seconds("wait")
+
+    def begin() -> Json | No:
+        return _ask(
+            context,
+            ("POST", ""),
+            asked,
+            lambda who: agiflow.create(
+                who, id_, agiflow.resource(**scope), name=name, ttl=context.ttl, context=data, wait=wait
+            ),
+        )
+
+    if wait:
+        from leasehold.cli.queueing import queued  # noqa: PLC0415 (only who waits pays for it)
+
+        told: Json | No = queued(context, begin, lambda: _abandon(context, id_), wait)
+    else:
+        told = begin()
     return _end(context, told, "Workflow lock acquired", ("id",))
+
+
+def _abandon(context: Context, id_: str) -> None:
+    """Nobody is left to work under this run."""
+    asked = {"id": id_, "status": "failed", "error": INTERRUPTED}
+    _ask(
+        context, ("POST", "/release"), asked, lambda who: agiflow.release(who, id_, outcome="failed", error=INTERRUPTED)
+    )
 
 
 def get(context: Context) -> int:

@@ -11,7 +11,7 @@ import time
 
 from leasehold import wire
 from leasehold.errors import InvalidInput
-from leasehold.model import Deadlock, Granted, Held, Lost, Refused, Released
+from leasehold.model import Deadlock, Granted, Held, Lost, Refused, Released, TimedOut
 from leasehold.noun import Noun
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ class Who(Noun):
 class Conflict(Noun):
     """Another run is active on the same thing."""
 
-    held: Held
+    held: Held | TimedOut
     run: Json | None
     """The other run, if it is one."""
 
@@ -180,8 +180,10 @@ def _ended(event: Event) -> tuple[str, object]:
 # ----------------------------------------------------------------------------------------------- the verbs
 
 
-def create(who: Who, id_: str, locked: str, *, name: str, ttl: float | str, context: object = None) -> Steps[Told]:
-    """Begin a run, unless another is active on the same thing."""
+def create(
+    who: Who, id_: str, locked: str, *, name: str, ttl: float | str, context: object = None, wait: float = 0
+) -> Steps[Told]:
+    """Begin a run, unless another is active on the same thing; wait so many seconds for that one to end."""
     outcome = yield (
         "acquire",
         {
@@ -193,15 +195,16 @@ def create(who: Who, id_: str, locked: str, *, name: str, ttl: float | str, cont
             "name": name,
             "context": context,
             "request_id": id_,
+            "wait": wait,
         },
     )
     if isinstance(outcome, Granted):
         return of_lease(outcome.lease) or {}
-    if isinstance(outcome, Held):
+    if isinstance(outcome, Held | TimedOut):
         active = yield from check(who, locked)
         held = outcome._replace(resources=(locked,))  # its own name is not what stands in the way
         return Conflict(held, active or None) if isinstance(active, dict) else active
-    return outcome  # type: ignore[no-any-return] # a Refused: without a wait and an intent there is nothing else
+    return outcome  # type: ignore[no-any-return] # a Refused, or after a wait a Deadlock
 
 
 def check(who: Who, locked: str) -> Steps[Told]:
