@@ -7,16 +7,44 @@ the same thing, a tuple with named fields, whose constructor is compiled once it
 """
 
 # Type checkers see NamedTuple:
-# ruff: noqa: ANN001, ANN002, ANN003, ANN202, ANN204, ANN206
+# ruff: noqa: ANN001, ANN401, ANN002, ANN003, ANN202, ANN204, ANN206
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
-SECRETS = frozenset(("token", "tokens", "secret", "credential", "api_key", "authorization", "password"))
+SECRETS = frozenset(
+    ("token", "tokens", "secret", "credential", "api_key", "authorization", "password", "conninfo", "listen", "headers")
+)
 """Fields that no `repr` shows."""
 
+
+def masked(noun: Any, /) -> str:
+    """The `repr` of a noun or named tuple without its secrets."""
+    told = ", ".join(f"{field}={_shown(field, value)}" for field, value in noun._asdict().items())
+    return f"{type(noun).__name__}({told})"
+
+
+def _shown(field: str, value: object) -> str:
+    """The `repr` of a field's value, or of a mapping's: without its secrets."""
+    if field in SECRETS and value:
+        return "'…'"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_shown(key, each)}' for key, each in value.items())}}}"
+    if field == "session" and isinstance(value, str) and ("." in value or value.startswith("secret:")):
+        return "'…'"  # a credential: ID.SECRET or secret:SECRET
+    return repr(_place(value) if field == "url" and isinstance(value, str) else value)
+
+
+def _place(url: str) -> str:
+    """A URL without its user, password and options."""
+    where, question, _ = url.partition("?")
+    scheme, mark, rest = where.partition("://")
+    _, at, host = rest.rpartition("@")
+    return f"{scheme}{mark}{'…' * bool(at)}{at}{host}{question}{'…' * bool(question)}"
+
+
 if TYPE_CHECKING:
-    from typing import Literal, Self, TypeVar, dataclass_transform
+    from typing import Any, Literal, Self, TypeVar, dataclass_transform
     from typing import NamedTuple as Noun
 
     T = TypeVar("T")
@@ -126,22 +154,10 @@ else:
         def _asdict(self):
             return dict(zip(self._fields, tuple.__iter__(self), strict=True))
 
-        def __repr__(self):
-            told = ", ".join(f"{field}={_shown(field, value)}" for field, value in self._asdict().items())
-            return f"{type(self).__name__}({told})"
+        __repr__ = masked
 
         def __getnewargs__(self):
             return tuple(tuple.__iter__(self))
-
-    def _shown(field, value):
-        """The `repr` of a field's value, or of a mapping's: without its secrets."""
-        if field in SECRETS and value:
-            return "'…'"
-        if isinstance(value, dict):
-            return f"{{{', '.join(f'{key!r}: {_shown(key, each)}' for key, each in value.items())}}}"
-        if field == "session" and isinstance(value, str) and ("." in value or value.startswith("secret:")):
-            return "'…'"  # a credential: ID.SECRET or secret:SECRET
-        return repr(value)
 
     class _Outcome(_Tuple):
         """Still a tuple, because nothing else is made as quickly; but it neither equals nor behaves like one."""
@@ -189,4 +205,4 @@ else:
         __slots__ = ()
 
 
-__all__ = ["Noun", "Outcome", "Refusal", "Success", "new"]
+__all__ = ["Noun", "Outcome", "Refusal", "Success", "masked", "new"]

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from leasehold import checks, durations, orders
 from leasehold.model import SECOND
+from leasehold.noun import masked
 from leasehold.reading import EDGES_MOST, history_query
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ class Request(NamedTuple):
     method: str
     path: str
     body: dict[str, Any] | None
+
+    def __repr__(self) -> str:
+        return masked(self)
 
 
 def request(call: Call) -> Request:

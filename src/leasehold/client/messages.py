@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from leasehold import credentials
 from leasehold.client.foreign import NoServer
 from leasehold.errors import InvalidInput, Unreachable
+from leasehold.noun import masked
 
 if TYPE_CHECKING:
     from leasehold.client.encoding import Request
@@ -44,6 +45,9 @@ class Base(NamedTuple):
     """What that server knows us by: each has its own, or a key would go to one that it is not for."""
     via: Proxy | None = None
     """The proxy that the environment names for it."""
+
+    def __repr__(self) -> str:
+        return masked(self)
 
     @property
     def name(self) -> str:
