@@ -12,7 +12,8 @@ import pytest
 from leasehold.errors import StoreError
 from leasehold.model import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
-from leasehold.stores.sqlite.gate import Gate, Mark
+from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.log import Mark
 from tests.stores.child import ROOT
 from tests.stores.samples import commit, entries, seen
 

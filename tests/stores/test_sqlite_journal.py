@@ -21,7 +21,8 @@ from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.stores.sqlite import SqliteStore, appending, journal, lasting
 from leasehold.stores.sqlite.checkup import look
 from leasehold.stores.sqlite.database import ALONE, APPLICATION_ID, LASTING, SCHEMA_VERSION
-from leasehold.stores.sqlite.gate import Gate, Mark
+from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.log import Mark
 from tests.stores.child import ROOT, Child
 from tests.stores.journals import ALL, STAYS, known, looked, rows, shorten, some_changes, some_events, staying
 from tests.stores.samples import MINUTE, FakeClock, commit, entries, event, hold, node, seen

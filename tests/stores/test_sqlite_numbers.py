@@ -15,7 +15,8 @@ from leasehold.stores import HistoryQuery, sqlite
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.checkup import look
 from leasehold.stores.sqlite.database import APPLICATION_ID, SCHEMA_VERSION
-from leasehold.stores.sqlite.gate import Gate, Mark
+from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.log import Mark
 from tests.stores.samples import MINUTE, FakeClock, commit, entries, event
 
 if TYPE_CHECKING:

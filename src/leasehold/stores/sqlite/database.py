@@ -16,8 +16,7 @@ import apsw
 
 from leasehold.errors import Closed, StoreBehind, StoreError, StoreUnsuitable
 from leasehold.stores.sqlite.clock import system_clock
-from leasehold.stores.sqlite.gate import CONTINUED, COPIED, EMPTIED, Mark
-from leasehold.stores.sqlite.log import FITS, Log, change_counter, fit
+from leasehold.stores.sqlite.log import CONTINUED, COPIED, EMPTIED, FITS, Log, Mark, change_counter, fit
 from leasehold.stores.sqlite.place import make_place
 
 TYPE_CHECKING = False
