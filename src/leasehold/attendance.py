@@ -12,6 +12,7 @@ from leasehold.model import SECOND, Deadlock, Done, Granted, Queue, Queued, Refu
 from leasehold.noun import new
 from leasehold.pending import NEVER, Errand
 from leasehold.rules.draft import resources_of
+from leasehold.rules.granting import SESSION_OVER
 from leasehold.rules.timing import next_change
 from leasehold.waits import Wait, Waits
 
@@ -321,6 +322,8 @@ def given_up(id_: str, pending: Pending) -> c.GiveUp:
 def _how_it_ended(event: Event, wait: Wait) -> Outcome:
     if event.kind == "timeout":
         return _timed_out(wait)
+    if event.detail.get("session_over"):
+        return SESSION_OVER
     cycle = event.detail.get("cycle")
     if isinstance(cycle, list):
         return Deadlock(resources_of(wait.ask), tuple(map(str, cycle)))

@@ -22,6 +22,7 @@ from leasehold.rules.conflicts import PRESENCE
 from leasehold.rules.ending import REQUEST, lapse, terms
 from leasehold.rules.granting import (
     REQUEST_MEMORY,
+    SESSION_OVER,
     expiry,
     find_waiter,
     forget_request,
@@ -74,7 +75,7 @@ def _gone(draft: Draft, command: Check) -> Outcome:
     """It left the queue with its session; or it was dropped, or its caller asked again elsewhere."""
     ask = command.ask
     if ask.session is not None and session_of(draft, keys.actor(ask.space, ask.holder, ask.session)) is None:
-        return Refused("cancelled", "request_id", "its session is over")
+        return SESSION_OVER
     return Done((command.waiter,))
 
 
