@@ -120,6 +120,16 @@ def test_who_is_killed_in_the_queue_is_never_served(shell: Shell) -> None:
     assert shell.run("acquire", "x", "--wait", "1m", holder="eve").code == 0
 
 
+@pytest.mark.parametrize("words", WAYS)
+@pytest.mark.parametrize(("held", "asked"), [("path:x", "path:x/a.py"), ("x", "x"), ("path:x/a.py", "repo:x")])
+def test_a_wait_on_oneself_is_refused_at_once(shell: Shell, words: tuple[str, ...], held: str, asked: str) -> None:
+    shell.run("acquire", held)
+    done = shell.run(*(asked if word == "x" else word for word in words))
+    assert done.code == 4, done
+    assert "yours since" in done.err + done.out
+    assert shell.waiting(asked) == []
+
+
 def test_a_wait_ends_with_its_session_under_a_code_of_its_own(shell: Shell) -> None:
     shell.run("acquire", "x")
     credential = shell.run("session", "start", holder="bob").out.partition("=")[2].strip()

@@ -154,7 +154,7 @@ class Context:
             return session()
         token = "-" if self.values.get("token_stdin") else self.values.get("token_file")
         if path == token == "-" and self.verb != "acquire":
-            raise InvalidInput("session_file", "and the token cannot both come from standard input")
+            raise InvalidInput("session_file", "the session and the token cannot both come from standard input")
         credential = read_secret(path, "session_file")
         checks.credential(credential)
         return credential
