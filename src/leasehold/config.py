@@ -13,6 +13,7 @@ import os
 
 from leasehold import checks, configfiles, durations, names, places
 from leasehold.errors import InvalidInput
+from leasehold.model import SECOND
 from leasehold.noun import Noun
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         ttl: float | str
         ttl_max: float | str
         max_skew: float | str
+        connect_timeout: float | str
         hierarchical: frozenset[str]
         lock_policy: str
         webhooks: list[dict[str, Any]]
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 KEYS = (
-    *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "hierarchical", "lock_policy"),
+    *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "connect_timeout", "hierarchical", "lock_policy"),
     *("resourceLockTimeout", "webhooks", "people"),
 )
 """What a configuration file may set."""
@@ -46,6 +48,7 @@ VARIABLES = {
     "LEASEHOLD_HOLDER": "holder",
     "LEASEHOLD_TTL": "ttl",
     "LEASEHOLD_MAX_SKEW": "max_skew",
+    "LEASEHOLD_CONNECT_TIMEOUT": "connect_timeout",
 }
 """Variables of the environment that stand for a key. `LEASEHOLD_SESSION` has none, see ``identity``."""
 PEOPLES_VERBS = ("force-release", "steal", "clear")
@@ -92,12 +95,22 @@ class Choice(Noun):
         return TTL if durations.parse(TTL) <= most else durations.format(most)
 
     @property
+    def patience(self) -> float | None:
+        """Seconds to go on trying to reach the store; None: as long as each store does by itself."""
+        given = self.settings.get("connect_timeout")
+        return None if given is None else durations.parse(given) / SECOND
+
+    @property
     def store_url(self) -> str:
-        """The URL to open: that of a git remote with the `max_skew` that is set, unless the URL has its own."""
-        skew = self.settings.get("max_skew")
-        if skew is None or not self.url.startswith(("git:", "git+")) or "max_skew=" in self.url.partition("?")[2]:
-            return self.url
-        return with_skew(self.url, skew)
+        """The URL to open: with the `max_skew` and the `connect_timeout` that are set, unless the URL has its own."""
+        url, skew = self.url, self.settings.get("max_skew")
+        if skew is not None and url.startswith(("git:", "git+")) and "max_skew=" not in url.partition("?")[2]:
+            url = with_skew(url, skew)
+        return url if self.patience is None else places.with_patience(url, self.patience)
+
+    def with_patience(self, timeout: object, field: str = "connect_timeout") -> Choice:
+        """Return this choice with another `connect_timeout`, of which an error speaks as `field`."""
+        return self._replace(settings={**self.settings, "connect_timeout": _connect_timeout(timeout, field)})
 
     @property
     def lock_policy(self) -> str:
@@ -311,13 +324,24 @@ def _ttl(value: object) -> object:
     return value
 
 
-def _max_skew(value: object) -> object:
+def _max_skew(value: object) -> float | str:
+    return _duration("max_skew", value)
+
+
+def _connect_timeout(value: object, field: str = "connect_timeout") -> float | str:
+    given = _duration(field, value)
+    if durations.parse(given) <= 0:
+        raise InvalidInput(field, "must be longer than 0, such as 10s")
+    return given
+
+
+def _duration(key: str, value: object) -> float | str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InvalidInput("max_skew", 'must be a duration, such as "30s"')
+        raise InvalidInput(key, 'must be a duration, such as "30s"')
     try:
         durations.parse(value)
     except durations.BadDuration as error:
-        raise InvalidInput("max_skew", str(error)) from None
+        raise InvalidInput(key, str(error)) from None
     return value
 
 
@@ -361,6 +385,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "ttl": _ttl,
     "ttl_max": _ttl,
     "max_skew": _max_skew,
+    "connect_timeout": _connect_timeout,
     "hierarchical": _hierarchical,
     "lock_policy": _policy,
     "resourceLockTimeout": _seconds,

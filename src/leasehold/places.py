@@ -85,6 +85,22 @@ _PORTS = {"http": "7420", "https": "443", "etcd": "2379", "postgresql": "5432"}
 """Which port is meant where none is named."""
 
 
+def with_patience(url: str, seconds: float) -> str:
+    """Return the URL with the store's own option for how long to try to reach it. SQLite has nothing to connect to."""
+    scheme, question, query = url.partition("?")
+    whole = -int(-seconds // 1)  # rounded up; `math` would be one more import of a one-shot command
+    if scheme.startswith("git"):
+        word = f"timeout={whole}s"
+    elif scheme.startswith("postgres"):
+        word = f"connect_timeout={max(2, whole)}"  # libpq takes 1 for 2
+    elif scheme.startswith("etcd"):
+        word = f"connect_timeout={seconds:g}s"
+    else:
+        return url
+    own = any(each.startswith(word.partition("=")[0] + "=") for each in query.split("&"))
+    return url if own else f"{url}{'&' if question else '?'}{word}"
+
+
 def split_options(rest: str) -> tuple[str, str]:
     """A path, and the `?name=value` behind it; a question mark in the name of a folder is part of the path."""
     path, mark, options = rest.rpartition("?")

@@ -59,7 +59,8 @@ class Context:
         if self._choice is None:
             from leasehold.config import find  # noqa: PLC0415 (e.g. `completion` has no locks)
 
-            self._choice = find(self.values.get("url"))
+            choice, timeout = find(self.values.get("url")), self.values.get("connect_timeout")
+            self._choice = choice if timeout is None else choice.with_patience(timeout)
         return self._choice
 
     @property
