@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.calls import Call
 from leasehold.client import forking
-from leasehold.client.deciding import (
-    CONNECT_WITHIN,
-    GOING_AWAY,
-    HUNG_UP,
-    Again,
-    Errand,
-    NoAnswer,
-    NotSent,
-    connect_within,
-    told,
-)
+from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
 from leasehold.client.foreign import explained
 from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
@@ -331,7 +321,7 @@ class AsyncHttpAnswers:
     async def close(self) -> None:
         """Hang up; whoever still waits is told so, and leaves the queue."""
         if self._undoing:
-            await asyncio.wait(self._undoing, timeout=CONNECT_WITHIN)
+            await asyncio.wait(self._undoing, timeout=connect_within(self._patience))
         self._closed = True
         for connection in (*self._idle, *self._busy):
             connection.hang_up()

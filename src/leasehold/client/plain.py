@@ -11,17 +11,7 @@ from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client import forking
-from leasehold.client.deciding import (
-    CONNECT_WITHIN,
-    GOING_AWAY,
-    HUNG_UP,
-    Again,
-    Errand,
-    NoAnswer,
-    NotSent,
-    connect_within,
-    told,
-)
+from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
 from leasehold.client.foreign import explained
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
@@ -39,11 +29,11 @@ PROGRESS_EVERY = 50
 class Connection:
     """One connection to one server: one request at a time."""
 
-    def __init__(self, base: Base, within: float = CONNECT_WITHIN) -> None:
+    def __init__(self, base: Base, patience: float | None = None) -> None:
         self.base = base
         self.keeps = True
         """Whether it can be used again."""
-        self._socket = _connect(base, within)
+        self._socket = _connect(base, patience)
 
     def exchange(self, data: bytes, time_out: float, progress: Callable[[], None] | None = None) -> tuple[Head, bytes]:
         """Send a request and read its answer; until it comes, `progress` is called again and again."""
@@ -217,7 +207,7 @@ class HttpAnswers:
                     return found
                 found.hang_up()
         try:
-            made = Connection(base, connect_within(self._patience))
+            made = Connection(base, self._patience)
         except OSError as error:
             raise NotSent(told(base.first, error)) from error
         with self._changing:
@@ -261,10 +251,10 @@ def http_answers(
     return HttpAnswers(bases(url, api_key), progress, patience)
 
 
-def connected(base: Base, within: float = CONNECT_WITHIN) -> socket.socket:
+def connected(base: Base, patience: float | None = None) -> socket.socket:
     """A connection to this server, or to the proxy that hands on to it; not encrypted yet."""
     host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
-    connection = socket.create_connection((host, port), timeout=within)
+    connection = socket.create_connection((host, port), timeout=connect_within(patience))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if base.tls and base.via is not None:
         from leasehold.client.proxies import tunnel  # noqa: PLC0415 (only for those who have one)
@@ -277,8 +267,8 @@ def connected(base: Base, within: float = CONNECT_WITHIN) -> socket.socket:
     return connection
 
 
-def _connect(base: Base, within: float) -> socket.socket:
-    connection = connected(base, within)
+def _connect(base: Base, patience: float | None) -> socket.socket:
+    connection = connected(base, patience)
     if not base.tls:
         return connection
     import ssl  # noqa: PLC0415 (only for https)
