@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from leasehold import checks, configfiles, durations, names, places
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, StoreError, StoreUnsuitable
 from leasehold.model import SECOND
 from leasehold.noun import Noun
 
@@ -55,6 +55,7 @@ PEOPLES_VERBS = ("force-release", "steal", "clear")
 """What agents may do only if the user's own configuration says so."""
 POLICIES = ("off", "warn", "require", "require-own")
 TTL = "30m"
+_EXAMPLE = "export LEASEHOLD_URL=https://locks.example.com"
 ARGUMENT = "the argument"
 """Where something comes from that the command itself, or the call, has named."""
 
@@ -74,7 +75,11 @@ class Choice(Noun):
     origins: Mapping[str, str]
     """Where each setting comes from."""
     notes: tuple[str, ...] = ()
-    """What a person should know: a file that was ignored, a git directory that cannot be used."""
+    """What a person should know: a file that was ignored."""
+    is_default: bool = False
+    """Nobody said where the locks live."""
+    trouble: str = ""
+    """Why the default place cannot be used; empty if it can, or another one is set."""
 
     @property
     def space(self) -> str:
@@ -102,7 +107,14 @@ class Choice(Noun):
 
     @property
     def store_url(self) -> str:
-        """The URL to open: with the `max_skew` and the `connect_timeout` that are set, unless the URL has its own."""
+        """The URL to open, with the options that the settings add. Raises StoreError if there is no place for it.
+
+        There is never another place instead, where this user alone would get a yes.
+        """
+        if self.trouble:
+            raise StoreError(self.trouble)
+        if self.is_default:
+            return f"{self.url}?create=1"
         url, skew = self.url, self.settings.get("max_skew")
         if skew is not None and url.startswith(("git:", "git+")) and "max_skew=" not in url.partition("?")[2]:
             url = with_skew(url, skew)
@@ -154,10 +166,11 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
         checked = _checked(found, origin, here, env)
         values.update(checked)  # type: ignore[typeddict-item] # each was checked by its key
         origins.update(dict.fromkeys(checked, origin))
-    if "url" not in values:
+    trouble, is_default = "", "url" not in values
+    if is_default:
         values["url"], origins["url"], trouble = _default(here, env)
-        notes += trouble
-    choice = Choice(values["url"], origins["url"], values, project[0][0] if project else None, origins, tuple(notes))
+    path = project[0][0] if project else None
+    choice = Choice(values["url"], origins["url"], values, path, origins, tuple(notes), is_default, trouble)
     _refuse_long_ttl(choice)
     return choice
 
@@ -218,7 +231,13 @@ def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
 
 
 def sqlite_url(path: str) -> str:
-    """The URL of a database file."""
+    """The URL of a database file. Raises StoreUnsuitable if another user may have it lead elsewhere."""
+    link = places.strange_link(path)
+    if link:
+        raise StoreUnsuitable(
+            f"{names.shown(link)} is a link that another user made or may replace: remove it, or give the path of the "
+            "file that is meant"
+        )
     return "sqlite://" + os.path.realpath(path)
 
 
@@ -256,22 +275,30 @@ def _word_shown(word: str) -> str:
     return word if shown(plain) == names.shown(plain) else f"{name}={shown(plain)}"
 
 
-def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, tuple[str, ...]]:
-    """The embedded store: its URL, why there, and what is wrong with the git repository, if anything is."""
-    copy, state = places.working_copy(here, env), places.state_home(env)
-    notes: tuple[str, ...] = ()
+def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, str]:
+    """The embedded store: its URL, why there, and why it cannot be used; that is empty if it can."""
+    copy = places.working_copy(here, env)
     if copy is None:
-        directory, why = state, "the default outside of a git repository: the user's state directory"
-    elif not copy.trouble:
-        directory = os.path.join(copy.common, "leasehold")
-        why = "the default in a git repository: its git directory, which all worktrees share"
+        directory, why = places.state_home(env), "the default outside of a git repository: the user's state directory"
     else:
-        # One database for each repository, as if it were inside: `issue:1` of two projects must not meet.
-        name = f"{os.path.basename(copy.root) or 'root'}-{places.digest(copy.common)[:8]}"
-        directory = os.path.join(state, "repositories", name)
-        why = f"the default: the user's state directory, because {copy.trouble}"
-        notes = (f"{copy.trouble}: these locks are kept in {directory}, where other users do not see them",)
-    return sqlite_url(os.path.join(directory, "leasehold.db")), why, notes
+        directory = os.path.join(copy.common, places.LOCKS)
+        why = "the default in a git repository: its git directory, which all worktrees share"
+    trouble = _ways_out(copy, directory) if copy is not None and copy.trouble else ""
+    return sqlite_url(os.path.join(directory, "leasehold.db")), why, trouble
+
+
+def _ways_out(copy: places.WorkingCopy, directory: str) -> str:
+    told = f"{names.shown(copy.trouble)}, so the locks of this repository cannot be used; others keep nobody out. "
+    if copy.trouble == places.unwritable(copy.common):
+        from shlex import quote  # noqa: PLC0415 (rare, and dear)
+
+        place = quote(directory)
+        told += (
+            "Have the directory of the locks shared with a group of yours:\n"
+            f"mkdir -p {place} && chgrp -R GROUP {place} && chmod -R u=rwX,g=rwX,o= {place} && chmod g+s {place}\n"
+            "In an agent's sandbox, use Leasehold's MCP server, which runs outside:\nleasehold install --help\nOr "
+        )
+    return f"{told}set url in leasehold.toml, or LEASEHOLD_URL, to where everybody's locks live:\n{_EXAMPLE}"
 
 
 # ------------------------------------------------------------------------------------- sources and checks

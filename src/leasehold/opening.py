@@ -169,22 +169,26 @@ def open_store(url: str, *, accept_restore: bool = False, why: str = "", is_one_
 def _sqlite(rest: str, *, accept_restore: bool, is_one_shot: bool = False) -> Store:
     from leasehold.stores.sqlite import SqliteStore  # noqa: PLC0415 (each store is imported when it is used)
 
-    path, retention = sqlite_file(rest)
-    days, rows = retention or (30, 1_000_000)
+    path, (days, rows, create) = sqlite_file(rest)
     return SqliteStore(
-        path, accept_restore=accept_restore, retention_days=days, retention_rows=rows, is_one_shot=is_one_shot
+        path,
+        accept_restore=accept_restore,
+        retention_days=days,
+        retention_rows=rows,
+        is_one_shot=is_one_shot,
+        creates_directory=bool(create),
     )
 
 
-def sqlite_file(rest: str) -> tuple[str, tuple[int, int] | None]:
-    """The file that a `sqlite:` URL means, from what is after the colon, and the days and rows of history; checked."""
+def sqlite_file(rest: str) -> tuple[str, tuple[int, int, int]]:
+    """Return the file that a `sqlite:` URL means, from what is after the colon, and its options, checked."""
     path, options = sqlite_path(rest), places.split_options(rest)[1]
     if not path.strip("/"):
         raise InvalidInput("url", "names no file: write sqlite:///absolute/path or sqlite:relative/path")
     if not path.isprintable() and any("\ud800" <= one <= "\udfff" for one in path):
         raise InvalidInput("url", f"{path!a} is not UTF-8, which SQLite needs: set LEASEHOLD_URL to a file elsewhere")
-    if not options:
-        return path, None
+    if options in _PLAIN:
+        return path, _PLAIN[options]
     from leasehold.stores.sqlite.options import parse  # noqa: PLC0415 (only where there are some)
 
     return path, parse(options)
@@ -233,6 +237,8 @@ def etcd(rest: str) -> EtcdStore:
     return EtcdStore(rest)
 
 
+_PLAIN = {"": (30, 1_000_000, 0), "?create=1": (30, 1_000_000, 1)}
+"""The options that one-shot commands have, read without an import."""
 _STORES: dict[str, Callable[..., Store]] = {
     "sqlite": _sqlite,
     "etcd": _etcd,

@@ -83,9 +83,18 @@ class Meta:
 class Options:
     """How a database is opened."""
 
-    __slots__ = ("accept_restore", "busy_ms", "is_one_shot", "mounts")
+    __slots__ = ("accept_restore", "busy_ms", "creates_directory", "is_one_shot", "mounts")
 
-    def __init__(self, accept_restore: bool, busy_ms: int, mounts: str | None, *, is_one_shot: bool = False) -> None:
+    def __init__(
+        self,
+        accept_restore: bool,
+        busy_ms: int,
+        mounts: str | None,
+        *,
+        is_one_shot: bool = False,
+        creates_directory: bool = False,
+    ) -> None:
+        self.creates_directory = creates_directory
         self.accept_restore = accept_restore
         self.busy_ms = busy_ms
         """How long to wait for a program that locks the database without coming through the gate."""
@@ -123,7 +132,7 @@ class Database:
         self._begin_log()
         self.mark = Mark(1)
         """The high-water mark, as we know it."""
-        self.gate = make_place(self.path, options.mounts, accept_restore=options.accept_restore)
+        self.gate = make_place(self.path, options)
         self.connection = self.connect()
         self.cursor = self.connection.cursor()
         """For what each turn says to SQLite: a cursor of its own for each statement costs more than most statements."""
@@ -148,7 +157,7 @@ class Database:
     def connect(self) -> apsw.Connection:
         """A connection with everything that durability needs."""
         try:
-            flags = apsw.SQLITE_OPEN_READWRITE
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
             connection = apsw.Connection(self.path, flags=flags, statementcachesize=STATEMENTS)
             connection.set_busy_timeout(self.busy_ms)
             connection.execute("PRAGMA synchronous = FULL")

@@ -19,7 +19,12 @@ _MEANINGS: tuple[tuple[type[Exception], type[StoreError], str], ...] = (
     (apsw.CorruptError, StoreError, "the database is damaged; restore a backup, or move it away to start anew"),
     (apsw.CantOpenError, StoreError, "the database cannot be opened; is the directory there, and yours to write?"),
     (apsw.IOError, StoreError, "reading or writing the disk failed; nothing was changed"),
-    (PermissionError, StoreError, "this user may not open or create it"),
+    (
+        PermissionError,
+        StoreError,
+        "this user may not open or create it: have the files and their directory shared with a group of yours, or set "
+        "LEASEHOLD_URL to where everybody's locks live",
+    ),
 )
 
 

@@ -31,12 +31,15 @@ class Gate:
 
     __slots__ = ("_fd", "_pid")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, mode: int = 0o600) -> None:
         # A link in its place would have another file overwritten; NONBLOCK: a FIFO would wait for a writer.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         self._fd = os.open(path, flags, 0o600)
         self._pid = os.getpid()
         _open.add(self._fd)
+        status = os.fstat(self._fd)
+        if mode != 0o600 and not status.st_size and status.st_uid == os.geteuid():
+            os.fchmod(self._fd, mode)
 
     def take(self) -> None:
         """Wait for our turn."""
