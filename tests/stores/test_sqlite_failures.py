@@ -166,5 +166,5 @@ def test_a_directory_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("leasehold.stores.sqlite.gate.os.open", refuse)
-    with pytest.raises(StoreError, match=r"may not open or create it \(Permission denied\)"):
+    with pytest.raises(StoreError, match=r"may not open or create it: .* \(Permission denied\)"):
         SqliteStore(str(tmp_path / "locks.db"))
