@@ -6,12 +6,14 @@ import asyncio
 import http.client
 import json
 import re
+import resource
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasehold import served as served_module
 from leasehold.checks import Settings
 from leasehold.errors import StoreError
 from leasehold.served import Served
@@ -27,14 +29,18 @@ if TYPE_CHECKING:
 
 
 class Trouble:
-    """What goes wrong in the store."""
+    """What goes wrong in the store, and how often it could have."""
 
-    def __init__(self) -> None:
+    def __init__(self, point: str = "begin") -> None:
         self.error: Exception | None = None
+        self.count = 0
+        self._point = point
 
     def __call__(self, point: str) -> None:
-        if self.error is not None and point == "begin":
-            raise self.error
+        if point == self._point:
+            self.count += 1
+            if self.error is not None:
+                raise self.error
 
 
 def served_with(trouble: Trouble, work: Callable[[Served], Coroutine[Any, Any, None]]) -> None:
@@ -50,6 +56,12 @@ def served_with(trouble: Trouble, work: Callable[[Served], Coroutine[Any, Any, N
     asyncio.run(run())
 
 
+@pytest.fixture
+def _always_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_module, "PROBED", 0.0)
+
+
+@pytest.mark.usefixtures("_always_probed")
 def test_ready_means_that_the_engine_can_commit() -> None:
     trouble = Trouble()
 
@@ -70,6 +82,45 @@ def test_ready_means_that_the_engine_can_commit() -> None:
     served_with(trouble, work)
 
 
+@pytest.mark.usefixtures("_always_probed")
+def test_a_store_that_fails_at_each_write_is_not_ready() -> None:
+    trouble = Trouble("before_commit")
+
+    async def work(served: Served) -> None:
+        assert (await health.ready(served)).status_code == 200
+        trouble.error = StoreError("fsync failed")
+        assert served.ping() > 0
+        with pytest.raises(Problem) as told:
+            await health.ready(served)
+        assert STATUS[told.value.code] == 503
+
+    served_with(trouble, work)
+
+
+def test_asking_again_and_again_writes_once() -> None:
+    trouble = Trouble("before_commit")
+
+    async def work(served: Served) -> None:
+        for _ in range(20):
+            await asyncio.gather(*(health.ready(served) for _ in range(5)))
+        assert trouble.count == 1
+
+    served_with(trouble, work)
+
+
+def test_a_server_whose_disk_takes_nothing_is_not_ready(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert server.ask("GET", "/readyz").status == 200
+        before = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, before[1]))
+        assert server.post("acquire", {"resources": "x", "holder": "ann"}).status == 503
+        until(lambda: server.ask("GET", "/readyz").status == 503)
+        assert server.ask("GET", "/healthz").status == 200
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, before)
+        until(lambda: server.ask("GET", "/readyz").status == 200)
+
+
+@pytest.mark.usefixtures("_always_probed")
 def test_an_engine_that_broke_down_is_not_ready_although_the_store_answers() -> None:
     trouble = Trouble()
 

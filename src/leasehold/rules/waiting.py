@@ -11,6 +11,7 @@ from leasehold.model import (
     Granted,
     Hold,
     Presence,
+    Queued,
     Receipt,
     Refused,
     Request,
@@ -68,7 +69,11 @@ def check(draft: Draft, command: Check) -> Outcome:
     waiter = find_waiter(draft, command.waiter)
     if waiter is None or waiter.ask is None or waiter.engine != draft.engine:
         return _gone(draft, command)
-    return _serve_or_stay(draft, command)
+    outcome = _serve_or_stay(draft, command)
+    waiter = find_waiter(draft, command.waiter)
+    if command.is_over and waiter is not None and isinstance(outcome, Queued):
+        return _time_out(draft, waiter, command.ask)
+    return outcome
 
 
 def _gone(draft: Draft, command: Check) -> Outcome:
