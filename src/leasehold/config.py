@@ -241,8 +241,8 @@ def sqlite_url(path: str) -> str:
     return "sqlite://" + os.path.realpath(path)
 
 
-_SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
-"""Words of a `postgresql:` URL that nobody else may see."""
+_SECRET = ("password", "secret", "token", "client_key", "server_key", "api_key")
+"""What is in the names of those words of a URL that only its owner may see."""
 
 
 def shown(url: str) -> str:
@@ -255,6 +255,8 @@ def shown(url: str) -> str:
     user, at, host = authority.rpartition("@")
     name, colon, _ = user.partition(":")
     words = "&".join(map(_word_shown, query.split("&")))
+    if not mark:  # no URL: libpq's words, perhaps
+        scheme = " ".join(map(_word_shown, scheme.split(" ")))
     return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
 
 
@@ -265,12 +267,12 @@ def _is_cut(authority: str) -> bool:
 
 def _word_shown(word: str) -> str:
     name, _, value = word.partition("=")
-    if name.lower() in _SECRET:
-        return f"{name}=***"
-    if name != "listen":
-        return word
+    if name != "listen" and "%" not in name:
+        return f"{name}=***" if any(each in name.lower() for each in _SECRET) else word
     from urllib.parse import unquote  # noqa: PLC0415 (rare)
 
+    if name != "listen":
+        return f"{name}=***"  # written so that it cannot be read
     plain = unquote(value)  # another URL, with a password of its own
     return word if shown(plain) == names.shown(plain) else f"{name}={shown(plain)}"
 

@@ -170,7 +170,7 @@ class Context:
         """A command to try next, for the same holder, space and store as this one."""
         same = {name: self.values.get(name) for name in ("holder", "space", "url")}
         same["holder"] = holder or same["holder"]
-        if same["url"] is not None and "@" in same["url"]:
+        if same["url"] is not None and ("@" in same["url"] or "=" in same["url"]):
             from leasehold.config import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
 
             same["url"] = shown_url(same["url"])  # what is suggested is read by others, too
