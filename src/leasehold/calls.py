@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any, Protocol
 
+    from leasehold.commands import Authority
     from leasehold.errors import InvalidInput
     from leasehold.model import Lease
 
@@ -46,6 +47,8 @@ class Call(Noun):
 
     verb: str
     arguments: Mapping[str, Any]
+    authority: Authority | None = None
+    """The principal that asks, where a server knows it."""
 
 
 class Asking(Noun):

@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     from leasehold.model import Ask
 
 
+class Authority(Noun):
+    """The principal that asks a server, and what its key is for."""
+
+    principal: str
+    """As `keys.principal` spells it."""
+    key: str
+    """The id of the key."""
+    space: str | None = None
+    """The only space that the key is for; None: every space."""
+    prefixes: tuple[str, ...] = ()
+    """What names must begin with; none: nothing."""
+
+
 class Proof(Noun):
     """What entitles somebody to touch a lease: its token, its session's secret, or being an admin."""
 
@@ -21,6 +34,8 @@ class Proof(Noun):
     secret: str | None = None
     admin: str | None = None
     """The admin's name."""
+    authority: Authority | None = None
+    """The principal that shows it: a proof may be handed on, and does not widen what a key is for."""
 
 
 class Acquire(Noun):
@@ -103,6 +118,7 @@ class StartSession(Noun):
     secret: str
     ttl: int
     name: str | None = None
+    authority: Authority | None = None
 
 
 class RenewSession(Noun):
@@ -163,6 +179,17 @@ class AddKey(Noun):
     reason: str | None = None
 
 
+class RotateKey(Noun):
+    """Add a key to the principal of this one, which then counts for so long yet."""
+
+    before: str
+    id: str
+    secret: str
+    overlap: int
+    by: str | None = None
+    reason: str | None = None
+
+
 class RevokeKey(Noun):
     """Let the owner of this key in no more."""
 
@@ -214,6 +241,7 @@ if TYPE_CHECKING:
         | Steal
         | Clear
         | AddKey
+        | RotateKey
         | RevokeKey
         | Check
         | Reconsider

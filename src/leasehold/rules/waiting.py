@@ -128,7 +128,7 @@ def cancel(draft: Draft, command: Cancel) -> Outcome:
     elif became is not None and keys.is_lease_id(became):
         was = _cancel_lease(draft, became, command.request)
     if command.request is not None:
-        draft.put(command.request, Request(REQUEST, None, (), draft.now + CANCELLED_MEMORY))
+        draft.put(command.request, Request(REQUEST, None, "", draft.now + CANCELLED_MEMORY))
     settle(draft)
     return Cancelled(was)
 

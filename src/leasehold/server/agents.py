@@ -16,7 +16,7 @@ from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
 from leasehold.server.problems import Problem
 from leasehold.server.revoking import Watch, why_not
-from leasehold.server.shares import payer
+from leasehold.server.shares import party_of, payer
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -59,7 +59,7 @@ class Agents:
             return
         from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
 
-        caller = Caller(who.id, who.name, who.session, lambda verb, asked: self._ask(who, verb, asked))
+        caller = Caller(party_of(who), who.name, who.session, lambda verb, asked: self._ask(who, verb, asked))
         try:
             await sessions.answer(payer(who), caller, scope, body, _read_already(body, receive), send)
         except Problem as problem:
@@ -74,11 +74,11 @@ class Agents:
             return problems.as_refusal(problem)
         if verb == "acquire":
             return await self._acquire(who, bound)
-        return await getattr(self._app.served.locks, verb)(**bound)
+        return permissions.as_seen_by(who, await getattr(self._app.served.locks_for(who.authority), verb)(**bound))
 
     async def _acquire(self, who: Principal, bound: dict[str, Any]) -> Any:  # noqa: ANN401 (see `_ask`)
         """A wait may outlive the request that began it, and the key that this was let in with."""
-        locks, ending = self._app.served.locks, asyncio.timeout(None)
+        locks, ending = self._app.served.locks_for(who.authority), asyncio.timeout(None)
         try:
             async with ending:
                 self._waiting[ending] = who.id
