@@ -13,7 +13,7 @@ from leasehold.errors import StoreError, StoreUnsuitable
 from leasehold.model import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.database import APPLICATION_ID, SCHEMA_VERSION
-from leasehold.stores.sqlite.opening import migrate
+from leasehold.stores.sqlite.opening import create
 from tests.stores.samples import FakeClock, commit, entries
 
 if TYPE_CHECKING:
@@ -68,26 +68,14 @@ def test_what_durability_needs_is_in_force(path: Path, connections: list[apsw.Co
     again.close()
 
 
-def test_migrations_lead_to_the_schema() -> None:
-    migrated, written = apsw.Connection(":memory:"), apsw.Connection(":memory:")
-    migrate(migrated)
-    written.execute((SQL / "schema.sql").read_text("utf-8"))
-    assert schema(migrated) == schema(written)
-    assert migrated.execute("PRAGMA user_version").get == SCHEMA_VERSION
-    assert migrated.execute("PRAGMA application_id").get == APPLICATION_ID
-
-
-def test_migrations_are_numbered_without_gaps() -> None:
-    numbers = sorted(int(file.name[:4]) for file in SQL.glob("[0-9]*.sql"))
-    assert numbers == list(range(1, SCHEMA_VERSION + 1))
-
-
-def test_migrating_twice_changes_nothing() -> None:
+def test_creating_twice_changes_nothing() -> None:
     connection = apsw.Connection(":memory:")
-    migrate(connection)
+    assert create(connection)
     before = schema(connection)
-    assert migrate(connection) == SCHEMA_VERSION
+    assert not create(connection)
     assert schema(connection) == before
+    assert connection.execute("PRAGMA user_version").get == SCHEMA_VERSION
+    assert connection.execute("PRAGMA application_id").get == APPLICATION_ID
 
 
 def test_a_current_database_is_opened_without_its_sql(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +95,16 @@ def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     with pytest.raises(StoreUnsuitable, match=f"schema {SCHEMA_VERSION + 1}.*update Leasehold"):
         SqliteStore(str(path))
     assert connection.execute("PRAGMA user_version").get == SCHEMA_VERSION + 1
+    connection.close()
+
+
+def test_an_older_schema_is_refused_and_left_alone(path: Path) -> None:
+    SqliteStore(str(path)).close()
+    connection = apsw.Connection(str(path))
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+    with pytest.raises(StoreUnsuitable, match=f"schema {SCHEMA_VERSION - 1}, of an earlier Leasehold.*another path"):
+        SqliteStore(str(path))
+    assert connection.execute("PRAGMA user_version").get == SCHEMA_VERSION - 1
     connection.close()
 
 

@@ -24,7 +24,7 @@ _GRANTS = "GRANT what docs/postgresql.md says to this role, or use another one"
 
 
 def about_postgres(url: str, about_contents: About) -> Iterator[Finding]:
-    """Everything about a database. Tables that are not there, or not up to date, are left to whoever uses them."""
+    """Everything about a database. Tables that are not there are left to the first command."""
     started = time.monotonic()
     store = opening.postgres(url.partition(":")[2], is_examined=True)
     try:
@@ -41,15 +41,9 @@ def about_postgres(url: str, about_contents: About) -> Iterator[Finding]:
 
 
 def _about_tables(facts: Facts) -> Finding:
-    if not facts.schema:
-        if facts.may_create:
-            return Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
-        return Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
-    text = f"it answers; its tables are of version {facts.schema}, this Leasehold has {facts.newest_schema}"
     if facts.may_create:
-        advice = "the next command brings them up to date; servers of an older version then have to be updated"
-        return Finding("schema", None, text, advice)
-    return Finding("schema", False, text, "bring them up to date with any command, as their owner: docs/postgresql.md")
+        return Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
+    return Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
 
 
 def _about_facts(facts: Facts) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leasehold import commands as c
 from leasehold import keys
 from leasehold.model import FOREVER, Event, Key, KeyCreated, KeyRevoked, KeyRotated, Refused
 
@@ -58,6 +59,14 @@ def revoke(draft: Draft, command: RevokeKey) -> Outcome:
     draft.drop(where, command.id)
     _tell(draft, "key_revoked", known, command)
     return KeyRevoked(command.id, revoked=True)
+
+
+def expire(draft: Draft, where: str) -> None:
+    """Drop the key that was rotated, once it counts no longer."""
+    for key in tuple(draft.record(where).notes.values()):
+        if isinstance(key, Key) and key.until_us <= draft.now:
+            draft.drop(where, key.id)
+            _tell(draft, "key_revoked", key, c.RevokeKey(key.id, reason="it was rotated"))
 
 
 def _tell(draft: Draft, kind: str, key: Key, command: AddKey | RotateKey | RevokeKey, **more: object) -> None:

@@ -35,6 +35,7 @@ from leasehold.rules.granting import (
     turn_away,
     waiting_for,
 )
+from leasehold.rules.keyring import expire
 from leasehold.rules.leases import give_back, live_lease
 from leasehold.rules.sessions import end_lapsed
 from leasehold.rules.telling import held
@@ -212,6 +213,8 @@ def sweep(draft: Draft, command: Sweep) -> Outcome:
             draft.dirty[key] = None
         elif key.startswith("a"):
             end_lapsed(draft, key)
+        elif key.startswith("k"):
+            expire(draft, key)
         _drop_old_notes(draft, key)
     settle(draft)
     return Done()

@@ -33,7 +33,7 @@ class Facts(Noun):
     """What a database says about itself, and about the role that asks."""
 
     schema: int
-    """The last migration that was applied; 0: there are no tables yet."""
+    """Which layout the tables have; 0: there are none yet."""
     newest_schema: int
     """The newest one that this version knows."""
     may_create: bool

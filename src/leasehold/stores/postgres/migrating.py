@@ -1,4 +1,4 @@
-"""What is done once: create the tables and bring them up to date, one server at a time. Nothing while in use."""
+"""Create the tables, once, and refuse those of another version of Leasehold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 from leasehold.errors import StoreUnsuitable
 from leasehold.model import SECOND
 from leasehold.stores.postgres.connections import ask
-from leasehold.stores.postgres.queries import migrations
+from leasehold.stores.postgres.queries import SQL
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
 
 TYPE_CHECKING = False
@@ -30,8 +30,8 @@ def prepare(connections: Connections, *, is_changed: bool = True) -> None:
     try:
         if connection.info.server_version < OLDEST:
             raise StoreUnsuitable(f"{connections.address.place} is older than PostgreSQL {OLDEST // 10_000}: update it")
-        if version(connections, connection) != SCHEMA_VERSION and is_changed:
-            _migrate(connections, connection)
+        if not version(connections, connection) and is_changed:
+            _create(connections, connection)
     except psycopg.Error as error:
         raise connections.explain(error) from error
     finally:
@@ -40,7 +40,7 @@ def prepare(connections: Connections, *, is_changed: bool = True) -> None:
 
 
 def version(connections: Connections, connection: Connection) -> int:
-    """The last migration that was applied; 0 if there is nothing yet."""
+    """Which layout the tables have; 0 if there are none yet. Raises `StoreUnsuitable` for another one than ours."""
     if not ask(connection, connections.queries["exists"])[-1][0][0]:
         return 0
     rows = ask(connection, connections.queries["version"])[-1]
@@ -50,26 +50,25 @@ def version(connections: Connections, connection: Connection) -> int:
             f"{connections.address.place} has schema {applied}, this Leasehold knows schemas up to {SCHEMA_VERSION}: "
             "update Leasehold on every server, or give another schema= in the URL"
         )
+    if 0 < applied < SCHEMA_VERSION:
+        raise StoreUnsuitable(
+            f"{connections.address.place} has schema {applied}, of an earlier Leasehold; this one needs schema "
+            f"{SCHEMA_VERSION}, and what is held cannot be carried over: once nothing is held there, drop the tables, "
+            "or give another schema= in the URL"
+        )
     return applied
 
 
-def _migrate(connections: Connections, connection: Connection) -> None:
+def _create(connections: Connections, connection: Connection) -> None:
     address, queries = connections.address, connections.queries
     with connection.transaction():
-        # Whoever comes second finds everything done.
+        # A second server that starts at the same moment finds everything done.
         ask(connection, "SELECT pg_advisory_xact_lock(hashtextextended('migrate', %(salt)s))", {"salt": address.salt})
-        # Whoever is in a transaction, of whichever version, ends it first, and finds the new version in the next.
-        ask(connection, queries["turn"], {"salt": address.salt})
-        before = version(connections, connection)
-        if before == 0 and not ask(connection, queries["has_schema"])[-1][0][0]:
+        if version(connections, connection):
+            return
+        if not ask(connection, queries["has_schema"])[-1][0][0]:
             ask(connection, queries.in_schema("CREATE SCHEMA {schema}"))
-        for number, text in migrations():
-            if number > before:
-                ask(connection, queries.in_schema(text))
-        if before == 0:
-            system, timeline = ask(connection, queries["identity"])[-1][0]
-            first = {"database": os.urandom(16).hex(), "system": system, "timeline": timeline, "longest": LONGEST}
-            ask(connection, queries["first_meta"], {"version": SCHEMA_VERSION, **first})
-        else:
-            ask(connection, queries["grant_functions"])
-            ask(connection, queries["set_version"], {"version": SCHEMA_VERSION})
+        ask(connection, queries.in_schema((SQL / "schema.sql").read_text(encoding="utf-8")))
+        system, timeline = ask(connection, queries["identity"])[-1][0]
+        first = {"database": os.urandom(16).hex(), "system": system, "timeline": timeline, "longest": LONGEST}
+        ask(connection, queries["first_meta"], {"version": SCHEMA_VERSION, **first})

@@ -40,11 +40,6 @@ def _named() -> dict[str, str]:
     return texts
 
 
-def migrations() -> list[tuple[int, str]]:
-    """Number and text of each migration, in order."""
-    return [(int(path.name[:4]), path.read_text(encoding="utf-8")) for path in sorted(SQL.glob("[0-9]*.sql"))]
-
-
 def statement(text: str) -> sql.SQL:
     """Text of our own files, with a schema's checked name, as psycopg wants it told apart from text of others."""
     return sql.SQL(text)

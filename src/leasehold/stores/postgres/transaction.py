@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.connections import Connection
     from leasehold.stores.postgres.exchange import Call, Values
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """The number of the newest migration."""
 PATIENCE = "5s"
 """So long is a turn waited for."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.journal import Journal
 
 APPLICATION_ID = 0x1EA5E401
-SCHEMA_VERSION = 3
-"""The number of the newest migration."""
+SCHEMA_VERSION = 4
+"""Of `schema.sql` and of the nouns in it: a database of another one is refused."""
 
 BRIEF_CHECKPOINT = 150
 """Pages in the write-ahead log before it is copied back. Whoever opens the database first must read the whole log, so
@@ -219,7 +219,7 @@ class Database:
         return int(self.connection.execute("PRAGMA data_version").get)
 
     def schema_version(self) -> int:
-        """The number of the last migration that was applied."""
+        """Which layout the database has."""
         return int(self.connection.execute("PRAGMA user_version").get)
 
     def read_meta(self, connection: apsw.Connection | None = None) -> Meta:

@@ -4,7 +4,7 @@ All of it in one transaction, during our turn at the gate. Not imported when a d
 """
 
 # Pathlib is slow to import, and the first acquire on a machine comes through here.
-# ruff: noqa: PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH118, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -83,6 +83,11 @@ def _check_ours(connection: apsw.Connection, path: str) -> None:
             f"{path} has schema {version}, this Leasehold knows schemas up to {SCHEMA_VERSION}: "
             "update Leasehold (every process on this machine), or give another path"
         )
+    if application == APPLICATION_ID and 0 < version < SCHEMA_VERSION:
+        raise StoreUnsuitable(
+            f"{path} has schema {version}, of an earlier Leasehold; this one needs schema {SCHEMA_VERSION}, and what "
+            "is held cannot be carried over: once nothing is held there, remove the file, or give another path"
+        )
 
 
 def _use_wal(connection: apsw.Connection, path: str) -> None:
@@ -92,9 +97,9 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
 
 
 def _settle(database: Database, accept_restore: bool) -> tuple[Meta, Mark]:
-    """Migrate; then find out from the mark and the boot id what happened. Hands back what the gate is to be told."""
+    """Create the tables if need be, and find out what happened from mark and boot id. Return what the gate is told."""
     connection, mark = database.connection, database.gate.mark()
-    is_new = migrate(connection) == 0
+    is_new = create(connection)
     if is_new:
         meta, mark = _first_meta(database, mark, accept_restore)
     else:
@@ -104,26 +109,16 @@ def _settle(database: Database, accept_restore: bool) -> tuple[Meta, Mark]:
     return meta, mark
 
 
-def migrate(connection: apsw.Connection) -> int:
-    """Apply the migrations that are missing, in order; hands back which was the last one before."""
-    before: int = connection.execute("PRAGMA user_version").get
-    for number, sql in _migrations():
-        if number > before:
-            connection.execute(sql)
-            connection.execute(f"PRAGMA user_version = {number:d}")
-    if before == 0:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-    return before
-
-
-def _migrations() -> list[tuple[int, str]]:
-    directory = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "sqlite")
-    found = []
-    for name in sorted(os.listdir(directory)):
-        if name[:4].isdigit():
-            with open(os.path.join(directory, name), encoding="utf-8") as file:
-                found.append((int(name[:4]), file.read()))
-    return found
+def create(connection: apsw.Connection) -> bool:
+    """Create the tables; False if they are there."""
+    if connection.execute("PRAGMA user_version").get:
+        return False
+    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "sqlite", "schema.sql")
+    with open(path, encoding="utf-8") as file:
+        connection.execute(file.read())
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+    return True
 
 
 def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[Meta, Mark]:

@@ -1,4 +1,4 @@
--- What all migrations together lead to, for reading; a test compares. It is never executed by the store.
+-- The tables of a new store.
 
 -- Entries of all records, but for what the journal changes in them: nobody looks here alone. One row an entry; `body` is
 -- the packed entry (stores/codec.py).

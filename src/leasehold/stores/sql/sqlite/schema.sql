@@ -1,4 +1,4 @@
--- What all migrations together lead to, for reading; a test compares. It is never executed by the store.
+-- The tables of a new store.
 
 -- Entries of all records. One row an entry; `body` is the packed entry (stores/codec.py) as JSONB.
 -- A table with a rowid of its own: new rows go to its end, only the index is written at random places.
