@@ -59,6 +59,10 @@ class Caller:
         """The session that it showed, if it did."""
         return self._session
 
+    def news(self, given: str | None) -> list[str]:  # noqa: ARG002 (as `Party` has it)
+        """Nothing: between two requests nobody is there who could be told."""
+        return []
+
     def granted(self, lease: str, token: str, claims: Claims) -> None:
         """Remembered until the answer is sent."""
         self.unsent.append((lease, token, claims))
