@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any, Protocol
 
-    from leasehold.commands import Authority
     from leasehold.errors import InvalidInput
     from leasehold.model import Lease
 
@@ -40,6 +39,19 @@ if TYPE_CHECKING:
 
         def close(self) -> None:
             """Close its connection, if it has one."""
+
+
+class Authority(Noun):
+    """The principal that asks a server, and what its key is for."""
+
+    principal: str
+    """As `keys.principal` spells it."""
+    key: str
+    """The id of the key."""
+    space: str | None = None
+    """The only space that the key is for; None: every space."""
+    prefixes: tuple[str, ...] = ()
+    """What names must begin with; none: nothing."""
 
 
 class Call(Noun):

@@ -72,7 +72,7 @@ def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them soone
     return Terms(
         where,
         who,
-        keys.actor(where, who, None, authority.principal if isinstance(authority, c.Authority) else None),
+        keys.actor(where, who, None, authority.principal if isinstance(authority, calls.Authority) else None),
         *_mode(mode, slots),
         flag(any_of, "any_of"),
         _ttl(ttl, settings),
@@ -107,7 +107,7 @@ def command(
     token: str,
     engine: str,
     memory: Memory | None = None,
-    authority: c.Authority | None = None,
+    authority: calls.Authority | None = None,
 ) -> c.Acquire:
     """The same, of arguments by their names. `token` is hashed here and goes no further; `memory` may know the rest."""
     if len(asked) != _ASKED:
@@ -228,7 +228,7 @@ def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: fro
 
 
 def proof(
-    token: object = None, session: object = None, admin: object = None, authority: c.Authority | None = None
+    token: object = None, session: object = None, admin: object = None, authority: calls.Authority | None = None
 ) -> c.Proof:
     """What a caller shows to be entitled."""
     secret = credential(session)[1] if session is not None else None

@@ -11,20 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from leasehold.calls import Authority
     from leasehold.model import Ask
-
-
-class Authority(Noun):
-    """The principal that asks a server, and what its key is for."""
-
-    principal: str
-    """As `keys.principal` spells it."""
-    key: str
-    """The id of the key."""
-    space: str | None = None
-    """The only space that the key is for; None: every space."""
-    prefixes: tuple[str, ...] = ()
-    """What names must begin with; none: nothing."""
 
 
 class Proof(Noun):

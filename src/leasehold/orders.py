@@ -43,7 +43,7 @@ def order(
     settings: Settings,
     engine: str,
     memory: Memory | None = None,
-    authority: c.Authority | None = None,
+    authority: calls.Authority | None = None,
 ) -> Order | Refused:
     """The command behind a call, or a refusal if these settings forbid it. `memory` knows what others said.
 
@@ -85,7 +85,7 @@ def _release(
     token: object = None,
     session: object = None,
     admin: object = None,
-    authority: c.Authority | None = None,
+    authority: calls.Authority | None = None,
 ) -> Order:
     proof = checks.proof(token, session, admin, authority)
     how = (checks.lease_id(lease), proof, checks.status(status), checks.error_text(error))
@@ -106,7 +106,7 @@ def _cancel(
     holder: object,
     session: object,
     space: object,
-    authority: c.Authority | None = None,
+    authority: calls.Authority | None = None,
 ) -> Order:
     session_id, secret = (None, None) if session is None else checks.credential(session)
     principal = None if authority is None else authority.principal
@@ -123,7 +123,7 @@ def _start_session(
     name: object,
     session: object,
     space: object,
-    authority: c.Authority | None = None,
+    authority: calls.Authority | None = None,
 ) -> Order:
     chosen = f"s{os.urandom(8).hex()}.{draw()}" if session is None else session
     id_, secret = checks.credential(chosen)
@@ -147,7 +147,7 @@ def _renew_session(
     session: object,
     space: object,
     admin: object,
-    authority: c.Authority | None = None,
+    authority: calls.Authority | None = None,
 ) -> Order:
     id_, proof = _session(session, admin, authority)
     return Order(c.RenewSession(keys.actor(checks.space(space), "", id_), proof))
@@ -160,14 +160,14 @@ def _end_session(
     space: object,
     admin: object,
     reason: object = None,
-    authority: c.Authority | None = None,
+    authority: calls.Authority | None = None,
 ) -> Order:
     id_, proof = _session(session, admin, authority)
     why = checks.optional_text(reason, "reason", 1024)
     return Order(c.EndSession(keys.actor(checks.space(space), "", id_), id_, proof, why))
 
 
-def _session(session: object, admin: object, authority: c.Authority | None) -> tuple[str, c.Proof]:
+def _session(session: object, admin: object, authority: calls.Authority | None) -> tuple[str, c.Proof]:
     """An admin needs only the session's id; everybody else the secret with it."""
     if admin is None:
         return checks.credential(session)[0], checks.proof(session=session, authority=authority)
@@ -194,7 +194,7 @@ def _steal(
     engine: str,
     by: object,
     reason: object,
-    authority: c.Authority | None = None,
+    authority: calls.Authority | None = None,
     **asked: object,
 ) -> Order:
     why = checks.text(reason, "reason", 1024)

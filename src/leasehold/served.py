@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.calls import Call, LossSource
+    from leasehold.calls import Authority, Call, LossSource
     from leasehold.checks import Settings
-    from leasehold.commands import Authority
     from leasehold.model import Event, Key, Session
     from leasehold.pending import Pending
     from leasehold.stores import Store

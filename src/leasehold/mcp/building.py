@@ -50,7 +50,9 @@ class Server(MCPServer[Any]):
         if unknown:
             raise ToolError(wording.unknown(name, unknown, known))
         try:
-            return _with_news(await super().call_tool(name, arguments, context), PARTY.get().news(arguments.get(wording.EVERYWHERE)))
+            return _with_news(
+                await super().call_tool(name, arguments, context), PARTY.get().news(arguments.get(wording.EVERYWHERE))
+            )
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(wording.wrong(name, error.__cause__)) from error.__cause__

@@ -38,7 +38,7 @@ class LostLeases:
         if lease.id in self._held:
             self._held[lease.id] = (granted, self._held[lease.id][1])
             return
-        hint = partial(self._loop.call_soon_threadsafe, self._doubt, lease.id)
+        hint = partial(self._hint, lease.id)
         self._held[lease.id] = (granted, hint)
         watch_of(self._locks).add(lease, hint)
 
@@ -51,6 +51,10 @@ class LostLeases:
     def news(self, agent: str) -> list[str]:
         """What this agent has lost since its last answer; each loss is told once."""
         return self._news.pop(agent, [])
+
+    def _hint(self, lease: str) -> None:
+        """Called by the thread that watches."""
+        self._loop.call_soon_threadsafe(self._doubt, lease)
 
     def _doubt(self, lease: str) -> None:
         if lease in self._held:

@@ -13,7 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from leasehold.commands import Authority, Proof, Release, Renew, Update
+    from leasehold.calls import Authority
+    from leasehold.commands import Proof, Release, Renew, Update
     from leasehold.model import Ask, Hold, Outcome
     from leasehold.rules.draft import Draft
 

@@ -12,7 +12,7 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Final
 
 from leasehold import checks, keys
-from leasehold.commands import Authority
+from leasehold.calls import Authority
 from leasehold.errors import InvalidInput
 from leasehold.model import FOREVER
 from leasehold.server.principals import OPEN, Principal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from leasehold.commands import Authority  # noqa: TC001 (msgspec asks for the types of its fields)
+from leasehold.calls import Authority  # noqa: TC001 (msgspec asks for the types of its fields)
 
 
 class Principal(msgspec.Struct, frozen=True, gc=False):
