@@ -134,6 +134,7 @@ class Force(Noun):
     lease: str | None = None
     node: str | None = None
     resource: str = ""
+    authority: Authority | None = None
 
 
 class Steal(Noun):
@@ -142,6 +143,7 @@ class Steal(Noun):
     by: str
     reason: str
     acquire: Acquire
+    authority: Authority | None = None
 
 
 class Clear(Noun):
@@ -152,6 +154,7 @@ class Clear(Noun):
     space: str
     resource: str
     node: str
+    authority: Authority | None = None
 
 
 class AddKey(Noun):

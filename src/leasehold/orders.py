@@ -175,13 +175,19 @@ def _session(session: object, admin: object, authority: calls.Authority | None) 
 
 
 def _force_release(
-    settings: Settings, _engine: str, target: object, by: object, reason: object, space: object
+    settings: Settings,
+    _engine: str,
+    target: object,
+    by: object,
+    reason: object,
+    space: object,
+    authority: calls.Authority | None = None,
 ) -> Order:
     admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
     if keys.is_lease_id(target):
-        return Order(c.Force(admin, why, lease=checks.lease_id(target)))
+        return Order(c.Force(admin, why, lease=checks.lease_id(target), authority=authority))
     resource, node = _own_node(settings, target, space)
-    return Order(c.Force(admin, why, node=node, resource=resource))
+    return Order(c.Force(admin, why, node=node, resource=resource, authority=authority))
 
 
 def _own_node(settings: Settings, target: object, space: object) -> tuple[str, str]:
@@ -200,13 +206,21 @@ def _steal(
     why = checks.text(reason, "reason", 1024)
     token = draw()
     command = checks.command(Asking(**asked, reason=why)._asdict(), settings, token, engine, authority=authority)
-    return Order(c.Steal(checks.text(by, "by", 256), why, command), token)
+    return Order(c.Steal(checks.text(by, "by", 256), why, command, authority), token)
 
 
-def _clear(settings: Settings, _engine: str, resource: object, by: object, reason: object, space: object) -> Order:
+def _clear(
+    settings: Settings,
+    _engine: str,
+    resource: object,
+    by: object,
+    reason: object,
+    space: object,
+    authority: calls.Authority | None = None,
+) -> Order:
     name, node = _own_node(settings, resource, space)
     admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
-    return Order(c.Clear(admin, why, checks.space(space), name, node))
+    return Order(c.Clear(admin, why, checks.space(space), name, node, authority))
 
 
 def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: object) -> Order:
@@ -265,7 +279,10 @@ _ORDERS: dict[str, Callable[..., Order]] = {
 }
 
 _OF_PRINCIPALS = frozenset(
-    ("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session", "steal")
+    (
+        *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
+        *("force_release", "steal", "clear"),
+    )
 )
 """Verbs, besides acquire, to which it matters which principal asks."""
 

@@ -151,6 +151,21 @@ def test_a_token_may_be_handed_on_within_the_bounds_of_the_key(scene: Scene) -> 
     assert event["detail"]["by_key"] == id_of(scene.other)
 
 
+def test_what_an_admin_does_tells_with_which_key(scene: Scene) -> None:
+    admin = {"by_principal": f"admin:{id_of(scene.admin)}", "by_key": id_of(scene.admin)}
+    why = {"reason": "test", "space": "team"}
+    scene.acquire("forced", scene.one, on_expiry="quarantine")
+    scene.server.post("force-release", {"target": "forced", **why}, key=scene.admin)
+    scene.server.post("clear", {"resource": "forced", **why}, key=scene.admin)
+    scene.acquire("stolen", scene.one)
+    scene.server.post("steal", {"resources": "stolen", **why}, key=scene.admin)
+    for name, kind in (("forced", "forced"), ("forced", "cleared"), ("stolen", "forced")):
+        (event,) = scene.events(name, kind)
+        assert admin.items() <= event["detail"].items()
+    (event,) = scene.events("stolen", "forced")
+    assert event["detail"]["principal"] == principal_of(scene.one)
+
+
 def test_without_a_proof_only_an_admin_ends_a_lease(scene: Scene) -> None:
     lease = scene.acquire("proofless", scene.one).json["lease"]["id"]
     for key in (scene.one, scene.other):

@@ -6,7 +6,7 @@ from leasehold import keys
 from leasehold.model import Event, Lost, Refused, Released, Renewed, Updated
 from leasehold.noun import new
 from leasehold.rules.acquiring import rewrite
-from leasehold.rules.ending import end_of, finish, lapse, terms, told_at_end, why_gone
+from leasehold.rules.ending import by_another, end_of, finish, lapse, terms, told_at_end, why_gone
 from leasehold.rules.granting import expiry, lease_of, session_of, settle
 
 TYPE_CHECKING = False
@@ -51,13 +51,6 @@ def is_within(ask: Ask, authority: Authority | None) -> bool:
     if authority.space is not None and ask.space != authority.space:
         return False
     return not authority.prefixes or all(name.startswith(authority.prefixes) for name in ask.options[0].resources)
-
-
-def by_another(ask: Ask, authority: Authority | None) -> dict[str, object]:
-    """What an event tells of the principal and the key that did it, if they are not those that took the lease."""
-    if authority is None or (authority.principal, authority.key) == (ask.principal, ask.key):
-        return {}
-    return {"by_principal": authority.principal, "by_key": authority.key}
 
 
 def is_entitled(draft: Draft, hold: Hold, ask: Ask, proof: Proof) -> bool:

@@ -122,7 +122,7 @@ def _end_lease(draft: Draft, hold: Hold, ask: Ask, command: EndSession) -> None:
     if by is None or hold.ticket is not None:
         give_back(draft, hold, ask, "cancelled", "its session ended")
     else:
-        take_away(draft, hold, by, command.reason or "its session was ended")
+        take_away(draft, hold, by, command.reason or "its session was ended", command.proof.authority)
 
 
 def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
