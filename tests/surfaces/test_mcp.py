@@ -376,12 +376,16 @@ def test_locks_that_cannot_be_reached_are_a_refusal_that_an_agent_understands(tm
     run(work)
 
 
-@pytest.mark.parametrize("way", ["force-release", "session"])
-def test_an_agent_is_told_with_its_next_answer_that_its_lease_was_taken(tmp_path: Path, way: str) -> None:
-    """Whatever it asks next, though it neither renews nor names that lease; and it is told once."""
+@pytest.mark.parametrize(
+    ("transport", "way"), [("stdio", "force-release"), ("stdio", "session"), ("http", "force-release")]
+)
+def test_an_agent_is_told_with_its_next_answer_that_its_lease_was_taken(
+    tmp_path: Path, transport: str, way: str
+) -> None:
+    """By another process, whatever it asks next, though it neither renews nor names that lease; and it is told once."""
 
     async def work() -> None:
-        async with over_stdio(tmp_path, "auto") as client:
+        async with TRANSPORTS[transport](tmp_path, "auto") as client:
             mine = (await call(client, "acquire_lock", resource="issue:1", agent_id="ada"))["data"]["lease"]
             await call(client, "acquire_lock", resource="issue:2", agent_id="bob")
             await asyncio.to_thread(_take, tmp_path, way, mine)

@@ -8,15 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from leasehold.errors import LeaseholdError
-from leasehold.losses import watch_of
+from leasehold.losses import told_of, watch_of
 from leasehold.model import Lost
-from leasehold.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.async_locks import AsyncLocks
-    from leasehold.model import Granted, Lease
+    from leasehold.model import Granted
 
 log = logging.getLogger("leasehold.mcp")
 
@@ -72,9 +71,4 @@ class LostLeases:
             return
         if isinstance(outcome, Lost) and lease in self._held:
             self.forget(lease)
-            self._news.setdefault(granted.lease.holder, []).append(_told(granted.lease, outcome.reason))
-
-
-def _told(lease: Lease, reason: str) -> str:
-    name = shown(" + ".join(lease.resources))
-    return f"LOST: {name} is no longer yours ({shown(reason)}). Stop working on it now: somebody else may have it."
+            self._news.setdefault(granted.lease.holder, []).append(told_of(granted.lease, outcome.reason))

@@ -65,7 +65,7 @@ class Client:
         outcome = await getattr(self._locks, verb)(**arguments)
         if isinstance(outcome, Granted):
             self._lost.follow(outcome)
-        elif isinstance(outcome, Released | Lost):
+        elif verb in ("release", "renew") and isinstance(outcome, Released | Lost):
             self._lost.forget(outcome.lease)  # it is told by this very answer
         return outcome
 

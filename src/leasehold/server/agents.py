@@ -7,6 +7,7 @@ Whose key is revoked waits no longer, as everywhere on this server (`waiting.Wai
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -14,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from leasehold.model import Granted, Refused
 from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
+from leasehold.server.mcp_losses import HandedLeases
 from leasehold.server.problems import Problem
 from leasehold.server.revoking import Watch, why_not
 from leasehold.server.shares import party_of, payer
@@ -42,6 +44,7 @@ class Agents:
         """What ends each acquire that waits, and the id of whoever asks (`Principal.id`),"""
         self._watch = Watch(app.door, lambda: self._waiting, self._dismiss)
         """and who looks after their keys meanwhile."""
+        self._handed = HandedLeases(app.losses)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let it in, and answer."""
@@ -59,7 +62,15 @@ class Agents:
             return
         from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
 
-        caller = Caller(party_of(who), who.name, who.session, lambda verb, asked: self._ask(who, verb, asked))
+        party = party_of(who)
+
+        async def ask(verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
+            outcome = await self._ask(who, verb, asked)
+            self._handed.note(party, verb, outcome)
+            return outcome
+
+        news = partial(self._handed.news, party)
+        caller = Caller(party, who.name, who.session, ask, news)
         try:
             await sessions.answer(payer(who), caller, scope, body, _read_already(body, receive), send)
         except Problem as problem:
