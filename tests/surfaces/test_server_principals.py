@@ -151,6 +151,15 @@ def test_a_token_may_be_handed_on_within_the_bounds_of_the_key(scene: Scene) -> 
     assert event["detail"]["by_key"] == id_of(scene.other)
 
 
+def test_a_run_is_of_the_principal_that_began_it(scene: Scene) -> None:
+    """Both are called `ci`: neither ends the other's run."""
+    run = scene.server.post("workflows", {"name": "n", "work_unit": "u"}, key=scene.one).json["workflow"]["id"]
+    for verb, more in (("update", {"context": {}}), ("heartbeat", {}), ("release", {})):
+        refused = scene.server.post(f"workflows/{verb}", {"id": run, **more}, key=scene.other)
+        assert refused.code == "not_allowed", (verb, refused)
+    assert scene.server.post("workflows/release", {"id": run}, key=scene.one).json["released"]
+
+
 def test_what_an_admin_does_tells_with_which_key(scene: Scene) -> None:
     admin = {"by_principal": f"admin:{id_of(scene.admin)}", "by_key": id_of(scene.admin)}
     why = {"reason": "test", "space": "team"}
