@@ -169,6 +169,9 @@ asks = st.builds(
     numbers,
     quarantine=st.booleans(),
     request=optional_texts,
+    principal=optional_texts,
+    key=optional_texts,
+    body=texts,
 )
 plain_ids = st.sampled_from(["l1-a", "l2-a", "end-l1-a", "session"])
 waiter_ids = st.sampled_from(["w1-a", "w2-a", "w3-a", "w4-a"])
