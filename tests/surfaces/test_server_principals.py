@@ -154,7 +154,8 @@ def test_a_token_may_be_handed_on_within_the_bounds_of_the_key(scene: Scene) -> 
 def test_a_run_is_of_the_principal_that_began_it(scene: Scene) -> None:
     """Both are called `ci`: neither ends the other's run."""
     run = scene.server.post("workflows", {"name": "n", "work_unit": "u"}, key=scene.one).json["workflow"]["id"]
-    for verb, more in (("update", {"context": {}}), ("heartbeat", {}), ("release", {})):
+    bodies: dict[str, dict[str, Any]] = {"update": {"context": {}}, "heartbeat": {}, "release": {}}
+    for verb, more in bodies.items():
         refused = scene.server.post(f"workflows/{verb}", {"id": run, **more}, key=scene.other)
         assert refused.code == "not_allowed", (verb, refused)
     assert scene.server.post("workflows/release", {"id": run}, key=scene.one).json["released"]
