@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from leasehold.model import Event
+
 TTL = 1.0 if os.environ.get("LEASEHOLD_PROVE") else 2.0
 """A run allows for a tenth of it: so long may whoever ends a command have to wait for a processor."""
 TRIES = 20
@@ -113,7 +115,7 @@ class Run:
         store = open_store(f"sqlite://{self.shell.database}")
         try:
             events = store.history(HistoryQuery(kinds=("granted", "renewed"), limit=10_000))
-            latest = max(int(str(event.detail["expires_at"])) for event in events)
+            latest = max(_expiry(event) for event in events)
             before = boottime()
             now, _ = store.read(())
             return latest / SECOND - now / SECOND + before
@@ -132,6 +134,12 @@ class Run:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.shell.__exit__(None, None, None)
+
+
+def _expiry(event: Event) -> int:
+    """Until when the lease lives after this; a heartbeat of its session tells it of each lease."""
+    leases = event.detail.get("leases")
+    return max(leases.values()) if isinstance(leases, dict) else int(str(event.detail["expires_at"]))
 
 
 def boottime() -> float:

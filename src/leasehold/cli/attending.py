@@ -8,8 +8,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from leasehold.cli.bell import Bell
+from leasehold.cli.obituary import Obituary
 from leasehold.cli.terminal import Foreground
-from leasehold.cli.watchdog import KILL_ONLY, NOTHING, TERM_AND_KILL, Watchdog, end, is_alive, now
+from leasehold.cli.watchdog import KILL_ONLY, KILLED_AFTER, NOTHING, TERM_AND_KILL, Watchdog, end, is_alive, now
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
@@ -19,8 +20,6 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signa
 LOOK_EVERY = 0.5
 """The longest sleep: timers stand still while a machine sleeps, and then the lease may be gone when it wakes."""
 SWEEP_EVERY = 0.02
-KILLED_AFTER = 5.0
-"""So long we wait for what was killed to be gone; only what hangs in the kernel takes longer, and it does nothing."""
 TOO_LATE = "it could not be renewed in time"
 
 
@@ -39,7 +38,8 @@ class Attendance:
         self._command: list[str] = context.values["command"]
         self._output = 2 if context.out.json else None
         self._tenure = tenure
-        self._watchdog = Watchdog()
+        self._obituary = Obituary(context, tenure)
+        self._watchdog = Watchdog(self._obituary.send, tenure.kill_after)
         self._bell = Bell((*PASSED_ON, signal.SIGCHLD))
         self._foreground = Foreground()
         self._group = 0
@@ -99,6 +99,7 @@ class Attendance:
         lease = self._tenure.lease
         return {
             **os.environ,
+            **self._tenure.session.exported(),
             "LEASEHOLD_LEASE": lease.id,
             "LEASEHOLD_FENCE": str(lease.fence),
             "LEASEHOLD_RESOURCE": " ".join(lease.resources),
@@ -141,7 +142,7 @@ class Attendance:
         message = (self._group, *self._until(), self._duty(duty))
         if self._watchdog.is_gone():
             self._watchdog.dismiss()
-            self._watchdog = Watchdog(*message)
+            self._watchdog = Watchdog(self._obituary.send, self._tenure.kill_after, *message)
             return
         try:
             self._watchdog.tell(*message)

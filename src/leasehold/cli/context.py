@@ -137,8 +137,15 @@ class Context:
             return True
         if each.id in self.own:
             return True
-        # A name tells, unless another owner of the same name has taken it with this user's commands.
-        return each.holder == self.holder and not self.tokens.seen(each.id)
+        # A name tells, unless another owner of the same name has taken it: with this user's commands, or in a session.
+        return each.holder == self.holder and each.session is None and not self.tokens.seen(each.id)
+
+    def is_proven(self, lease: Lease) -> bool:
+        """Whether the caller can prove that this lease is its own, and no neighbour took it in the same session."""
+        if lease.id in self.own:
+            return True
+        is_in_session = self.session is not None and lease.session == checks.session_id(self.session)
+        return is_in_session and not self.is_anothers(lease.id)
 
     @property
     def own(self) -> frozenset[str]:
@@ -150,15 +157,39 @@ class Context:
     def _find_session(self) -> str | None:
         path = self.values.get("session_file")
         if path is None:
-            from leasehold.identity import session  # noqa: PLC0415
-
-            return session()
+            return self._session_around()
         token = "-" if self.values.get("token_stdin") else self.values.get("token_file")
         if path == token == "-" and self.verb != "acquire":
             raise InvalidInput("session_file", "the session and the token cannot both come from standard input")
         credential = read_secret(path, "session_file")
         checks.credential(credential)
         return credential
+
+    def act_in(self, credential: str) -> None:
+        """From now on, act in this session."""
+        self._session = credential
+
+    def _session_around(self) -> str | None:
+        """The session in the environment; not that of a `leasehold run` on other locks, which is unknown here."""
+        from leasehold import identity  # noqa: PLC0415
+
+        credential = identity.session()
+        if credential is None or not identity.is_of_run(os.environ):
+            return credential
+        return credential if identity.is_of_locks(os.environ, self.choice.url, self.space) else None
+
+    @property
+    def is_of_run(self) -> bool:
+        """True if this command acts in the session that a `leasehold run` above it made."""
+        from leasehold import identity  # noqa: PLC0415 (only where a session matters)
+
+        return self.values.get("session_file") is None and self.session is not None and identity.is_of_run(os.environ)
+
+    def is_anothers(self, lease: str) -> bool:
+        """True if another process took this lease, which lives and is none that this command comes from."""
+        from leasehold.cli.others import is_of_neighbour  # noqa: PLC0415 (only after a refusal, or in a session)
+
+        return any(is_of_neighbour(self, line) for line in self.tokens.seen(lease))
 
     @property
     def ttl(self) -> str | float:

@@ -80,7 +80,8 @@ examples:
   leasehold watch --count 1 --json
 """,
     "run": """
-The command runs in a process group of its own and sees LEASEHOLD_LEASE, LEASEHOLD_FENCE and LEASEHOLD_RESOURCE.
+The command runs in a process group of its own and sees LEASEHOLD_LEASE, LEASEHOLD_FENCE and LEASEHOLD_RESOURCE, and
+the session of the run as LEASEHOLD_SESSION: what the command acquires ends with the run.
 The lease is renewed meanwhile; if that fails, the whole group is ended before the lease can expire, even if this
 process is stopped or killed. Signals are passed on, and so is the exit code (128 + n if signal n ended the command).
 

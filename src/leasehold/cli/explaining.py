@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from leasehold import model as m
 from leasehold.cli.output import clock, quoted, step
 from leasehold.cli.skew import quicker, watch_lines
@@ -79,6 +81,9 @@ def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
     if closed:
         what = "nobody gets it until a person has opened it again: ask for that, and see what happened"
         return step(what, context.suggest("history", closed[0]))
+    around = _next_in_run(outcome, context)
+    if around:
+        return around
     more = f"{_how(context)} --wait 10m{' -- …' if context.verb == 'run' else ''}"
     wait = context.suggest(context.verb, *outcome.resources, more=more)
     mine = _own(outcome, context)
@@ -89,6 +94,26 @@ def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
         back = context.suggest("release", *held)
         return f"{step('some of it is yours already, so release that first', back)}\nThen wait for the rest:\n  {wait}"
     return _go_on(outcome, context, mine[0], held)
+
+
+def _next_in_run(outcome: m.Held | m.TimedOut, context: Context) -> str:
+    """What to do within a `leasehold run`: nothing offers to release its lease, nor what its other commands hold."""
+    around = [each.resource for each in outcome.blockers if _is_around(each)]
+    if around:
+        held = shown(" ".join(dict.fromkeys(around)))
+        is_exact = set(around) <= set(outcome.resources)
+        rest = [name for name in outcome.resources if name not in around] if is_exact else []
+        text = f"the `leasehold run` that this command is part of holds {held}: go on under that"
+        return step(f"{text}, and ask for the rest", context.suggest("acquire", *rest)) if rest else f"Next: {text}"
+    if any(each.yours and context.is_anothers(each.lease) for each in outcome.blockers):
+        turns = context.suggest("run", *outcome.resources, more=f"{_how(context)} --wait 10m -- …")
+        return step("another command of this session holds it; to take turns, give each a run of its own", turns)
+    return ""
+
+
+def _is_around(blocker: m.Blocker) -> bool:
+    """True if this is the lease of the `leasehold run` that the command is part of."""
+    return blocker.state == "held" and blocker.lease == os.environ.get("LEASEHOLD_LEASE")
 
 
 def _go_on(outcome: m.Held | m.TimedOut, context: Context, first: m.Blocker, held: tuple[str, ...]) -> str:
@@ -104,8 +129,9 @@ def _go_on(outcome: m.Held | m.TimedOut, context: Context, first: m.Blocker, hel
 
 
 def _own(outcome: m.Held | m.TimedOut, context: Context) -> list[m.Blocker]:
-    """Leases in the way that the caller has proved to be its own, or has a token for."""
-    return [each for each in outcome.blockers if each.yours or (each.state == "held" and each.lease in context.own)]
+    """Leases in the way that the caller has proved to be its own, or has a token for; none that a neighbour took."""
+    own = [each for each in outcome.blockers if each.yours or (each.state == "held" and each.lease in context.own)]
+    return [each for each in own if not context.is_anothers(each.lease)]
 
 
 def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
@@ -114,7 +140,12 @@ def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
         return None
     mine = _own(outcome, context)
     if not mine:
-        return None
+        is_neighbours = any(each.yours for each in outcome.blockers)
+        said = "is held by another command of your session: leave it alone until that has released it"
+        return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": False} if is_neighbours else None
+    if len(mine) < len(outcome.blockers) and any(map(_is_around, mine)):
+        said = "is held in part by the `leasehold run` that you are part of: go on under that, and ask for the rest"
+        return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": False}
     names, is_all = " + ".join(dict.fromkeys(each.resource for each in mine)), len(mine) == len(outcome.blockers)
     if is_all:
         since = rfc3339(mine[0].since_us)

@@ -14,7 +14,7 @@ from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import checking
 from leasehold.guard import policy as policies
 from leasehold.guard.commits import asking
-from leasehold.identity import Asker
+from leasehold.identity import Asker, is_of_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,9 +111,10 @@ def _may_block(context: Context, policy: str) -> bool:
     """Whoever has a name of its own is an agent; people have none, and are warned only, unless it was set otherwise."""
     if policy == checking.WARN:
         return False
-    named = context.values["holder"] or os.environ.get("LEASEHOLD_HOLDER") or os.environ.get("LEASEHOLD_SESSION")
+    named = context.values["holder"] or os.environ.get("LEASEHOLD_HOLDER")
+    session = os.environ.get("LEASEHOLD_SESSION") and not is_of_run(os.environ)
     is_agent = isinstance(context.asker, Asker) and context.asker.is_agent
-    return bool(named) or is_agent or context.values["people"] == "block"
+    return bool(named or session) or is_agent or context.values["people"] == "block"
 
 
 def _resources(paths: list[str]) -> list[Resource]:

@@ -82,6 +82,8 @@ def _by_looking(context: Context, token: str | None, name: str) -> list[Mine]:
         return []
     session = checks.session_id(context.session) if context.session else ""
     fitting = [lease for lease in seen if token or lease.session == session]
+    if not token and context.is_of_run:  # the session of a run is for all of its commands: none ends another's lease
+        fitting = [lease for lease in fitting if not context.is_anothers(lease.id)]
     fitting.sort(key=lambda lease: lease.holder != context.holder)
     return [Mine(lease.id, token, context.session) for lease in fitting]
 

@@ -11,7 +11,8 @@ from leasehold.names import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+    from typing import Any
 
     from leasehold.cli.context import Context
     from leasehold.model import Event, Lease
@@ -21,14 +22,23 @@ def inspect(context: Context) -> int:
     """Who holds a resource, and who waits for it."""
     context.hint_at_paths([context.values["resource"]])
     seen = context.locks.inspect(context.values["resource"])
-    return context.end(seen, "" if isinstance(seen, Refused) else _inspected(seen))
+    if isinstance(seen, Refused):
+        return context.end(seen, "")
+    own = {lease.id for lease in seen.leases if context.is_proven(lease)}
+    told = wire.inspection(seen)
+    return context.end(seen, _inspected(seen, own), {**told, "leases": _with_yours(told["leases"], own)})
 
 
-def _inspected(seen: Inspection) -> str:
+def _with_yours(leases: list[dict[str, Any]], own: Collection[str]) -> list[dict[str, Any]]:
+    return [{**lease, "yours": lease["id"] in own} for lease in leases]
+
+
+def _inspected(seen: Inspection, own: Collection[str]) -> str:
     lines = [shown(seen.resource) + (": free" if not seen.leases and not seen.closed else "")]
     for lease in seen.leases:
         work = f" ({shown(lease.name)})" if lease.name else ""
-        lines.append(f"  held by   {shown(lease.holder)}{work}, {lease.mode}, fence {lease.fence}")
+        yours = ": yours" if lease.id in own else ""
+        lines.append(f"  held by   {shown(lease.holder)}{work}, {lease.mode}, fence {lease.fence}{yours}")
         if tuple(lease.resources) != (seen.resource,):
             lines.append(f"  as        {shown(' '.join(lease.resources))}")
         if lease.reason:
@@ -57,8 +67,10 @@ def list_leases(context: Context) -> int:
         return context.end(leases, "")
     if not values["all_spaces"]:
         _hint_elsewhere(context)
-    text = lease_table(leases, width_of_terminal(), spaces=values["all_spaces"]) if leases else "No live leases."
-    return context.end(leases, text, wire.leases(leases))
+    own = {lease.id for lease in leases if context.is_proven(lease)}
+    table_ = lease_table(leases, width_of_terminal(), spaces=values["all_spaces"], own=own)
+    told = {"leases": _with_yours(wire.leases(leases)["leases"], own)}
+    return context.end(leases, table_ if leases else "No live leases.", told)
 
 
 def _listed(context: Context, space: str | None) -> tuple[Lease, ...] | Refused:
@@ -84,13 +96,15 @@ def _hint_elsewhere(context: Context) -> None:
         context.hint(f"{counted(len(spaces), 'lease')} in {where} not shown", "leasehold list --all-spaces")
 
 
-def lease_table(leases: tuple[Lease, ...], width: int | None = None, *, spaces: bool = False) -> str:
-    """Leases, a line each; with the space of each, if they may differ."""
+def lease_table(
+    leases: tuple[Lease, ...], width: int | None = None, *, spaces: bool = False, own: Collection[str] = ()
+) -> str:
+    """Leases, a line each; with the space of each, if they may differ, and a mark at those that are the caller's."""
     rows: list[tuple[str, ...]] = [
         (
             *([lease.space] if spaces else []),
             " ".join(lease.resources),
-            lease.holder,
+            f"{lease.holder} (you)" if lease.id in own else lease.holder,
             lease.mode if lease.mode != "slots" else f"slots {lease.slots}",
             durations.in_seconds(lease.expires_us - lease.as_of_us),
             str(lease.fence),

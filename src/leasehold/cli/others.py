@@ -83,7 +83,13 @@ def _kept(context: Context, name: str, lease: Lease) -> Kept | None:
     return next((line for line in context.tokens.seen(name) if line.lease == lease.id), None)
 
 
+def is_of_neighbour(context: Context, kept: Kept) -> bool:
+    """True if the process that took it lives, and is none that this command comes from."""
+    return _judged(context, kept) == OTHERS
+
+
 def _judged(context: Context, kept: Kept) -> str:
+    """Whose the token is, by the processes that this command comes from."""
     return context.asker.line.judge(kept.chain) if isinstance(context.asker, Asker) else UNKNOWN
 
 

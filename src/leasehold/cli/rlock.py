@@ -12,6 +12,7 @@ from leasehold import checks
 from leasehold.cli.output import complain, forget, write
 from leasehold.compat import action_llama as llama
 from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
+from leasehold.identity import is_of_run
 from leasehold.model import SECOND, Refused
 
 TYPE_CHECKING = False
@@ -113,7 +114,7 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Reply
     from leasehold import config  # noqa: PLC0415
     from leasehold.opening import is_served  # noqa: PLC0415
 
-    shown = env.get("LEASEHOLD_SESSION_SECRET") or env.get("LEASEHOLD_SESSION")
+    shown = env.get("LEASEHOLD_SESSION_SECRET") or ("" if is_of_run(env) else env.get("LEASEHOLD_SESSION"))
     secret = shown or env.get("SHUTDOWN_SECRET")
     choice = config.find(None if env.get("LEASEHOLD_URL") else env.get("GATEWAY_URL") or None, env=env)
     if is_served(choice.url):

@@ -8,14 +8,19 @@ from leasehold import wire
 from leasehold.cli import outcomes, settle_down
 from leasehold.cli.attending import Attendance, NotStarted
 from leasehold.cli.interrupts import Interrupts
+from leasehold.cli.own_session import open_session, ttl_of
 from leasehold.cli.taking import asked_for
 from leasehold.cli.tenure import Tenure
 from leasehold.cli.waiting import wait_for
 from leasehold.cli.watchdog import now
+from leasehold.errors import InvalidInput
 from leasehold.model import Granted, Lost, Refused, Released
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from leasehold.cli.context import Context
+    from leasehold.cli.own_session import RunSession
     from leasehold.model import Acquired
 
 
@@ -25,18 +30,31 @@ def run(context: Context) -> int:
     kill_after = context.seconds("kill_after")
     context.hint_at_paths(context.values["resources"])
     with Interrupts() as interrupts:
+        wanted = asked_for(context) | {"ttl": ttl_of(context)}
+        session = open_session(context)
+        if isinstance(session, Refused):
+            return context.end(session, "")
         asked_at = now()
-        outcome = wait_for(context, lambda: _ask(context), interrupts, events=True)
+        outcome = _acquire(context, session, wanted, interrupts)
         if not isinstance(outcome, Granted):
+            session.end()
             return context.end(outcome, "")
         context.caution()
-        return Run(context, Tenure(context, outcome, asked_at, kill_after), interrupts).run()
+        return Run(context, Tenure(context, session, outcome, asked_at, kill_after), interrupts).run()
 
 
-def _ask(context: Context) -> Acquired:
-    """Ask with the tokens of the caller's own leases, so that a wait which only they stand in the way of is refused."""
+def _acquire(context: Context, session: RunSession, wanted: dict[str, Any], interrupts: Interrupts) -> Acquired:
     names = context.values["resources"]
-    return context.locks.acquire(names, token=context.tokens.proofs(names), **asked_for(context))
+    # With the tokens of the caller's own leases: a wait that only they stand in the way of is refused.
+    wanted.update(session=session.credential, token=context.tokens.proofs(names))
+    context.act_in(session.credential)
+    try:
+        return wait_for(
+            context, lambda: context.locks.acquire(names, **wanted), interrupts, events=True, meanwhile=session.keep
+        )
+    except (InvalidInput, KeyboardInterrupt):
+        session.end()
+        raise
 
 
 class Run:

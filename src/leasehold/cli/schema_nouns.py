@@ -77,7 +77,7 @@ POLICY = {"enum": ["off", "warn", "require", "require-own"]}
 
 DEFINITIONS: dict[str, Schema] = {
     "lease": record(
-        {"principal": TEXT, "key": TEXT},
+        {"principal": TEXT, "key": TEXT, "yours": FLAG},
         id=LEASE_ID,
         space=TEXT,
         resources=NAMES,

@@ -134,7 +134,8 @@ VERBS = HOT | _table(
         "running:run",
         (RESOURCES, Word("command", "what to run, after --", "--")),
         (
-            *TAKING,
+            Option("--ttl", "how long it lives unless it is renewed (default 1m: it is renewed all the time)", "TIME"),
+            *(option for option in TAKING if option is not TTL),
             Option(
                 "--on-lost",
                 "what becomes of the command if the lease is lost: term (default), kill, warn",

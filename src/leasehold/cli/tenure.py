@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from leasehold.cli.context import Context
+    from leasehold.cli.own_session import RunSession
     from leasehold.model import Granted, Lease, Refused, Released
 
     T = TypeVar("T")
@@ -48,7 +49,10 @@ def times(asked_at: float, life: float, kill_after: float) -> Times:
 class Tenure:
     """One lease, renewed by threads so that a store that hangs does not keep us from anything else."""
 
-    def __init__(self, context: Context, granted: Granted, asked_at: float, kill_after: float) -> None:
+    def __init__(
+        self, context: Context, session: RunSession, granted: Granted, asked_at: float, kill_after: float
+    ) -> None:
+        self.session = session
         self.lease: Lease = granted.lease
         self.lost: str | None = None
         """Why it is lost, once it is."""
@@ -57,7 +61,7 @@ class Tenure:
         self.on_lost: str = context.values["on_lost"]
         self.kill_after = 0.0 if self.on_lost == "kill" else kill_after
         self._context = context
-        self._token = granted.token
+        self.token = granted.token
         self._trouble = ""
         self._is_doubted = False
         """Whether there was a hint that it is lost since the last renewal was sent."""
@@ -81,7 +85,7 @@ class Tenure:
         self._learn(self._ask(), asked_at)
 
     def _ask(self) -> Renewed | Lost | Refused:
-        return self._context.locks.renew(self.lease.id, self._token)
+        return self.session.renew(self.lease.id, self.token)
 
     def watch(self, bell: Bell) -> None:
         """From now on, ring the bell and renew at once if there is a hint that the lease is lost. Starts a thread."""
@@ -133,16 +137,12 @@ class Tenure:
     # ------------------------------------------------------------------------------------------- its end
 
     def release(self, status: str, error: str | None) -> Released | Refused | None:
-        """Give it back, if the store answers before it would expire by itself; None if it does not."""
-        if self._is_over:
-            return None
+        """Release it and end its session, if the store answers before it expires; None if it does not, or was lost."""
         bell = Bell(())
         question = self._question
         if question is not None and not self._waited(question, bell):
             return None
-        done = Question(
-            lambda: self._context.locks.release(self.lease.id, self._token, status=status, error=error), bell, now()
-        )
+        done = Question(lambda: self._end(status, error), bell, now())
         if not self._waited(done, bell):
             return None
         try:
@@ -150,6 +150,12 @@ class Tenure:
         except LeaseholdError as trouble:
             self.tell("trouble", message=f"the lease could not be released: {trouble}; it expires by itself")
             return None
+
+    def _end(self, status: str, error: str | None) -> Released | Refused | None:
+        lease, locks = self.lease.id, self._context.locks
+        released = None if self._is_over else locks.release(lease, self.token, status=status, error=error)
+        self.session.end()
+        return released
 
     def _waited(self, question: Question[T], bell: Bell) -> bool:
         while not question.is_answered and now() < self.times.gone_at:

@@ -30,12 +30,21 @@ UNKNOWN_WIDTH = 80
 """Of a terminal that does not say how wide it is."""
 
 
-def wait_for(context: Context, ask: Callable[[], Acquired], interrupts: Interrupts, *, events: bool) -> Acquired:
+def wait_for(
+    context: Context,
+    ask: Callable[[], Acquired],
+    interrupts: Interrupts,
+    *,
+    events: bool,
+    meanwhile: Callable[[], None] | None = None,
+) -> Acquired:
     """Ask and wait; meanwhile show how it stands. `events`: as JSON lines, if it is JSON that is wanted."""
     line = WaitingLine(context, events=events)
 
     def progress() -> None:
         interrupts.check()
+        if meanwhile is not None:
+            meanwhile()
         line.show()
 
     context.progress = progress

@@ -14,8 +14,14 @@ import signal
 import struct
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _MESSAGE = struct.Struct("!qddq")  # the group, when to ask it to end, when to end it, and one of these
 NOTHING, TERM_AND_KILL, KILL_ONLY = range(3)
+KILLED_AFTER = 5.0
+"""So long we wait for what was killed to be gone; only what hangs in the kernel takes longer, and it does nothing."""
 LOOK_EVERY = 0.5
 """The longest sleep: timers stand still while a machine sleeps, the clock below does not."""
 
@@ -28,13 +34,25 @@ def now() -> float:
 class Watchdog:
     """The near end: what the running command tells it."""
 
-    def __init__(self, group: int = 0, term_at: float = 0.0, kill_at: float = 0.0, duty: int = NOTHING) -> None:
+    def __init__(
+        self,
+        at_end: Callable[[], None],
+        kill_after: float,
+        group: int = 0,
+        term_at: float = 0.0,
+        kill_at: float = 0.0,
+        duty: int = NOTHING,
+    ) -> None:
+        """Fork the watchdog. It calls `at_end` once the group has ended although the process that attended to it died.
+
+        Then the group has `kill_after` seconds between TERM and KILL.
+        """
         reading, self._pipe = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             try:
                 os.close(self._pipe)
-                _Watch(reading, group, term_at, kill_at, duty).run()
+                _Watch(reading, group, term_at, kill_at, duty).run(at_end, kill_after)
             finally:
                 os._exit(0)
         os.close(reading)
@@ -68,7 +86,7 @@ class _Watch:
         self._pipe = pipe
         self._learn(group, term_at, kill_at, duty)
 
-    def run(self) -> None:
+    def run(self, at_end: Callable[[], None], kill_after: float) -> None:
         """Until nobody is left who could tell us anything."""
         signal.set_wakeup_fd(-1)
         os.setsid()  # a signal to our terminal or process group is not for us
@@ -83,7 +101,9 @@ class _Watch:
             elif self._is_armed and now() >= self._at():
                 self._act()
         if self._is_armed:
-            _finish(self._group, self._kill_at)
+            _finish(self._group, min(self._kill_at, now() + kill_after))
+        if self._group == 0 or not is_alive(self._group):
+            at_end()
 
     def _at(self) -> float:
         return self._term_at if self._next == signal.SIGTERM else self._kill_at
@@ -104,9 +124,14 @@ class _Watch:
 def _finish(group: int, kill_at: float) -> None:
     """Whoever told us is gone while the command still ran: it must not run on without a lease."""
     end(group, signal.SIGTERM)
-    while now() < kill_at and is_alive(group):
-        time.sleep(max(0.0, min(0.02, kill_at - now())))
+    _await_end(group, kill_at)
     end(group, signal.SIGKILL)
+    _await_end(group, now() + KILLED_AFTER)
+
+
+def _await_end(group: int, until: float) -> None:
+    while now() < until and is_alive(group):
+        time.sleep(max(0.0, min(0.02, until - now())))
 
 
 def end(group: int, how: signal.Signals) -> bool:

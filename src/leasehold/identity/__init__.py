@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from leasehold.identity.descent import Line
 
 SESSION = "LEASEHOLD_SESSION"
+RUN = "LEASEHOLD_RUN"
+"""Set by `leasehold run` for its command: the id of the session that it made, and which locks the session is for."""
 GIVEN, NAMED, DESCENDED = 1, 2, 3
 """The layers."""
 _PART = 72
@@ -188,6 +190,26 @@ def session(env: Mapping[str, str] | None = None) -> str | None:
         return None
     checks.credential(value)
     return value
+
+
+def marked(credential: str, url: str, space: str) -> dict[str, str]:
+    """The variables that a `leasehold run` sets for its command, about the session that it made."""
+    return {SESSION: credential, RUN: f"{checks.session_id(credential)} {_scope(url, space)}"}
+
+
+def is_of_run(env: Mapping[str, str]) -> bool:
+    """True if the session in this environment was made by a `leasehold run`, and nobody chose it."""
+    begin = f"{(env.get(SESSION) or '.').partition('.')[0]} "
+    return len(begin) > 1 and env.get(RUN, "").startswith(begin)
+
+
+def is_of_locks(env: Mapping[str, str], url: str, space: str) -> bool:
+    """True if the session of a `leasehold run` is one of these locks. It is unknown to others."""
+    return env[RUN].partition(" ")[2] == _scope(url, space)
+
+
+def _scope(url: str, space: str) -> str:
+    return places.digest(places.one_spelling(url), space)
 
 
 def _root(here: str, project: str | None, env: Mapping[str, str]) -> str:
