@@ -145,6 +145,12 @@ def test_the_first_process_of_a_machine_owns_nothing(tree: Tree) -> None:
     assert names(tree.command(tree.add(2, 1, "sh"))) == ["leasehold", "sh"]
 
 
+def test_a_script_that_is_the_first_process_of_a_container_owns() -> None:
+    tree = Tree(CONTAINER)
+    tree.add(1, 0, "sh", "deploy.sh", leads=True)
+    assert names(tree.command(1)) == ["leasehold", "deploy.sh"]
+
+
 @pytest.mark.parametrize(("name", "owns"), [("bash", True), ("claude", True), ("tini", False), ("server", False)])
 def test_the_first_process_of_a_container_owns_if_it_is_a_shell_or_an_agent(name: str, owns: bool) -> None:
     tree = Tree(CONTAINER)

@@ -119,9 +119,10 @@ def trace(pid: int, view: View) -> Line:
     line: list[Process] = []
     end, parent = "", pid
     while len(line) < _MOST and (process := view.read(parent)) is not None:
+        program = process.name
         if line:
             process = process._replace(name=_known_name(process, view))
-        if line and _is_nobody(process, view):
+        if line and _is_nobody(process, program, view):
             end = process.name
             break
         line.append(process)
@@ -144,9 +145,9 @@ def _owners(line: list[Process], *, is_agent: bool) -> tuple[Process, ...]:
     return tuple(line)
 
 
-def _is_nobody(process: Process, view: View) -> bool:
-    """True for a process that many have in common. In a container, the first process may be somebody's shell."""
-    if process.pid == 1 and (view.is_whole or process.name not in SHELLS | OF_ONE_RUN):
+def _is_nobody(process: Process, program: str, view: View) -> bool:
+    """True for a process that many have in common. In a container, the first process may be a shell, or its script."""
+    if process.pid == 1 and (view.is_whole or (program not in SHELLS and process.name not in OF_ONE_RUN)):
         return True
     return process.name in OF_MANY or process.name in NOBODY
 
