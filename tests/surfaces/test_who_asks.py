@@ -47,6 +47,7 @@ os.waitid(os.P_PID, taking.pid, os.WEXITED | os.WNOWAIT)
 subprocess.run(["setsid", "-w", "sh", "-c", os.environ["AGAIN"]])
 """
 """It leaves the process that took the lease a zombie, while another agent tries its luck."""
+RLOCK = "import os, sys; from leasehold.cli.rlock import main; sys.exit(main(sys.argv[1], sys.argv[2:], os.environ))"
 FAKES = ("claude", "codex", "cron", "tmux", "Runner.Listener", "Runner.Worker", "gitlab-runner", "sudo")
 """Programs that are a shell under another name: that is how Leasehold sees them in the list of processes."""
 ONE, REFUSED = "0 0 0", "4 8"
@@ -122,6 +123,21 @@ def test_of_two_agents_one_gets_a_yes_and_no_other_ends_its_lease(place: Place, 
     for number in range(ROUNDS):
         told = place.contest(CONTESTS[scene], number, env=SHOWN if "marks" in scene else None)
         assert told == [ONE, REFUSED], (scene, number)
+
+
+@pytest.mark.parametrize("start", ["sh", "setsid -w sh"])
+def test_without_a_secret_rlock_tells_two_agents_apart(place: Place, start: str) -> None:
+    (place.home / "rlock.py").write_text(RLOCK)
+    call = '"$PYTHON" rlock.py {} a://$NAME > /dev/null; echo $?'
+    verbs = ("rlock", "rlock", "runlock")
+    (place.home / "neighbour.sh").write_text("\n".join(map(call.format, verbs)))
+    (place.home / "locks.sh").write_text(
+        "\n".join((call.format("rlock"), f"{start} neighbour.sh", call.format("runlock")))
+    )
+    one = f"{start} locks.sh"
+    for number in range(ROUNDS):
+        done = place.sh(one, holder=None, env={"NAME": f"thing-{number}", "PYTHON": sys.executable})
+        assert done.out.split() == ["0", "1", "1", "1", "0"], done
 
 
 def test_sub_agents_that_nothing_tells_apart_never_get_two_yeses(place: Place) -> None:

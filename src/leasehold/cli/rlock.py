@@ -125,7 +125,10 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Reply
         return _of_server(choice, verb, given, secret)
     with _embedded(choice, env) as locks:
         if not secret:
-            run: llama.Run | None = llama.Run(locks.holder, locks.space)
+            from leasehold import identity  # noqa: PLC0415
+
+            # Nothing else tells two agents of one directory apart
+            run: llama.Run | None = llama.Run(identity.find(choice, env=env).holder, locks.space)
         else:
             run = _run_of(locks, secret) or (None if shown else _begin(locks, choice, secret))
         if run is None:
