@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from leasehold import Refused
 from tests.surfaces.processes import is_there
+from tests.surfaces.serving import serving
 from tests.surfaces.shell import PATIENCE, Done, Shell, until
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -91,6 +93,35 @@ def test_a_run_within_a_run_is_another_agent_and_waits_for_its_turn(shell: Shell
     assert within(shell, f"{turn} & {turn} & {turn}; a=$?; wait; exit $a").code == 0
     assert len(events(shell, "session_started")) == 4
     assert [each["status"] for each in events(shell, "released") if each["resources"] == ("y",)] == ["completed"] * 3
+
+
+def test_the_session_of_a_run_that_waits_is_kept_alive(shell: Shell) -> None:
+    (shell.home / "leasehold.toml").write_text("ttl_max = '6s'\n")
+    holding, _ = started(shell, "until test -e go; do sleep 0.02; done")
+    waiting = shell.start("run", "x", "--wait", "5m", "--", "true", holder="bob")
+    with shell.locks() as locks:
+        until(lambda: locks.history(kinds=["renewed"], holder="bob"))
+    assert shell.waiting("x") == ["bob"]
+    (shell.home / "go").touch()
+    assert (holding.wait(PATIENCE), waiting.wait(PATIENCE)) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["git", "server"])
+def test_it_is_the_same_on_other_stores(shell: Shell, tmp_path: Path, kind: str) -> None:
+    with ExitStack() as stack:
+        if kind == "git":
+            subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "hub.git")], check=True)
+            url = f"git+file://{tmp_path}/hub.git"
+        else:
+            url = stack.enter_context(serving(tmp_path)).url
+        env = {"LEASEHOLD_URL": url}
+        done = shell.sh("leasehold run x -- sh -c 'leasehold acquire y > out; leasehold list --json'", None, env)
+        assert [lease["yours"] for lease in done.said["data"]["leases"]] == [True, True]
+        path = shell.home / "pid"
+        process = shell.start("run", "x", "--ttl", "10m", "--", "/bin/sh", "-c", f"echo $$ > pid; {FOR_EVER}", env=env)
+        until(lambda: path.exists() and path.read_text().strip())
+        process.kill()
+        assert shell.run("acquire", "x", "--wait", "5m", holder="bob", env=env).code == 0
 
 
 def test_a_session_that_was_given_is_used_and_outlives_the_run(shell: Shell) -> None:

@@ -94,6 +94,14 @@ def test_people_are_warned_only(repository: Repository) -> None:
     assert "warning only" in done.stderr
 
 
+def test_people_are_warned_only_within_a_run_too(repository: Repository) -> None:
+    repository.policy("require")
+    repository.hold("path:src", "ada")
+    repository.change("src/a.py", "one")
+    done = repository.run("leasehold", "run", "deploy", "--", "git", "commit", "-m", "a change")
+    assert "warning only" in done.stderr
+
+
 @pytest.mark.parametrize("words", [(), ("--no-verify",)])
 def test_a_warning_is_told_once_a_commit(repository: Repository, words: tuple[str, ...]) -> None:
     repository.hold("path:src", "ada")
