@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-import leasehold.stores
 from leasehold import keys
 from leasehold.errors import StoreBehind, StoreError
 from leasehold.model import Drop, Put, Ref
@@ -20,8 +19,7 @@ from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.stores.sqlite import SqliteStore, appending, journal, lasting
 from leasehold.stores.sqlite.checkup import look
-from leasehold.stores.sqlite.database import ALONE, APPLICATION_ID, LASTING, SCHEMA_VERSION
-from leasehold.stores.sqlite.gate import Gate, Mark
+from leasehold.stores.sqlite.database import ALONE, LASTING
 from tests.stores.child import ROOT, Child
 from tests.stores.journals import ALL, STAYS, known, looked, rows, shorten, some_changes, some_events, staying
 from tests.stores.samples import MINUTE, FakeClock, commit, entries, event, hold, node, seen
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from leasehold.model import Event
-
-SQL = Path(leasehold.stores.__file__).parent / "sql" / "sqlite"
 
 
 @pytest.fixture
@@ -177,7 +173,7 @@ def test_the_log_is_copied_back_when_the_journal_is_folded(
     store: SqliteStore, path: Path, early: int, whole: int, expected: bool
 ) -> None:
     """To fold stalls whoever asks then, and so does that: it had better be the same one."""
-    store._database.log_limit, store._database.fold_limit = whole, early
+    store._database.log.limit, store._database.log.fold_limit = whole, early
     before = path.read_bytes()
     for number in range(5):
         commit(store, Put("na", Ref(f"x{number}")))
@@ -206,7 +202,7 @@ def test_who_folds_in_passing_keeps_the_log_short_all_the_same(
     with brief(path, clock) as passing:
         commit(passing, Put("na", Ref("y")))
         assert rows(path) == 0
-        passing._database.log_limit = 1
+        passing._database.log.limit = 1
         commit(passing, Put("na", Ref("z")))
         assert Path(f"{path}-wal").stat().st_size == 0
 
@@ -436,42 +432,6 @@ def test_a_backup_of_the_newest_journal_is_as_good_as_the_database(
     restore(path, backup)
     with brief(path, clock) as again:
         assert known(again) == expected
-
-
-def second_version(path: Path, clock: FakeClock) -> None:
-    """A database as the second schema had it, with a lease and some history."""
-    connection = apsw.Connection(str(path))
-    connection.execute("PRAGMA journal_mode = WAL")
-    for name in ("0001_first.sql", "0002_newest_event.sql"):
-        connection.execute((SQL / name).read_text("utf-8"))
-    connection.execute(f"PRAGMA user_version = 2; PRAGMA application_id = {APPLICATION_ID:d}")
-    now = clock.wall()
-    connection.execute("INSERT INTO meta VALUES (1, 1, 0, ?, ?, ?, 'name')", (now, clock.boot(), now - clock.elapsed()))
-    connection.execute("INSERT INTO entry VALUES ('na', 'x', NULL, jsonb('[\"r\", \"x\"]'))")
-    connection.execute(
-        "INSERT INTO event VALUES (1, ?, 'granted', 'default', 'l7', 7, 'ann', NULL, jsonb('[\"a\"]'), NULL, 8)", (now,)
-    )
-    connection.close()
-    gate = Gate(f"{path}.gate")
-    gate.set_mark(Mark(8))
-    gate.close()
-
-
-def test_a_database_of_the_second_version_is_brought_up_to_date(
-    path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    second_version(path, clock)
-    shorten(monkeypatch)
-    store = SqliteStore(str(path), clock=clock)
-    assert store._database.schema_version() == SCHEMA_VERSION
-    assert entries(store, "na") == {"x": Ref("x")}
-    assert fence(store) == 8
-    for number in range(8):
-        commit(store, Put("na", Ref(f"y{number}")), events=(event(at=number),), fences=1)
-    assert rows(path) > 0
-    assert [each.seq for each in store.history(ALL)] == list(range(9, 0, -1))
-    assert store.history(ALL)[-1].holder == "ann"
-    store.close()
 
 
 # ------------------------------------------------------------------------------------------ history

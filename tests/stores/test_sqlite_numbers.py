@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 import pytest
 
-import leasehold.stores
 from leasehold.errors import StoreBehind
 from leasehold.model import Drop, Put, Ref
 from leasehold.stores import HistoryQuery, sqlite
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.checkup import look
-from leasehold.stores.sqlite.database import APPLICATION_ID, SCHEMA_VERSION
-from leasehold.stores.sqlite.gate import Gate, Mark
-from tests.stores.samples import MINUTE, FakeClock, commit, entries, event
+from tests.stores.samples import MINUTE, FakeClock, commit, event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-SQL = Path(leasehold.stores.__file__).parent / "sql" / "sqlite"
+    from pathlib import Path
 
 
 def tell(store: SqliteStore, *, fences: int = 0, late: int = 0) -> None:
@@ -139,39 +134,3 @@ def test_a_history_that_somebody_else_deleted_is_noticed(path: Path) -> None:
     store.close()
     with pytest.raises(StoreBehind):
         SqliteStore(str(path))
-
-
-def first_version(path: Path) -> None:
-    """A database as the first schema had it, with a lease and some history."""
-    clock = FakeClock()
-    connection = apsw.Connection(str(path))
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute((SQL / "0001_first.sql").read_text("utf-8"))
-    connection.execute(f"PRAGMA user_version = 1; PRAGMA application_id = {APPLICATION_ID:d}")
-    now = clock.wall()
-    connection.execute("INSERT INTO meta VALUES (1, 8, 1, ?, ?, ?, 'name')", (now, clock.boot(), now - clock.elapsed()))
-    connection.execute("INSERT INTO entry VALUES ('na', 'x', NULL, jsonb('[\"r\", \"x\"]'))")
-    connection.execute(
-        "INSERT INTO event VALUES (1, ?, 'granted', 'default', 'l7', 7, 'ann', NULL, jsonb('[\"a\"]'), NULL)", (now,)
-    )
-    connection.close()
-    gate = Gate(f"{path}.gate")
-    gate.set_mark(Mark(8))
-    gate.close()
-
-
-def test_a_database_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
-    first_version(path)
-    store = SqliteStore(str(path), clock=FakeClock())
-    assert entries(store, "na") == {"x": Ref("x")}
-    (old,) = store.history(HistoryQuery())
-    assert (old.seq, old.holder, old.lease, old.resources) == (1, "ann", "l7", ("a",))
-    assert known(store) == (8, 1)
-    tell(store, fences=2)
-    store.close()
-    connection = apsw.Connection(str(path))
-    assert connection.execute("PRAGMA user_version").get == SCHEMA_VERSION
-    connection.close()
-    store = SqliteStore(str(path), clock=FakeClock())
-    assert known(store) == (10, 4)
-    store.close()

@@ -166,7 +166,7 @@ class SqliteTransaction:
         """The row of the journal that it is written to, of which the journal has yet to learn."""
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
-        self.opens_at = database.mark.opens_at
+        self.opens_at = database.log.mark.opens_at
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
         """The records of these keys, among others that we know to be true."""
@@ -208,7 +208,7 @@ class SqliteTransaction:
             return
         database = self._database
         database.doubt()
-        database.longest = max(database.longest, longest_of(changes))
+        database.log.longest = max(database.log.longest, longest_of(changes))
         try:
             if database.journal is None:
                 write(database.cursor, changes if self._foreseen is not None else last_of_each(changes))

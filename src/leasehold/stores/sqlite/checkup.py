@@ -10,9 +10,9 @@ import apsw
 
 from leasehold.noun import Noun
 from leasehold.stores.sqlite.chapters import OLDEST
-from leasehold.stores.sqlite.database import READ_META, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.failures import explained
 from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.meta import READ_META, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.reading import journal_of
 
 SMALL = 64 * 1024 * 1024

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leasehold.model import Entry, Event, Record
     from leasehold.stores.netting import Place
     from leasehold.stores.sqlite.chapters import Part
-    from leasehold.stores.sqlite.database import Meta
+    from leasehold.stores.sqlite.meta import Meta
 
     Row: TypeAlias = tuple[list[Part], int, int]
     """What is kept in mind of a row: its events, its size in bytes, and how many changes and events it has."""

@@ -27,8 +27,9 @@ CHUNK = 1 << 20
 
 def stay(database: Database) -> None:
     """From now on the log is long, and is written over where it is. Called within a transaction."""
-    database.log_limit, database.fold_limit = CHECKPOINT, EARLY
-    database.checkpoint_mode = apsw.SQLITE_CHECKPOINT_PASSIVE
+    log = database.log
+    log.limit, log.fold_limit = CHECKPOINT, EARLY
+    log.checkpoint_mode = apsw.SQLITE_CHECKPOINT_PASSIVE
     try:
         lengthen(f"{database.path}-wal", CHECKPOINT, database.connection.execute("PRAGMA page_size").get)
     except OSError:
@@ -58,12 +59,20 @@ def fold_at_last(database: Database) -> None:
     try:
         database.connection.set_busy_timeout(0)
         database.begin()
-        if database.journal is not None and database.meta.number != database.meta.folded:
+        has_journal = database.journal is not None and database.meta.number != database.meta.folded
+        if database.journal is not None and has_journal:
             database.journal.fold(database.cursor, is_lasting=database.is_lasting)
-            database.empty_log()
-        elif database.has_log:
-            database.empty_log()
+        if has_journal or database.log.frames:
+            _empty_log(database)
     except (apsw.Error, OSError, StoreError):
         pass  # all of it is in the log, where the next one finds it: that one tells what is wrong
     finally:
         database.gate.release()
+
+
+def _empty_log(database: Database) -> None:
+    """Commit, and leave everything in the database file alone, unless somebody reads just now."""
+    database.log.limit = database.log.fold_limit = 0
+    database.log.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
+    database.commit(database.meta.fence, 0, database.meta.now)
+    database.write_mark()

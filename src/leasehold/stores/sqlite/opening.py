@@ -1,10 +1,11 @@
-"""What is done once: create the database, bring it up to date, and settle what happened while it was away.
+"""Create a database, or settle what happened since its last commit: a reboot, a restore, a killed process.
 
-All of it in one transaction, during our turn at the gate. Not imported when a database is opened as it is.
+All of it is one transaction, during this process's turn at the gate. A database that needs none of it is opened
+without this module.
 """
 
 # Pathlib is slow to import, and the first acquire on a machine comes through here.
-# ruff: noqa: PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH118, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ import os
 
 from leasehold.errors import StoreUnsuitable
 from leasehold.model import SECOND
-from leasehold.stores.sqlite.database import APPLICATION_ID, SCHEMA_VERSION, Meta
-from leasehold.stores.sqlite.failures import behind
+from leasehold.stores.sqlite.failures import behind, other_schema
 from leasehold.stores.sqlite.gate import CONTINUED, EMPTIED, Mark
 from leasehold.stores.sqlite.log import STRANGE, UNKNOWN, change_counter, fit, is_alone
+from leasehold.stores.sqlite.meta import APPLICATION_ID, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.survivors import revive
 
 TYPE_CHECKING = False
@@ -56,10 +57,10 @@ def prepare(database: Database, *, accept_restore: bool) -> None:
             if database.connection.in_transaction:
                 database.connection.execute("ROLLBACK")
             raise
-        database.longest = mark.longest
-        database.mark = mark._replace(frames=database.mark.frames, log=CONTINUED, end=b"")
+        database.log.longest = mark.longest
+        database.log.mark = mark._replace(frames=database.log.mark.frames, log=CONTINUED, end=b"")
         if database.meta.seq == 0 and database.meta.fence == 1:
-            database.copy_log(database.connection)  # the file alone says from the beginning that it is one of ours
+            database.log.copy(database.connection)  # the file alone says from the beginning that it is one of ours
         database.write_mark()
     finally:
         database.gate.release()
@@ -73,17 +74,16 @@ def _refuse_strange(database: Database, accept_restore: bool) -> None:
 
 
 def _check_ours(connection: apsw.Connection, path: str) -> None:
-    """Never touch somebody else's database, nor one from the future."""
+    """Refuse the database of another program, and one with another schema, before anything in it is changed."""
     application = connection.execute("PRAGMA application_id").get
     version = connection.execute("PRAGMA user_version").get
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if application != APPLICATION_ID and (application or version or tables):
+    if application == version == tables == 0:
+        return
+    if application != APPLICATION_ID:
         raise StoreUnsuitable(f"{path} is a database of another program; give another path")
-    if version > SCHEMA_VERSION:
-        raise StoreUnsuitable(
-            f"{path} has schema {version}, this Leasehold knows schemas up to {SCHEMA_VERSION}: "
-            "update Leasehold (every process on this machine), or give another path"
-        )
+    if version != SCHEMA_VERSION:
+        raise other_schema(path, version)
 
 
 def _use_wal(connection: apsw.Connection, path: str) -> None:
@@ -93,10 +93,10 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
 
 
 def _settle(database: Database, accept_restore: bool) -> tuple[Meta, Mark]:
-    """Migrate; then find out from the mark and the boot id what happened. Hands back what the gate is to be told."""
+    """Create the tables, or find out from the mark and the boot id what happened. Returns the gate's mark, too."""
     connection, mark = database.connection, database.gate.mark()
-    is_new = migrate(connection) == 0
-    if is_new:
+    if database.schema_version() == 0:
+        create(connection)
         meta, mark = _first_meta(database, mark, accept_restore)
     else:
         meta, mark = _continued(database, mark, accept_restore)
@@ -105,26 +105,11 @@ def _settle(database: Database, accept_restore: bool) -> tuple[Meta, Mark]:
     return meta, mark
 
 
-def migrate(connection: apsw.Connection) -> int:
-    """Apply the migrations that are missing, in order; hands back which was the last one before."""
-    before: int = connection.execute("PRAGMA user_version").get
-    for number, sql in _migrations():
-        if number > before:
-            connection.execute(sql)
-            connection.execute(f"PRAGMA user_version = {number:d}")
-    if before == 0:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-    return before
-
-
-def _migrations() -> list[tuple[int, str]]:
-    directory = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "sqlite")
-    found = []
-    for name in sorted(os.listdir(directory)):
-        if name[:4].isdigit():
-            with open(os.path.join(directory, name), encoding="utf-8") as file:
-                found.append((int(name[:4]), file.read()))
-    return found
+def create(connection: apsw.Connection) -> None:
+    """Create the tables in an empty database."""
+    with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
+        connection.execute(file.read())
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}; PRAGMA user_version = {SCHEMA_VERSION:d}")
 
 
 def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[Meta, Mark]:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from leasehold.model import Record
     from leasehold.stores import HistoryQuery
-    from leasehold.stores.sqlite.database import Database, Meta
+    from leasehold.stores.sqlite.database import Database
     from leasehold.stores.sqlite.journal import Journal
+    from leasehold.stores.sqlite.meta import Meta
 
 _SCAN = "SELECT key, body FROM entry WHERE key >= ? AND key < ? ORDER BY key"
 _EVENTS = f"""
