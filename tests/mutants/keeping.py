@@ -213,14 +213,14 @@ KEEPING = (
     ),
     Mutant(
         "fences are taken from the row, though the newest event knows better",
-        "stores/sqlite/database.py",
+        "stores/sqlite/meta.py",
         "SELECT coalesce(last.fence, newest.next, meta.fence),",
         "SELECT coalesce(last.fence, meta.fence),",
         ("tests/stores/test_sqlite_numbers.py",),
     ),
     Mutant(
         "fences are taken from the tables, though the journal knows better",
-        "stores/sqlite/database.py",
+        "stores/sqlite/meta.py",
         "SELECT coalesce(last.fence, newest.next, meta.fence),",
         "SELECT coalesce(newest.next, meta.fence),",
         ("tests/stores/test_sqlite_journal.py",),

@@ -17,12 +17,10 @@ import leasehold
 from leasehold import keys
 from leasehold.errors import Conflict
 from leasehold.model import SECOND, Drop, Event, Put, Receipt, Ref
-from leasehold.stores import HistoryQuery, postgres
+from leasehold.stores import postgres
 from leasehold.stores.netting import Netting
 from leasehold.stores.postgres import PostgresStore, journal, transaction
-from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.promotion import EPOCH
-from leasehold.stores.postgres.queries import SQL, Queries, migrations
 from leasehold.testing.conformance.asking import take, until
 from tests.stores.postgres import schema, server
 
@@ -493,55 +491,3 @@ def test_changes_come_to_what_is_left_of_them() -> None:
     net.net([Put(A, Ref("r1")), Put(B, Ref("r1"))], {A: leasehold.model.EMPTY, B: leasehold.model.EMPTY})
     assert net.changed[A, "r1"] == Ref("r1")
     assert net.new == {(B, "r1")}, "what was dropped in here is still in the table"
-
-
-# -------------------------------------------------------------------------------------------- migrating
-
-
-@pytest.fixture
-def third(url: str) -> Iterator[str]:
-    """A database of the third version, in use, with a role of its own for the servers."""
-    name, queries = parse(url).schema, Queries(parse(url).schema)
-    with psycopg.connect(server().url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}; CREATE ROLE role_{name} LOGIN")
-        for _, text in migrations()[:3]:
-            connection.execute(queries.in_schema(text))
-        connection.execute(
-            f"INSERT INTO {name}.meta SELECT true, 3, 'd', system_identifier::text, "
-            "substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), 1, 0, 1 FROM pg_control_system()"
-        )
-        connection.execute(f"INSERT INTO {name}.entry VALUES ('{A}', 'r1', NULL, '[\"r\",\"r1\"]')")
-        connection.execute(f"INSERT INTO {name}.entry VALUES ('{B}', 'r1', NULL, '[\"r\",\"r1\"]')")
-        connection.execute(f"INSERT INTO {name}.turn VALUES (7, 'theirs', NULL)")
-        connection.execute(f"SELECT setval('{name}.fence', 12, false)")
-        grants = (SQL / "role.sql").read_text().replace("{schema}", name).replace("{role}", f"role_{name}")
-        as_it_was = grants.replace(f"{name}.folded", f"{name}.entry").replace(f"{name}.entry, {name}.journal, ", "")
-        as_it_was = "".join(line for line in as_it_was.splitlines(keepends=True) if f"{name}.page" not in line)
-        connection.execute(as_it_was)
-        yield url
-        connection.execute(f"DROP OWNED BY role_{name}; DROP ROLE role_{name}")
-
-
-@pytest.mark.parametrize("is_hardened", [False, True])
-def test_a_database_of_the_third_version_is_brought_up_to_date(third: str, *, is_hardened: bool) -> None:
-    with psycopg.connect(server().url, autocommit=True) as owner:
-        if is_hardened:  # what is new is nobody's unless it is granted
-            owner.execute("ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
-        PostgresStore(third).close()
-        owner.execute("ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC")
-    name = parse(third).schema
-    store = PostgresStore(third.replace("postgres@", f"role_{name}@"))
-    assert _seen(store) == _loaded(store) == {A: ["r1"], B: ["r1"]}
-    turn = store.begin()
-    assert turn.fence == 12
-    turn.close()
-    while not store.may_assume():
-        _commit(store, Put(A, Ref("r2")))
-    _commit(store, Put(C, Ref("r1")), Drop(B, "r1"), events=[EVENT])
-    assert _journal(store) == 2
-    assert _seen(store) == {A: ["r1", "r2"], C: ["r1"]}
-    with psycopg.connect(server().url.replace("postgres@", f"role_{name}@")) as old:
-        rows = old.execute(f"SELECT key FROM {name}.entry WHERE key IN ('{B}', '{C}')").fetchall()
-        assert rows == [(C,)], "who still looks there sees what is true"
-    assert len(store.history(HistoryQuery())) == 1
-    store.close()

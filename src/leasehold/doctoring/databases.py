@@ -24,32 +24,26 @@ _GRANTS = "GRANT what docs/postgresql.md says to this role, or use another one"
 
 
 def about_postgres(url: str, about_contents: About) -> Iterator[Finding]:
-    """Everything about a database. Tables that are not there, or not up to date, are left to whoever uses them."""
+    """Everything about a database. Missing tables are not created."""
     started = time.monotonic()
     store = opening.postgres(url.partition(":")[2], is_examined=True)
     try:
         from leasehold.stores.postgres.checkup import look  # noqa: PLC0415 (only for a store of this kind)
 
         facts = look(store)
-        if facts.schema == facts.newest_schema:
+        if facts.schema:
             yield from about_contents(store, started)
             yield from _about_facts(facts)
         else:
-            yield _about_tables(facts)
+            yield _about_missing_tables(facts)
     finally:
         store.close()
 
 
-def _about_tables(facts: Facts) -> Finding:
-    if not facts.schema:
-        if facts.may_create:
-            return Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
-        return Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
-    text = f"it answers; its tables are of version {facts.schema}, this Leasehold has {facts.newest_schema}"
+def _about_missing_tables(facts: Facts) -> Finding:
     if facts.may_create:
-        advice = "the next command brings them up to date; servers of an older version then have to be updated"
-        return Finding("schema", None, text, advice)
-    return Finding("schema", False, text, "bring them up to date with any command, as their owner: docs/postgresql.md")
+        return Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
+    return Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
 
 
 def _about_facts(facts: Facts) -> Iterator[Finding]:

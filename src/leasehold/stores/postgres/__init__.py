@@ -15,7 +15,7 @@ import psycopg
 from leasehold.errors import StoreError
 from leasehold.model import SECOND, Put
 from leasehold.stores import Capabilities
-from leasehold.stores.postgres import migrating, promotion
+from leasehold.stores.postgres import opening, promotion
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.connections import Connections, ask
 from leasehold.stores.postgres.exchange import is_quiet
@@ -73,7 +73,7 @@ class PostgresStore:
     )
 
     def __init__(self, url: str, *, is_examined: bool = False) -> None:
-        """Open it; tables that are not there yet, or are not up to date, are made so, unless it is only examined."""
+        """Open it, and create the tables if there are none, unless it is only examined."""
         self.address = parse(url)
         self.connections = Connections(self.address)
         self.salt = b"%d" % self.address.salt
@@ -106,7 +106,7 @@ class PostgresStore:
         self._listener: Listener | None = None
         self._told: list[Callable[[], None]] = []
         try:
-            migrating.prepare(self.connections, is_changed=not is_examined)
+            opening.prepare(self.connections, is_examined=is_examined)
         except BaseException:
             self.connections.close()
             raise

@@ -7,9 +7,9 @@ import re
 import psycopg
 
 from leasehold.noun import Noun
-from leasehold.stores.postgres import migrating
 from leasehold.stores.postgres.connections import ask, connect, hang_up
 from leasehold.stores.postgres.failures import explained
+from leasehold.stores.postgres.opening import has_tables
 from leasehold.stores.postgres.queries import SQL
 from leasehold.stores.postgres.transaction import SCHEMA_VERSION
 
@@ -33,9 +33,7 @@ class Facts(Noun):
     """What a database says about itself, and about the role that asks."""
 
     schema: int
-    """The last migration that was applied; 0: there are no tables yet."""
-    newest_schema: int
-    """The newest one that this version knows."""
+    """The version of the tables; 0 if there are none yet."""
     may_create: bool
     """Whether this role could create the tables."""
     lacking: tuple[str, ...] = ()
@@ -55,14 +53,13 @@ def look(store: PostgresStore) -> Facts:
     connections = store.connections
     try:
         with connections.looking() as connection:
-            version = migrating.version(connections, connection)
+            version = SCHEMA_VERSION if has_tables(connections, connection) else 0
             may_create = bool(ask(connection, connections.queries["may_create"])[-1][0][0])
-            if version != SCHEMA_VERSION:
-                return Facts(version, SCHEMA_VERSION, may_create)
+            if not version:
+                return Facts(version, may_create)
             read_only, synchronous, pause = ask(connection, connections.queries["condition"])[-1][0]
             return Facts(
                 version,
-                SCHEMA_VERSION,
                 may_create,
                 _lacking(store, connection),
                 read_only,

@@ -7,6 +7,10 @@ from psycopg import errors as pg
 
 from leasehold.errors import Conflict, StoreError, StoreUnsuitable, Unreachable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.stores.postgres.address import Address
+
 LONGEST = 400
 _NO_ROOM = ("could not extend file", "could not write to file")
 _RECOVERING = "recovery is in progress"
@@ -107,3 +111,15 @@ def _said(error: psycopg.Error) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = "; ".join(line for line in lines if not line.startswith("Is the server running"))
     return told[:LONGEST] or type(error).__name__
+
+
+def other_schema(address: Address, version: int, ours: int) -> StoreUnsuitable:
+    """Another version of Leasehold created the tables, and reads and writes other ones."""
+    differs = f"{address.place} has tables of schema {version}, and this Leasehold works with schema {ours} only"
+    if version > ours:
+        return StoreUnsuitable(f"{differs}: update Leasehold on every server, or give another schema= in the URL")
+    return StoreUnsuitable(
+        f"{differs}: an older version created them. Nothing was changed. To keep them, give another schema= in the "
+        "URL. To start anew, stop every server that uses them, and drop them with all leases and their history:\n"
+        f'DROP SCHEMA "{address.schema}" CASCADE'
+    )

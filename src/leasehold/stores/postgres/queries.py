@@ -7,7 +7,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-SQL = Path(__file__).parent.parent / "sql" / "postgres"
+SQL = Path(__file__).parent
 _MARK = "-- name: "
 
 
@@ -38,11 +38,6 @@ def _named() -> dict[str, str]:
         name, _, text = part.partition("\n")
         texts[name.strip()] = text.strip()
     return texts
-
-
-def migrations() -> list[tuple[int, str]]:
-    """Number and text of each migration, in order."""
-    return [(int(path.name[:4]), path.read_text(encoding="utf-8")) for path in sorted(SQL.glob("[0-9]*.sql"))]
 
 
 def statement(text: str) -> sql.SQL:

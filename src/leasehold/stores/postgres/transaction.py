@@ -21,6 +21,7 @@ from leasehold.model import EMPTY, LOSS_KINDS
 from leasehold.stepwise import through
 from leasehold.stores.postgres.certain import Certain
 from leasehold.stores.postgres.exchange import Exchange, exchange, is_midway, send
+from leasehold.stores.postgres.failures import other_schema
 from leasehold.stores.postgres.rows import Writing, each_row, gathered, gathered_all, told
 from leasehold.stores.postgres.texts import LOSS, items_of, listed
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.exchange import Call, Values
 
 SCHEMA_VERSION = 6
-"""The number of the newest migration."""
+"""The schema in `schema.sql`. A database with another one is refused."""
 PATIENCE = "5s"
 """So long is a turn waited for."""
 SILENCE = "2s"
@@ -185,9 +186,7 @@ class PostgresTransaction:
         version, timeline, opens_at, longest, here, is_synchronous = state
         store = self._store
         if version is None or _int(version) != SCHEMA_VERSION:
-            raise StoreUnsuitable(
-                f"{store.address.place} has schema {_text(version)}, this Leasehold has {SCHEMA_VERSION}: update it"
-            )
+            raise other_schema(store.address, _int(version), SCHEMA_VERSION)
         if timeline != here:
             store.was_promoted()
             raise Conflict("the database was promoted from a standby")

@@ -12,7 +12,7 @@ from leasehold.noun import Noun
 from leasehold.stores.sqlite.chapters import OLDEST
 from leasehold.stores.sqlite.failures import explained
 from leasehold.stores.sqlite.gate import Gate
-from leasehold.stores.sqlite.meta import READ_META, SCHEMA_VERSION, Meta
+from leasehold.stores.sqlite.meta import READ_META, Meta
 from leasehold.stores.sqlite.reading import journal_of
 
 SMALL = 64 * 1024 * 1024
@@ -27,8 +27,6 @@ class Facts(Noun):
     """What a database and the files beside it say about themselves."""
 
     schema: int
-    newest_schema: int
-    """The newest one that this version knows."""
     fence: int
     """The first one that was not given out."""
     mark: int | None
@@ -66,7 +64,6 @@ def _facts(connection: apsw.Connection, path: str) -> Facts:
     events, oldest = _history(connection, meta)
     return Facts(
         connection.execute("PRAGMA user_version").get,
-        SCHEMA_VERSION,
         meta.fence,
         mark,
         meta.boot != "wall",

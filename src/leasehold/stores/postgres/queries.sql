@@ -1,5 +1,5 @@
--- Every statement of the PostgreSQL store but the migrations. `{schema}` is where its tables are.
--- Those of a turn have numbered values; they go by `exchange`, and lists in them as one text (see the migrations).
+-- Every statement of the PostgreSQL store but its `schema.sql`. `{schema}` is where its tables are.
+-- Those of a turn have numbered values; `exchange` sends them, with each list as one text (see `schema.sql`).
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
@@ -132,24 +132,6 @@ FROM {schema}.meta, {schema}.latest;
 -- name: first_meta
 INSERT INTO {schema}.meta (version, database, system, timeline, epoch, opens_at, longest)
 VALUES (%(version)s, %(database)s, %(system)s, %(timeline)s, 1, 0, %(longest)s);
-
--- name: set_version
-UPDATE {schema}.meta SET version = %(version)s;
-
--- name: grant_functions
--- Who could have a turn before a migration can call what it has brought, also where new functions are not everybody's.
-DO $$
-DECLARE
-    theirs name;
-BEGIN
-    FOR theirs IN
-        SELECT DISTINCT grantee FROM information_schema.role_table_grants
-        WHERE table_schema = '{schema}' AND table_name = 'turn' AND privilege_type = 'INSERT'
-            AND grantee NOT IN ('PUBLIC', current_user)
-    LOOP
-        EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO %I', theirs);
-    END LOOP;
-END $$;
 
 -- name: meta_for_update
 SELECT system, timeline, longest FROM {schema}.meta FOR UPDATE;
