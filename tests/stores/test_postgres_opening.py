@@ -17,8 +17,7 @@ from leasehold.errors import InvalidInput, LeaseholdError, StoreError, StoreUnsu
 from leasehold.stores import postgres
 from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.stores.postgres.address import parse
-from leasehold.stores.postgres.queries import SQL, Queries
-from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL, Queries
 from leasehold.testing.conformance.asking import expect, give_back, leases_of, take, wait_for
 from leasehold.testing.lending import free_port
 from leasehold.testing.postgres import QUICK, Postgres

@@ -13,8 +13,7 @@ from leasehold.stores.etcd import EtcdStore, messages
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.checkup import look
-from leasehold.stores.postgres.queries import SQL, Queries
-from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL, Queries
 from leasehold.testing.etcd import QUICK, Etcd
 from leasehold.testing.lending import free_port
 from leasehold.testing.postgres import Postgres

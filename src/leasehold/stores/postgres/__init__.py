@@ -317,10 +317,6 @@ class PostgresStore:
             self._latest = max(self._latest, now)
             return self._latest
 
-    def note_engines(self, changes: Sequence[Put | Drop]) -> None:
-        """Whoever leaves a receipt through this store is an engine of ours; these are changes of such records."""
-        self.engines.update(change.key for change in changes if isinstance(change, Put))
-
     def _settle_doubt(self) -> None:
         """Wait until the lost transaction has ended, one way or the other: it had the turn."""
         values = {"patience": PATIENCE, "salt": self.address.salt}

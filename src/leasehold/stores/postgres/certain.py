@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from leasehold.noun import Noun
+
+OUR_CLOCK = 999_000
+"""At least so many microseconds of the database's clock pass in a second of ours: real clocks are far better."""
 
 
 class Certain(Noun):
@@ -16,3 +21,7 @@ class Certain(Noun):
     timeline: bytes
     opens_at: int
     longest: int
+
+    def by_now(self) -> int:
+        """Return the database's time, or a little less: our clock may be the faster one."""
+        return self.now + int((time.monotonic() - self.at) * OUR_CLOCK)

@@ -10,8 +10,7 @@ from leasehold.noun import Noun
 from leasehold.stores.postgres.connections import ask, connect, hang_up
 from leasehold.stores.postgres.failures import explained
 from leasehold.stores.postgres.opening import has_tables
-from leasehold.stores.postgres.queries import SQL
-from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

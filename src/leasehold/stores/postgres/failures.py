@@ -123,3 +123,11 @@ def other_schema(address: Address, version: int, ours: int) -> StoreUnsuitable:
         "URL. To start anew, stop every server that uses them, and drop them with all leases and their history:\n"
         f'DROP SCHEMA "{address.schema}" CASCADE'
     )
+
+
+def not_synchronous(address: Address) -> StoreUnsuitable:
+    """The URL asks for synchronous replication, and the database has none."""
+    return StoreUnsuitable(
+        f"{address.place}: the URL says synchronous=yes, but synchronous_standby_names or synchronous_commit there "
+        "says otherwise; nothing was changed"
+    )

@@ -10,8 +10,7 @@ from leasehold.errors import StoreUnsuitable
 from leasehold.model import SECOND
 from leasehold.stores.postgres.connections import ask
 from leasehold.stores.postgres.failures import other_schema
-from leasehold.stores.postgres.queries import SQL
-from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 APPLICATION_ID = 0x1EA5E401
 SCHEMA_VERSION = 3
-"""The schema in `schema.sql`. A database with another one is refused."""
+"""Of `schema.sql`, and of what is packed in it. A database of another version is refused."""
 
 READ_META = """
 SELECT coalesce(last.fence, newest.next, meta.fence), coalesce(last.seq, newest.seq, meta.seq),
