@@ -61,7 +61,7 @@ class PostgresTransaction:
         self._sent: Exchange | None = None
         """The statements that end the turn, once they were sent."""
         self._ending: tuple[int, bytes, int | None, int, int] | None = None
-        """Number and id of the turn, where the journal begins, the next fence, the longest TTL, if there is a change."""
+        """Number and id of the turn, where the journal begins, the next fence, the longest TTL; or no change."""
         self._foreseen: Mapping[str, Record] | None = None
         self._decided = Decided()
         self._now = 0
