@@ -1,4 +1,4 @@
-"""What else a server knows of PostgreSQL between its turns. It does not know whether that is still true."""
+"""Facts about PostgreSQL that a server keeps between its turns. The next turn finds out if they are still true."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OUR_CLOCK = 999_000
 
 
 class Certain(Noun):
-    """What was so at the end of our last turn, and is until somebody else has one."""
+    """Facts at the end of our last turn. They hold until another server has a turn."""
 
     now: int
     """The database's clock."""

@@ -1,4 +1,4 @@
-"""What PostgreSQL's failures mean, and what to do about them. Never with a password in it."""
+"""Meanings of PostgreSQL's failures, and what to do about them. No message contains a password."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class Untrusted(psycopg.OperationalError):
-    """Whoever answers there cannot show a certificate that we accept, or does not accept ours."""
+    """The server shows no certificate that we accept, or does not accept ours."""
 
 
 class NotUnderstood(psycopg.OperationalError):
@@ -49,7 +49,7 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (
         pg.QueryCanceled,
         StoreError,
-        "somebody cancelled it, or statement_timeout is too short; nothing was changed. Give this role a longer one",
+        "it was cancelled, or statement_timeout is too short; nothing was changed. Give this role a longer one",
     ),
     (Untrusted, Unreachable, "no TLS that both sides trust; see sslmode, sslrootcert, sslcert and sslkey in the URL"),
     (NotUnderstood, Unreachable, "the URL, or a variable such as PGSERVICE, says something that libpq cannot use"),
@@ -93,9 +93,9 @@ def explained(place: str, error: psycopg.Error) -> StoreError:
 
 def _kind(error: psycopg.Error) -> type[psycopg.Error]:
     if str(error.diag.message_primary).startswith(_NO_ROOM):
-        return pg.DiskFull  # the same, whatever the system's reason: a quota, a limit
+        return pg.DiskFull  # also for a quota or a limit
     if error.diag.message_primary == _RECOVERING:
-        return pg.ReadOnlySqlTransaction  # the same, although nothing was written yet
+        return pg.ReadOnlySqlTransaction  # although nothing was written yet
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
         _, fatal, said = str(error).partition("FATAL:")
         said = said.strip() if fatal else str(error)

@@ -1,4 +1,4 @@
-"""Whether the database is still the one it was: a promoted standby, or one that was restored, may have lost commits.
+"""Detect that the database is a promoted standby, or was restored: it may have lost commits.
 
 Then the fences move up into a new epoch, above all that could have been given out and lost; and nothing new is granted
 until every lease that may have been lost has run out. That pause is kept by the rules, like every other.
@@ -19,7 +19,7 @@ EPOCH = 2**40
 
 
 def check(connections: Connections, connection: Connection) -> None:
-    """Begin a new epoch if the database has another history than it had when somebody looked last."""
+    """Begin a new epoch if the database has another history than at the last check."""
     queries = connections.queries
     try:
         system, timeline = ask(connection, queries["identity"])[-1][0]

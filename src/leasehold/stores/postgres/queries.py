@@ -29,7 +29,7 @@ class Queries:
         return self._texts[name]
 
     def called(self, name: str) -> bytes:
-        """The same, for `exchange`."""
+        """Return the text of this statement as bytes, for `exchange`."""
         return self._called[name]
 
 

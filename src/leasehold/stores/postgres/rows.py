@@ -37,7 +37,7 @@ class Writing:
         self.tickets: list[str] = []
         """Waiters that were promised a lease."""
         self.engines: list[Put | Drop] = []
-        """What is changed of engines' own."""
+        """Changes of engines' own records."""
         self._puts: dict[tuple[str, str], Entry] = {}
         self._drops: dict[tuple[str, str], None] = {}
         self._sort(changes)
@@ -53,7 +53,7 @@ class Writing:
         return self._puts
 
     def as_rows(self, known: Mapping[str, Record], ahead: Collection[tuple[str, str]] = ()) -> Values:
-        """What to write into the table, on top of records that are known, and of entries written since then."""
+        """Return the values that write these changes into the table, on top of known records and entries since."""
         fresh = self._puts
         others = {place: fresh[place] for place in fresh if place in ahead or not is_new(place[1], known.get(place[0]))}
         if others:
@@ -61,7 +61,7 @@ class Writing:
         return as_rows(self._drops, fresh, others)
 
     def as_journal(self) -> bytes:
-        """What to leave in the journal: what there is comes first, and what there is no more has only its place."""
+        """Return the text for the journal: entries that exist come first, dropped ones have only their place."""
         _, _, dues, bodies = _rows(self._puts)
         keys, ids = _places([*self._puts, *self._drops])
         return BETWEEN_LISTS.join((keys, ids, dues, bodies))
@@ -92,7 +92,7 @@ class Writing:
 
 
 class Decided:
-    """What one turn has decided so far: kept back, to be written with the rest, or written already."""
+    """Changes and events that a turn has decided: kept back, to be written with the rest, or written already."""
 
     __slots__ = ("_events", "_is_loss", "_kept", "_places", "_tickets", "changes", "engines", "longest")
 
@@ -175,7 +175,7 @@ def _rows(entries: Mapping[tuple[str, str], Entry]) -> list[bytes]:
 
 
 def told(events: Sequence[Event]) -> Values:
-    """What it is told of these events: when the last was, how many, of which kinds, and all of them."""
+    """Return the values of these events: when the last was, how many, of which kinds, and all of them."""
     if not events:
         return [b"0", b"0", b"", b""]
     return [b"%d" % events[-1].at_us, b"%d" % len(events), listed({event.kind for event in events}), encode(events)]
@@ -213,7 +213,7 @@ def events_of(seq: int, events: str) -> list[Event]:
 
 
 def signs_of(query: HistoryQuery) -> dict[str, str]:
-    """What the text of all events that are wanted has in it, in one spelling or the other: others need no look."""
+    """Return texts that every wanted event contains, in one spelling or the other, so that SQL can skip the rest."""
     signs: dict[str, str] = {}
     for name in ("space", "resource", "holder", "lease"):
         value = getattr(query, name)

@@ -83,7 +83,7 @@ FROM
     ) AS change (key, id, due, body)
 ORDER BY change.key COLLATE "C", change.id COLLATE "C", told.number DESC;
 
--- All entries, for whoever looks without having a turn.
+-- All entries, for readers without a turn.
 CREATE VIEW {schema}.entry AS
 WITH change AS MATERIALIZED (SELECT * FROM {schema}.journal)
 SELECT key, id, due, body FROM {schema}.folded

@@ -21,7 +21,7 @@ def listed(items: Iterable[str]) -> bytes:
 
 
 def items_of(text: str) -> list[str]:
-    """What was listed."""
+    """Return the items of a list."""
     return text.split(BETWEEN) if text else []
 
 

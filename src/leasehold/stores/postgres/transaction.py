@@ -56,7 +56,7 @@ class PostgresTransaction:
         self._connection: Connection | None = None
         """Since the turn is ours."""
         self._assumed: Certain | None = None
-        """What is taken for true until then, if anything."""
+        """What is assumed until then, if anything."""
         self._is_over = False
         self._sent: Exchange | None = None
         """The statements that end the turn, once they were sent."""
@@ -334,7 +334,7 @@ class PostgresTransaction:
         return self._sent
 
     def _unfinished(self, error: psycopg.Error) -> StoreError:
-        """What a failure at the end of a turn means."""
+        """Return the error for a failure at the end of a turn."""
         self._sent = None
         self._store.doubt()  # see above
         connection = self._connection
@@ -349,7 +349,7 @@ class PostgresTransaction:
     # ------------------------------------------------------------------------------------------ the end
 
     def close(self) -> None:
-        """Give the records up; what was not committed never happened."""
+        """End the turn. Rolls back what was not committed."""
         if self._is_over:
             return
         self._is_over = True
@@ -376,7 +376,7 @@ class PostgresTransaction:
             raise self._lost(connection, error) from error
 
     def _lost(self, connection: Connection, error: psycopg.Error) -> StoreError:
-        """What a failure before the commit means."""
+        """Return the error for a failure before the commit."""
         if connection.closed or connection.broken:
             self._store.connections.drop_writer()
             # Nothing was committed: once more, on a new connection; if there is none to be had, that will tell.

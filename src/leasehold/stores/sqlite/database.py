@@ -36,7 +36,7 @@ place after the other for each statement: with a thousand, that took longer than
 LASTING = 64
 """After so many commits a process counts as one that stays."""
 ALONE = 16
-"""It writes a journal once it has made so many commits since somebody else made one. Where processes take turns, each
+"""It writes a journal once it has made so many commits since another process made one. Where processes take turns, each
 would have to read what the others have journalled, and gain nothing."""
 
 _WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?, folded = ?"
@@ -73,12 +73,12 @@ class Database:
         self._commits = 0
         self._alone = 0
         self._doubts = 0
-        """How often nobody knew what had become of our last commit."""
+        """How often the outcome of our last commit was unknown."""
         self._latest = 0
         self._is_to_be_marked = False
-        """Whether something was committed in our turn: its end tells the gate."""
+        """True if something was committed in our turn: the end of the turn writes the mark."""
         self.journal: Journal | None = None
-        """What is in the journal, once there is one or we write one ourselves."""
+        """The contents of the journal, once there is one or we write one."""
         self._is_one_shot = options.is_one_shot
         self.gate = make_place(self.path, options.mounts, accept_restore=options.accept_restore)
         self.log = LogKeeper(self.path, self.gate, self.busy_ms)
@@ -120,7 +120,7 @@ class Database:
             raise self.explain(error) from error
 
     def _is_current(self) -> bool:
-        """Whether it can be used as it is. Needs no turn at the gate: each value is read before what it bounds."""
+        """Return True if it needs no preparation. Needs no turn: each value is read before the one that it bounds."""
         mark = self.gate.mark()
         if mark is None or fit(self.path, mark) != FITS:
             return False
@@ -134,7 +134,7 @@ class Database:
         return self.meta.boot == self.clock.boot()
 
     def is_behind(self, mark: Mark) -> bool:
-        """Whether commits are missing that were made."""
+        """Return True if the database lacks commits that were made."""
         return self.meta.fence < mark.fence or self.meta.now < mark.now
 
     def _look(self) -> None:
@@ -156,7 +156,7 @@ class Database:
         return int(self.connection.execute("PRAGMA user_version").get)
 
     def read_meta(self, connection: apsw.Connection | None = None) -> Meta:
-        """What it knows about itself."""
+        """Read the row about the database itself, or what replaces it."""
         row = (connection or self.connection).execute(READ_META).get
         if row is None:
             raise StoreError(f"{self.path}: the database is damaged (it lost the row about itself); restore a backup")
@@ -175,23 +175,23 @@ class Database:
             raise StoreError(f"{self.path} was opened before a fork: connect again in the child")
 
     def is_inherited(self) -> bool:
-        """Whether this process is a forked child, so that nothing here is its own."""
+        """Return True in a forked child: the connection is its parent's."""
         return self._forks != _forks
 
     @property
     def is_lasting(self) -> bool:
-        """Whether this process stays."""
+        """True if this process counts as long-running."""
         return self._commits >= LASTING
 
     @property
     def is_journalling(self) -> bool:
-        """Whether it writes its commits to the journal."""
+        """True if it writes its commits to the journal."""
         return self._commits >= LASTING and self._alone >= ALONE
 
     # --------------------------------------------------------------------------------------- writing
 
     def enter(self) -> None:
-        """Wait for our turn and begin; `forget` is called if somebody else has written since our last turn."""
+        """Wait for our turn and begin; `forget` is called if another process has written since our last turn."""
         self.check_usable()
         if self._owner == get_ident():
             raise StoreError(f"{self.path}: a transaction of this store is already under way in this thread")
@@ -268,11 +268,11 @@ class Database:
         self.log.heed(mark)
 
     def doubt(self) -> None:
-        """Until `trust` tells otherwise, what we remember is not what the database holds."""
+        """The cache may differ from the database, until `trust` is called."""
         self.version = _UNKNOWN
 
     def trust(self) -> None:
-        """What we remember is what the database holds after our commit."""
+        """The cache agrees with the database after our commit."""
         self.version = self.connection.data_version()
 
     def commit(self, fence: int, events: int, now: int, *, is_told: bool = False, rows: int = 0) -> None:
@@ -329,7 +329,7 @@ class Database:
             self._mutex.release()
 
     def explain(self, error: apsw.Error | OSError) -> StoreError:
-        """The same failure in words that say what to do."""
+        """Return the failure as an error that says what to do."""
         from leasehold.stores.sqlite.failures import explained  # noqa: PLC0415 (rare)
 
         return explained(self.path, error)
@@ -347,12 +347,12 @@ class Database:
             self._mutex.release()
 
     def others(self) -> tuple[int, int] | None:
-        """Differs from what it was if somebody else has committed since; None while that cannot be told."""
+        """Differs from what it was if another process has committed since; None while that is unknown."""
         version = self.peek_version()
         return None if version is None or self.version == _UNKNOWN else (version, self._doubts)
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Close the connection and the gate. Idempotent."""
         if self.closed:
             return
         self.closed = True

@@ -1,4 +1,4 @@
-"""What SQLite's and the system's failures mean, and what to do about them."""
+"""Meanings of SQLite's and the system's failures, and what to do about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only a process that stays does: a long log, and no journal left behind. It knows nothing of records.
+"""Specific to long-running processes: a long log, and no journal left behind. It knows nothing of records.
 
 The log is written to its full length before it is needed. Each commit into a file that grows has the file system commit
 its own journal as well, with whatever other programs have put in there; a commit over what is there already has not.
@@ -50,9 +50,9 @@ def lengthen(log: str, pages: int, page_size: int) -> None:
 
 
 def fold_at_last(database: Database) -> None:
-    """Leave neither a journal nor a log behind: from now on the database file has everything. Not if somebody writes.
+    """Leave neither a journal nor a log behind, unless another process writes: the database file has everything then.
 
-    Whoever opens it next need not read the log, and a copy of the one file is a copy of everything.
+    The next process need not read the log, and a copy of the one file is a copy of everything.
     """
     if not database.gate.try_to_take():
         return
@@ -71,7 +71,7 @@ def fold_at_last(database: Database) -> None:
 
 
 def _empty_log(database: Database) -> None:
-    """Commit, and leave everything in the database file alone, unless somebody reads just now."""
+    """Commit, and leave everything in the database file alone, unless another process reads just now."""
     database.log.limit = database.log.fold_limit = 0
     database.log.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
     database.commit(database.meta.fence, 0, database.meta.now)

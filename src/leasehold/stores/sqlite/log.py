@@ -64,7 +64,7 @@ class Log:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no log has begun in it."""
+        """True if no log has begun in the file."""
         return int.from_bytes(os.pread(self._fd, 4, 0), "big") not in _MAGIC
 
     def salt(self) -> int:
@@ -81,7 +81,7 @@ class Log:
         return found.hex().encode() if len(found) == 16 else NO_LOG
 
     def has_commit(self) -> bool:
-        """Whether SQLite would find a transaction in it, and not only the beginning of one that was never finished."""
+        """Return True if SQLite would find a whole transaction in it, not only the beginning of one."""
         head = os.pread(self._fd, HEAD, 0)
         order = "big" if int.from_bytes(head[:4], "big") & 1 else "little"
         page = int.from_bytes(head[8:12], "big")
@@ -214,7 +214,7 @@ def _summed(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
 
 
 def is_alone(path: str) -> bool:
-    """Whether the database file has no log beside it, so that all there is is in it."""
+    """Return True if the database file has no log beside it, so that it alone has everything."""
     return not os.path.exists(f"{path}-wal") or os.stat(f"{path}-wal").st_size == 0
 
 

@@ -16,7 +16,7 @@ LEFT JOIN (SELECT number, fence, seq, now FROM journal ORDER BY number DESC LIMI
 
 
 class Meta:
-    """What the database knows about itself: its one row, or in part its newest event or the end of its journal."""
+    """The row about the database itself, or what replaces it: its newest event, or the end of its journal."""
 
     __slots__ = ("boot", "database", "fence", "folded", "now", "number", "offset", "seq")
 

@@ -30,7 +30,7 @@ SKIP = 1_000_000
 """So many fences are left out after a restore: more than could have been given out since the mark was written."""
 
 LONGEST = 1_800 * SECOND
-"""What counts as the longest TTL where the gate does not know: what surfaces give by default."""
+"""Counts as the longest TTL where the gate does not know it: what surfaces give by default."""
 
 _OTHER_TIME = "its -wal file is of another time than the database"
 
@@ -118,7 +118,7 @@ def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> 
     now = clock.wall()
     if gate.is_new() or (mark is not None and mark.fence == 1):  # or nothing was ever granted
         gate.set_mark(Mark(1, log=EMPTIED))
-        gate.sync()  # from now on a gate without a mark means that somebody removed it
+        gate.sync()  # from now on a gate without a mark means that the mark was removed
         return _meta_at(clock, 1, now), Mark(1)
     if not accept_restore:
         raise behind(database.path, "the database is gone, and its .gate file is still there")
@@ -158,7 +158,7 @@ def _continued(database: Database, mark: Mark | None, accept_restore: bool) -> t
 
 
 def _counter(path: str, mark: Mark, trouble: str) -> int:
-    """What the file's change counter was when the log began that is beside it, as far as it is known."""
+    """Return the change counter that the file had when the log beside it began, if known."""
     return change_counter(path) if trouble or is_alone(path) else mark.counter
 
 
@@ -187,7 +187,7 @@ def _check_sound(database: Database) -> None:
 
 
 def _fold(connection: apsw.Connection, meta: Meta) -> None:
-    """Who kept the journal is gone, or was never here: everything into the tables, where `revive` looks."""
+    """Fold a journal whose writer is gone into the tables, where `revive` looks."""
     from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (rare)
 
     journal = Journal()

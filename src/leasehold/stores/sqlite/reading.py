@@ -70,7 +70,7 @@ class Reader:
             raise self._database.explain(error) from error
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record of this kind. The log cannot be emptied while somebody is at it, so do not dawdle."""
+        """Every record of this kind. The log cannot be emptied before the last one is taken."""
         connection = self._database.connect()
         try:
             connection.execute("BEGIN")
@@ -101,7 +101,7 @@ class Reader:
             connection.close()
 
     def close(self) -> None:
-        """Wait for whoever reads, and give the connection back."""
+        """Wait for readers, and close the connection."""
         if self._connection is not None and self._database.is_inherited():
             abandon(self._connection)
             return
