@@ -226,6 +226,20 @@ KEEPING = (
         ("tests/stores/test_sqlite_journal.py",),
     ),
     Mutant(
+        "a database of an older version is opened",
+        "stores/sqlite/opening.py",
+        "    if version != SCHEMA_VERSION:\n",
+        "    if version > SCHEMA_VERSION:\n",
+        ("tests/stores/test_sqlite_opening.py",),
+    ),
+    Mutant(
+        "PostgreSQL's tables of an older version are used",
+        "stores/postgres/opening.py",
+        "    if version != SCHEMA_VERSION:\n",
+        "    if version > SCHEMA_VERSION:\n",
+        ("tests/stores/test_postgres_opening.py::test_tables_of_another_version_are_refused_and_left_alone",),
+    ),
+    Mutant(
         "who writes to the tables leaves the journal as it is",
         "stores/sqlite/__init__.py",
         "            if database.journal is None:\n",
