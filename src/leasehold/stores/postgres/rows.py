@@ -215,7 +215,7 @@ def events_of(seq: int, events: str) -> list[Event]:
 def signs_of(query: HistoryQuery) -> dict[str, str]:
     """Return texts that every wanted event contains, in one spelling or the other, so that SQL can skip the rest."""
     signs: dict[str, str] = {}
-    for name in ("space", "resource", "holder", "lease"):
-        value = getattr(query, name)
+    asked = {"space": query.space, "resource": query.resource, "holder": query.holder, "lease": query.lease}
+    for name, value in asked.items():
         signs[name], signs[f"{name}_in_ascii"] = ("", "") if value is None else spellings(value)
     return signs
