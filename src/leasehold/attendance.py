@@ -12,6 +12,7 @@ from leasehold.model import SECOND, Deadlock, Done, Granted, Queue, Queued, Refu
 from leasehold.noun import new
 from leasehold.pending import NEVER, Errand
 from leasehold.rules.draft import resources_of
+from leasehold.rules.granting import SESSION_OVER
 from leasehold.rules.timing import next_change
 from leasehold.waits import Wait, Waits
 
@@ -40,6 +41,8 @@ MOST_OF_THE_TIME: Final = 4
 """A look at all queues is followed by a pause of so many times its length."""
 OVERDUE: Final = 1.0
 """So long after its time a wait goes on while the store says no: it may answer again in a moment."""
+APART: Final = 1.0
+"""If the store's clock and ours differ by so many seconds over a wait, one of them was set: then ours counts."""
 AT_ONCE: Final = 100
 """How many waits are looked at in one turn after a silence."""
 
@@ -99,7 +102,7 @@ class Attendance:
         self._sees_all = is_beat
         if not is_beat and now < self._waits.next_time() and not self._to_reconsider:
             return due  # almost always: others are served because somebody gave something back
-        due += [c.Check(wait.id, wait.ask) for wait in self._waits.overdue(now)]
+        due += [c.Check(wait.id, wait.ask, is_over=wait.deadline + APART <= now) for wait in self._waits.overdue(now)]
         due += self._reconsidered()
         nodes = dict.fromkeys(self._waits.changing(now))
         if is_beat:
@@ -226,10 +229,14 @@ class Attendance:
         if isinstance(outcome, Queued | Exception):
             # By the store's clock its time has not come yet (or the look itself failed): look again soon.
             self._waits.look_at_deadline(wait, max(wait.deadline, self._clock() + LOOK_AGAIN))
-        elif isinstance(outcome, Done):
+        elif isinstance(outcome, Done) or (isinstance(outcome, TimedOut) and self._is_early(wait)):
             self._ask_again(wait)
         else:
             self._end(id_, outcome)
+
+    def _is_early(self, wait: Wait) -> bool:
+        """True if only the store's clock, which was set forward, says that this wait is over."""
+        return wait.deadline - self._clock() > APART
 
     def _served(self, id_: str, lease: Lease, view: View) -> None:
         wait, home = self._waits.get(id_), view.get(keys.home(lease.id))
@@ -275,10 +282,8 @@ class Attendance:
                 wait = self._waits.get(str(event.detail.get("waiter")))
                 if wait is None:
                     continue
-                if "yours" in event.detail:
-                    self._ask_again(
-                        wait
-                    )  # only leases of its own are in its way: it is refused at once, and told which
+                if "yours" in event.detail or (event.kind == "timeout" and self._is_early(wait)):
+                    self._ask_again(wait)  # where only leases of its own are in the way, it is refused at once
                 else:
                     self._end(wait.id, _how_it_ended(event, wait))
 
@@ -321,6 +326,8 @@ def given_up(id_: str, pending: Pending) -> c.GiveUp:
 def _how_it_ended(event: Event, wait: Wait) -> Outcome:
     if event.kind == "timeout":
         return _timed_out(wait)
+    if event.detail.get("session_over"):
+        return SESSION_OVER
     cycle = event.detail.get("cycle")
     if isinstance(cycle, list):
         return Deadlock(resources_of(wait.ask), tuple(map(str, cycle)))

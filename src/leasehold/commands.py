@@ -176,6 +176,8 @@ class Check(Noun):
 
     waiter: str
     ask: Ask
+    is_over: bool = False
+    """The caller's time to wait is over by its engine's clock, whatever the store's clock says."""
 
 
 class Reconsider(Noun):

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 
 from leasehold import checks, configfiles, durations, names, places
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, StoreError, StoreUnsuitable
+from leasehold.model import SECOND
 from leasehold.noun import Noun
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         ttl: float | str
         ttl_max: float | str
         max_skew: float | str
+        connect_timeout: float | str
         hierarchical: frozenset[str]
         lock_policy: str
         webhooks: list[dict[str, Any]]
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 KEYS = (
-    *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "hierarchical", "lock_policy"),
+    *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "connect_timeout", "hierarchical", "lock_policy"),
     *("resourceLockTimeout", "webhooks", "people"),
 )
 """What a configuration file may set."""
@@ -46,12 +48,14 @@ VARIABLES = {
     "LEASEHOLD_HOLDER": "holder",
     "LEASEHOLD_TTL": "ttl",
     "LEASEHOLD_MAX_SKEW": "max_skew",
+    "LEASEHOLD_CONNECT_TIMEOUT": "connect_timeout",
 }
 """Variables of the environment that stand for a key. `LEASEHOLD_SESSION` has none, see ``identity``."""
 PEOPLES_VERBS = ("force-release", "steal", "clear")
 """What agents may do only if the user's own configuration says so."""
 POLICIES = ("off", "warn", "require", "require-own")
 TTL = "30m"
+_EXAMPLE = "export LEASEHOLD_URL=https://locks.example.com"
 ARGUMENT = "the argument"
 """Where something comes from that the command itself, or the call, has named."""
 
@@ -71,7 +75,11 @@ class Choice(Noun):
     origins: Mapping[str, str]
     """Where each setting comes from."""
     notes: tuple[str, ...] = ()
-    """What a person should know: a file that was ignored, a git directory that cannot be used."""
+    """What a person should know: a file that was ignored."""
+    is_default: bool = False
+    """Nobody said where the locks live."""
+    trouble: str = ""
+    """Why the default place cannot be used; empty if it can, or another one is set."""
 
     @property
     def space(self) -> str:
@@ -92,12 +100,29 @@ class Choice(Noun):
         return TTL if durations.parse(TTL) <= most else durations.format(most)
 
     @property
+    def patience(self) -> float | None:
+        """Seconds to go on trying to reach the store; None: as long as each store does by itself."""
+        given = self.settings.get("connect_timeout")
+        return None if given is None else durations.parse(given) / SECOND
+
+    @property
     def store_url(self) -> str:
-        """The URL to open: that of a git remote with the `max_skew` that is set, unless the URL has its own."""
-        skew = self.settings.get("max_skew")
-        if skew is None or not self.url.startswith(("git:", "git+")) or "max_skew=" in self.url.partition("?")[2]:
-            return self.url
-        return with_skew(self.url, skew)
+        """The URL to open, with the options that the settings add. Raises StoreError if there is no place for it.
+
+        There is never another place instead, where this user alone would get a yes.
+        """
+        if self.trouble:
+            raise StoreError(self.trouble)
+        if self.is_default:
+            return f"{self.url}?create=1"
+        url, skew = self.url, self.settings.get("max_skew")
+        if skew is not None and url.startswith(("git:", "git+")) and "max_skew=" not in url.partition("?")[2]:
+            url = with_skew(url, skew)
+        return url if self.patience is None else places.with_patience(url, self.patience)
+
+    def with_patience(self, timeout: object, field: str = "connect_timeout") -> Choice:
+        """Return this choice with another `connect_timeout`, of which an error speaks as `field`."""
+        return self._replace(settings={**self.settings, "connect_timeout": _connect_timeout(timeout, field)})
 
     @property
     def lock_policy(self) -> str:
@@ -141,10 +166,11 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
         checked = _checked(found, origin, here, env)
         values.update(checked)  # type: ignore[typeddict-item] # each was checked by its key
         origins.update(dict.fromkeys(checked, origin))
-    if "url" not in values:
+    trouble, is_default = "", "url" not in values
+    if is_default:
         values["url"], origins["url"], trouble = _default(here, env)
-        notes += trouble
-    choice = Choice(values["url"], origins["url"], values, project[0][0] if project else None, origins, tuple(notes))
+    path = project[0][0] if project else None
+    choice = Choice(values["url"], origins["url"], values, path, origins, tuple(notes), is_default, trouble)
     _refuse_long_ttl(choice)
     return choice
 
@@ -205,12 +231,18 @@ def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
 
 
 def sqlite_url(path: str) -> str:
-    """The URL of a database file."""
+    """The URL of a database file. Raises StoreUnsuitable if another user may have it lead elsewhere."""
+    link = places.strange_link(path)
+    if link:
+        raise StoreUnsuitable(
+            f"{names.shown(link)} is a link that another user made or may replace: remove it, or give the path of the "
+            "file that is meant"
+        )
     return "sqlite://" + os.path.realpath(path)
 
 
-_SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
-"""Words of a `postgresql:` URL that nobody else may see."""
+_SECRET = ("password", "secret", "token", "client_key", "server_key", "api_key")
+"""What is in the names of those words of a URL that only its owner may see."""
 
 
 def shown(url: str) -> str:
@@ -223,6 +255,8 @@ def shown(url: str) -> str:
     user, at, host = authority.rpartition("@")
     name, colon, _ = user.partition(":")
     words = "&".join(map(_word_shown, query.split("&")))
+    if not mark:  # no URL: libpq's words, perhaps
+        scheme = " ".join(map(_word_shown, scheme.split(" ")))
     return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
 
 
@@ -233,32 +267,40 @@ def _is_cut(authority: str) -> bool:
 
 def _word_shown(word: str) -> str:
     name, _, value = word.partition("=")
-    if name.lower() in _SECRET:
-        return f"{name}=***"
-    if name != "listen":
-        return word
+    if name != "listen" and "%" not in name:
+        return f"{name}=***" if any(each in name.lower() for each in _SECRET) else word
     from urllib.parse import unquote  # noqa: PLC0415 (rare)
 
+    if name != "listen":
+        return f"{name}=***"  # written so that it cannot be read
     plain = unquote(value)  # another URL, with a password of its own
     return word if shown(plain) == names.shown(plain) else f"{name}={shown(plain)}"
 
 
-def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, tuple[str, ...]]:
-    """The embedded store: its URL, why there, and what is wrong with the git repository, if anything is."""
-    copy, state = places.working_copy(here, env), places.state_home(env)
-    notes: tuple[str, ...] = ()
+def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, str]:
+    """The embedded store: its URL, why there, and why it cannot be used; that is empty if it can."""
+    copy = places.working_copy(here, env)
     if copy is None:
-        directory, why = state, "the default outside of a git repository: the user's state directory"
-    elif not copy.trouble:
-        directory = os.path.join(copy.common, "leasehold")
-        why = "the default in a git repository: its git directory, which all worktrees share"
+        directory, why = places.state_home(env), "the default outside of a git repository: the user's state directory"
     else:
-        # One database for each repository, as if it were inside: `issue:1` of two projects must not meet.
-        name = f"{os.path.basename(copy.root) or 'root'}-{places.digest(copy.common)[:8]}"
-        directory = os.path.join(state, "repositories", name)
-        why = f"the default: the user's state directory, because {copy.trouble}"
-        notes = (f"{copy.trouble}: these locks are kept in {directory}, where other users do not see them",)
-    return sqlite_url(os.path.join(directory, "leasehold.db")), why, notes
+        directory = os.path.join(copy.common, places.LOCKS)
+        why = "the default in a git repository: its git directory, which all worktrees share"
+    trouble = _ways_out(copy, directory) if copy is not None and copy.trouble else ""
+    return sqlite_url(os.path.join(directory, "leasehold.db")), why, trouble
+
+
+def _ways_out(copy: places.WorkingCopy, directory: str) -> str:
+    told = f"{names.shown(copy.trouble)}, so the locks of this repository cannot be used; others keep nobody out. "
+    if copy.trouble == places.unwritable(copy.common):
+        from shlex import quote  # noqa: PLC0415 (rare, and dear)
+
+        place = quote(directory)
+        told += (
+            "Have the directory of the locks shared with a group of yours:\n"
+            f"mkdir -p {place} && chgrp -R GROUP {place} && chmod -R u=rwX,g=rwX,o= {place} && chmod g+s {place}\n"
+            "In an agent's sandbox, use Leasehold's MCP server, which runs outside:\nleasehold install --help\nOr "
+        )
+    return f"{told}set url in leasehold.toml, or LEASEHOLD_URL, to where everybody's locks live:\n{_EXAMPLE}"
 
 
 # ------------------------------------------------------------------------------------- sources and checks
@@ -311,13 +353,24 @@ def _ttl(value: object) -> object:
     return value
 
 
-def _max_skew(value: object) -> object:
+def _max_skew(value: object) -> float | str:
+    return _duration("max_skew", value)
+
+
+def _connect_timeout(value: object, field: str = "connect_timeout") -> float | str:
+    given = _duration(field, value)
+    if durations.parse(given) <= 0:
+        raise InvalidInput(field, "must be longer than 0, such as 10s")
+    return given
+
+
+def _duration(key: str, value: object) -> float | str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InvalidInput("max_skew", 'must be a duration, such as "30s"')
+        raise InvalidInput(key, 'must be a duration, such as "30s"')
     try:
         durations.parse(value)
     except durations.BadDuration as error:
-        raise InvalidInput("max_skew", str(error)) from None
+        raise InvalidInput(key, str(error)) from None
     return value
 
 
@@ -361,6 +414,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "ttl": _ttl,
     "ttl_max": _ttl,
     "max_skew": _max_skew,
+    "connect_timeout": _connect_timeout,
     "hierarchical": _hierarchical,
     "lock_policy": _policy,
     "resourceLockTimeout": _seconds,

@@ -701,7 +701,7 @@ class Refused(Refusal):
     """The request cannot be served as it stands: `code` is stable, `field` names the culprit."""
 
     code: str
-    """invalid, not_found, not_allowed, slots_mismatch, too_many, cancelled, spent, conflict, paused;
+    """invalid, not_found, not_allowed, slots_mismatch, too_many, cancelled, spent, conflict, paused, session_over;
     and whatever else a server says no with (docs/http.md)"""
     field: str
     message: str

@@ -14,7 +14,8 @@ from leasehold.locks import Locks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypedDict
+    from datetime import timedelta
+    from typing import TypeAlias, TypedDict
 
     from leasehold.async_locks import AsyncAnswers, AsyncLocks
     from leasehold.calls import Answers
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from leasehold.stores import Store
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.postgres import PostgresStore
+
+    Timeout: TypeAlias = float | str | timedelta
 
     class Identity(TypedDict):
         """What is said once, for all calls."""
@@ -43,6 +46,7 @@ def connect(
     api_key: str | None = None,
     threaded: bool = True,
     progress: Callable[[], None] | None = None,
+    timeout: Timeout | None = None,
 ) -> Locks:
     """Open the locks that live at this URL: `sqlite:///var/lib/leasehold.db`, `http://locks.example:7420`.
 
@@ -58,13 +62,16 @@ def connect(
         api_key: what a server knows us by: a key or a session's ID.SECRET; `LEASEHOLD_API_KEY` by default.
         threaded: False: the caller drives the engine itself; for one caller at a time, as in a command line.
         progress: called again and again while an unthreaded caller waits in a queue.
+        timeout: how long a call goes on while nobody answers, apart from what it waits in a queue: seconds, text such
+            as `"10s"`, or a `timedelta`; `LEASEHOLD_CONNECT_TIMEOUT` by default, else about 4 s for a server that
+            refuses connections and 30 s for a silent one. SQLite has nothing to connect to. See docs/python.md.
     """
-    choice = _chosen(url)
+    choice = _chosen(url, timeout)
     answers: Answers
     if is_served(choice.url):
         from leasehold.client.plain import http_answers  # noqa: PLC0415 (only for those who have a server)
 
-        answers = http_answers(choice.url, api_key, None if threaded else progress)
+        answers = http_answers(choice.url, api_key, None if threaded else progress, choice.patience)
     else:
         store = open_store(choice.store_url, accept_restore=accept_restore, why=choice.why, is_one_shot=not threaded)
         engine = Engine(store)
@@ -81,6 +88,7 @@ async def aconnect(
     settings: Settings | None = None,
     accept_restore: bool = False,
     api_key: str | None = None,
+    timeout: Timeout | None = None,  # noqa: ASYNC109 (of every later call, not of this one)
 ) -> AsyncLocks:
     """Open the locks that live at this URL for coroutines; see `connect`."""
     import asyncio  # noqa: PLC0415 (not for those who do without)
@@ -88,12 +96,12 @@ async def aconnect(
     from leasehold.async_locks import AsyncLocks  # noqa: PLC0415
     from leasehold.embedded import AsyncEngineAnswers  # noqa: PLC0415
 
-    choice = _chosen(url)
+    choice = _chosen(url, timeout)
     answers: AsyncAnswers
     if is_served(choice.url):
         from leasehold.client.aio import async_http_answers  # noqa: PLC0415 (only for those who have a server)
 
-        answers = async_http_answers(choice.url, api_key)
+        answers = async_http_answers(choice.url, api_key, choice.patience)
     else:
         engine = Engine(open_store(choice.store_url, accept_restore=accept_restore, why=choice.why))
         rules = choice.rules() if settings is None else settings
@@ -120,8 +128,15 @@ def is_served(url: str) -> bool:
     return url.startswith(("http://", "https://"))
 
 
-def _chosen(url: str | Choice | None) -> Choice:
-    return url if isinstance(url, config.Choice) else config.find(url)
+def _chosen(url: str | Choice | None, timeout: Timeout | None = None) -> Choice:
+    choice = url if isinstance(url, config.Choice) else config.find(url)
+    if timeout is None:
+        return choice
+    if type(timeout) not in (int, float, str):
+        from leasehold import arguments  # noqa: PLC0415 (only for those who give one)
+
+        return choice.with_patience(arguments.duration(timeout, "timeout"), "timeout")
+    return choice.with_patience(timeout, "timeout")
 
 
 def _identity(choice: Choice, holder: str | None, space: str | None) -> Identity:
@@ -154,22 +169,26 @@ def open_store(url: str, *, accept_restore: bool = False, why: str = "", is_one_
 def _sqlite(rest: str, *, accept_restore: bool, is_one_shot: bool = False) -> Store:
     from leasehold.stores.sqlite import SqliteStore  # noqa: PLC0415 (each store is imported when it is used)
 
-    path, retention = sqlite_file(rest)
-    days, rows = retention or (30, 1_000_000)
+    path, (days, rows, create) = sqlite_file(rest)
     return SqliteStore(
-        path, accept_restore=accept_restore, retention_days=days, retention_rows=rows, is_one_shot=is_one_shot
+        path,
+        accept_restore=accept_restore,
+        retention_days=days,
+        retention_rows=rows,
+        is_one_shot=is_one_shot,
+        creates_directory=bool(create),
     )
 
 
-def sqlite_file(rest: str) -> tuple[str, tuple[int, int] | None]:
-    """The file that a `sqlite:` URL means, from what is after the colon, and the days and rows of history; checked."""
+def sqlite_file(rest: str) -> tuple[str, tuple[int, int, int]]:
+    """Return the file that a `sqlite:` URL means, from what is after the colon, and its options, checked."""
     path, options = sqlite_path(rest), places.split_options(rest)[1]
     if not path.strip("/"):
         raise InvalidInput("url", "names no file: write sqlite:///absolute/path or sqlite:relative/path")
     if not path.isprintable() and any("\ud800" <= one <= "\udfff" for one in path):
         raise InvalidInput("url", f"{path!a} is not UTF-8, which SQLite needs: set LEASEHOLD_URL to a file elsewhere")
-    if not options:
-        return path, None
+    if options in _PLAIN:
+        return path, _PLAIN[options]
     from leasehold.stores.sqlite.options import parse  # noqa: PLC0415 (only where there are some)
 
     return path, parse(options)
@@ -218,6 +237,8 @@ def etcd(rest: str) -> EtcdStore:
     return EtcdStore(rest)
 
 
+_PLAIN = {"": (30, 1_000_000, 0), "?create=1": (30, 1_000_000, 1)}
+"""The options that one-shot commands have, read without an import."""
 _STORES: dict[str, Callable[..., Store]] = {
     "sqlite": _sqlite,
     "etcd": _etcd,

@@ -10,7 +10,7 @@ files. Everything here is on the way of a one-shot `leasehold acquire`.
 from __future__ import annotations
 
 import os
-from stat import S_IMODE, S_ISDIR, S_IWOTH
+from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISVTX, S_IWGRP, S_IWOTH
 
 from leasehold.noun import Noun
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _POINTER = "gitdir: "
 _POINTER_BYTES = 8_192
+LOCKS = "leasehold"
+"""The directory of the locks in a repository's git directory."""
 
 
 class WorkingCopy(Noun):
@@ -83,6 +85,22 @@ def digest(*parts: str) -> str:
 
 _PORTS = {"http": "7420", "https": "443", "etcd": "2379", "postgresql": "5432"}
 """Which port is meant where none is named."""
+
+
+def with_patience(url: str, seconds: float) -> str:
+    """Return the URL with the store's own option for how long to try to reach it. SQLite has nothing to connect to."""
+    scheme, question, query = url.partition("?")
+    whole = -int(-seconds // 1)  # rounded up; `math` would be one more import of a one-shot command
+    if scheme.startswith("git"):
+        word = f"timeout={whole}s"
+    elif scheme.startswith("postgres"):
+        word = f"connect_timeout={max(2, whole)}"  # libpq takes 1 for 2
+    elif scheme.startswith("etcd"):
+        word = f"connect_timeout={seconds:g}s"
+    else:
+        return url
+    own = any(each.startswith(word.partition("=")[0] + "=") for each in query.split("&"))
+    return url if own else f"{url}{'&' if question else '?'}{word}"
 
 
 def split_options(rest: str) -> tuple[str, str]:
@@ -151,6 +169,35 @@ def is_planted(path: str) -> bool:
     return own.st_uid not in (0, os.geteuid()) and bool((own.st_mode | above.st_mode) & S_IWOTH)
 
 
+def strange_link(path: str) -> str:
+    """Return a link on this path that another user made, or the file itself if it is a link that one may replace.
+
+    Empty if there is none. The database would be written wherever such a link leads to.
+    """
+    own = (0, os.geteuid())
+    for place in upward(path):
+        status = _link(place)
+        if status is not None and (status.st_uid not in own or (place == path and _is_replaceable(place))):
+            return place
+    return ""
+
+
+def _link(place: str) -> os.stat_result | None:
+    try:
+        status = os.lstat(place)
+    except OSError:
+        return None  # whatever is wrong there, opening the file says so
+    return status if S_ISLNK(status.st_mode) else None
+
+
+def _is_replaceable(link: str) -> bool:
+    """True if another user may write the directory of this link, which is our own, and replace it there."""
+    status = os.stat(os.path.dirname(link))
+    if status.st_uid not in (0, os.geteuid()):
+        return True
+    return bool(status.st_mode & (S_IWGRP | S_IWOTH)) and not status.st_mode & S_ISVTX
+
+
 def exposure(status: os.stat_result) -> str:
     """Why this file or directory is not private to the user; empty if it is."""
     if status.st_uid != os.geteuid():
@@ -169,7 +216,7 @@ def working_copy(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
     if explicit is None:
         return found
     root = env.get("GIT_WORK_TREE") or (found.root if found else directory)
-    return WorkingCopy(os.path.join(directory, root), explicit, _unwritable(explicit))
+    return WorkingCopy(os.path.join(directory, root), explicit, unwritable(explicit))
 
 
 def _explicit(directory: str, env: Mapping[str, str]) -> str | None:
@@ -197,11 +244,14 @@ def _checked(root: str, entry: str, common: str) -> WorkingCopy:
     if is_planted(entry):
         trouble = f"{entry} belongs to somebody else, in a place where everybody may write"
         return WorkingCopy(root, os.path.realpath(entry), trouble)
-    return WorkingCopy(root, common, _unwritable(common))
+    return WorkingCopy(root, common, unwritable(common))
 
 
-def _unwritable(common: str) -> str:
-    return "" if os.access(common, os.W_OK | os.X_OK) else f"this user may not write in {common}"
+def unwritable(common: str) -> str:
+    """Return why this user cannot keep locks in the directory of the locks, or create it; empty if it can."""
+    kept = os.path.join(common, LOCKS)
+    place = kept if os.path.isdir(kept) else common
+    return "" if os.access(place, os.W_OK | os.X_OK) else f"this user may not write in {place}"
 
 
 def _pointed(entry: str) -> str:

@@ -7,11 +7,13 @@ as it may take long.
 
 from __future__ import annotations
 
+from asyncio import shield
 from collections import deque
 
-from leasehold import calls, checks, keys, orders, reading
+from leasehold import calls, checks, orders, reading
 from leasehold.async_locks import AsyncLocks
-from leasehold.commands import GiveUp, Sweep
+from leasehold.attendance import BEATS
+from leasehold.commands import Beat, Sweep
 from leasehold.embedded import LOOKS, finished, look
 from leasehold.engine import Engine
 from leasehold.errors import InvalidInput, StoreError
@@ -41,8 +43,8 @@ FEW = 32
 RECENT_MOST = 10_000
 TERMS = 4_096
 """How many holders' ways to ask are remembered, so that they are not checked again each time."""
-NOBODY = keys.lease_id(0, keys.node("", ""))
-"""The id of a lease that there never is: fences begin later, and no resource is called so."""
+PROBED = 1.0
+"""How long the result of a probe counts, in seconds."""
 
 
 class LoopAnswers:
@@ -104,6 +106,9 @@ class Served:
         self.watchers: list[Callable[[Sequence[Event]], None]] = []
         """Called with the events of each committed batch of this process."""
         self._others: Callable[[], object] | None = getattr(store, "others", None)
+        self._loop = loop
+        self._probing: asyncio.Task[None] | None = None
+        self._probed_until = 0.0
         self._engine.wake()  # housekeeping begins now, not with the first request
 
     def _observe(self, events: Sequence[Event]) -> None:
@@ -160,8 +165,21 @@ class Served:
         return self._store.read(())[0]
 
     async def probe(self) -> None:
-        """Returns once the engine has decided and committed something, though nothing; raises if it cannot."""
-        await self._driver.ask(GiveUp(NOBODY, "", None))
+        """Return once the engine has written something, that it is alive; raises if it cannot.
+
+        Anybody may ask: callers share a write, and its result counts for a moment.
+        """
+        is_over = self._probing is None or (self._probing.done() and self._loop.time() >= self._probed_until)
+        if self._probing is None or is_over:
+            self._probing = self._loop.create_task(self._write())
+            self._probing.add_done_callback(lambda done: done.cancelled() or done.exception())  # callers raise it
+        await shield(self._probing)
+
+    async def _write(self) -> None:
+        try:
+            await self._driver.ask(Beat(self._engine.key, BEATS * self._store.capabilities.beat))
+        finally:
+            self._probed_until = self._loop.time() + PROBED
 
     def watched(self, space: object, resource: object, holder: object, kinds: tuple[str, ...] = ()) -> Watched:
         """Which events somebody wants to see, checked."""

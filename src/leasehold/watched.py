@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 def with_watch(outcome: Held | TimedOut, store: ObservingStore) -> Held | TimedOut:
-    """Return the refusal with what the store knows of each lease that is in the way."""
-    return outcome._replace(blockers=tuple(_watched(each, store) for each in outcome.blockers))
+    """Return the refusal with what the store knows of each live lease that is in the way."""
+    return outcome._replace(
+        blockers=tuple(_watched(each, store) if each.state == "held" else each for each in outcome.blockers)
+    )
 
 
 def _watched(it: Blocker, store: ObservingStore) -> Blocker:

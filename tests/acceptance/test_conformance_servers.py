@@ -39,9 +39,6 @@ class TestOverThreeServers(Conformance if IS_PROOF else Some):  # type: ignore[m
     test_overlap_of_a_scheme_that_the_settings_make_hierarchical = None
     # Without keys, whoever reaches the server is its admin, and needs no proof.
     test_entitled_is_nobody_with_a_wrong_proof = None
-    # A server that was not asked to end the session finds its waiter's place gone, asks again, and is told that the
-    # session has ended: the same news under another code.
-    test_sessions_that_end_release_everything = None
     # A server that sees a client hang up leaves the queue at once, but not before another one can be asked.
     test_waiting_on_a_connection_that_is_closed = None
 

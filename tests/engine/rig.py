@@ -53,7 +53,9 @@ class Rig:
     def __init__(self, *, poll: int = 20_000) -> None:
         self.now = 0.0
         """Seconds since the beginning, the same for all engines and for the store."""
-        self.memory = Memory(clock=lambda: START + round(self.now * SECOND), fault=self._fault)
+        self.apart = 0.0
+        """By how much the store's clock was set forward, in seconds."""
+        self.memory = Memory(clock=lambda: START + round((self.now + self.apart) * SECOND), fault=self._fault)
         self.poll = poll
         self.trouble: Callable[[str], None] | None = None
         """Called at each of the store's fault points; see `Memory`."""

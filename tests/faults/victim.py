@@ -18,10 +18,12 @@ import apsw
 
 import leasehold
 from leasehold.model import Granted, Released, Renewed
-from leasehold.stores.sqlite.gate import Gate, Mark
+from leasehold.stores.sqlite.gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from leasehold.stores.sqlite.log import Mark
 
 KEEP = 6
 """How many leases it holds at most."""

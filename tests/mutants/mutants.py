@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.mutants.admitting import ADMITTING
+from tests.mutants.closing import CLOSING
 from tests.mutants.keeping import KEEPING
 from tests.mutants.moving import MOVING
 from tests.mutants.over_etcd import OVER_ETCD
 from tests.mutants.over_git import OVER_GIT
 from tests.mutants.serving import SERVING
 
-MUTANTS = (*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD, *ADMITTING)
+MUTANTS = (*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD, *ADMITTING, *CLOSING)

@@ -258,12 +258,14 @@ class Duel:
         self._both(command, lambda _: self.oracle.check(waiter, is_news=was == "waiting"))
         self.oracle.engine = before
 
-    def start_session(self, who: Who, ttl: int) -> Answer:
+    def start_session(self, who: Who, ttl: int, *, secret_of: str | None = None, by: str | None = None) -> Answer:
+        """Begin it with its own secret or another one's, and by its own holder or another one."""
         assert who.session is not None
         actor = keys.actor(SPACE, who.holder, who.session)
-        secret = keys.secret_hash(credential(who.session).rpartition(".")[2])
-        command = c.StartSession(actor, SPACE, who.session, who.holder, secret, ttl)
-        return self._both(command, lambda _: self.oracle.start_session(who, ttl))
+        secret = keys.secret_hash(credential(secret_of or who.session).rpartition(".")[2])
+        command = c.StartSession(actor, SPACE, who.session, by or who.holder, secret, ttl)
+        entitled = secret_of is None and by is None
+        return self._both(command, lambda _: self.oracle.start_session(who, ttl, entitled))
 
     def renew_session(self, who: Who, entitled: bool = True) -> Answer:
         assert who.session is not None

@@ -246,7 +246,7 @@ class Oracle:
     ) -> Answer:
         """Take it, wait for it, or be told no. `again`: which of several own leases came back, if one did."""
         if who.session is not None and who.session not in self.sessions:
-            return Answer("Refused", "not_found")
+            return Answer("Refused", "session_over")
         known = self.requests.get((who.actor, request)) if request is not None else None
         again_answer = self._answer_again(known, want, token, wait) if known is not None else None
         if again_answer is not None:
@@ -337,7 +337,7 @@ class Oracle:
         if waiter.state == "waiting":
             return Answer("Queued", waiter=waiter)
         is_over = waiter.who.session is not None and waiter.who.session not in self.sessions
-        return Answer("Refused", "cancelled") if is_over else Answer("Done")
+        return Answer("Refused", "session_over") if is_over else Answer("Done")
 
     def _other_slots(self, want: Want) -> bool:
         """Whether something of it, of each choice, is held with another number of slots."""
@@ -471,10 +471,11 @@ class Oracle:
 
     # ------------------------------------------------------------------------------------------------ sessions
 
-    def start_session(self, who: Who, ttl: int) -> Answer:
+    def start_session(self, who: Who, ttl: int, entitled: bool = True) -> Answer:
+        """Begun again by the same holder with the same secret, it is the same session, as it is."""
         assert who.session is not None
         if who.session in self.sessions:
-            return Answer("Refused", "conflict")
+            return Answer("SessionStarted") if entitled else Answer("Refused", "conflict")
         self.sessions[who.session] = Session(who, ttl, self.now + ttl)
         self._tell("session_started", who)
         return Answer("SessionStarted")
@@ -526,7 +527,7 @@ class Oracle:
 
     def steal(self, who: Who, want: Want, token: str, by: str, why: str) -> Answer:
         if who.session is not None and who.session not in self.sessions:
-            return Answer("Refused", "not_found")
+            return Answer("Refused", "session_over")
         if len(want.options) > 1:
             return Answer("Refused", "invalid")
         option = want.options[0]

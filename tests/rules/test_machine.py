@@ -256,8 +256,9 @@ class Machine(RuleBasedStateMachine):
         pick=picks,
         what=st.sampled_from(("renew", "renew", "renew", "end", "start", "acquire")),
         entitled=st.sampled_from((True, True, True, False)),
+        other=st.sampled_from(("secret", "holder")),
     )
-    def use_session(self, pick: int, what: str, entitled: bool) -> None:
+    def use_session(self, pick: int, what: str, entitled: bool, other: str) -> None:
         """One of the latest, which may be over."""
         who = self.sessions[-1 - pick % min(3, len(self.sessions))]
         if what == "renew":
@@ -267,7 +268,8 @@ class Machine(RuleBasedStateMachine):
         elif what == "acquire":
             self.duel.acquire(who, Want((("alpha",),)), wait=20 * SECOND)
         elif who.session in self.duel.oracle.sessions:
-            self.duel.start_session(who, SECOND)
+            wrong = {} if entitled else {"secret_of": "other"} if other == "secret" else {"by": "mallory"}
+            self.duel.start_session(who, SECOND, **wrong)
 
     # -------------------------------------------------------------------------------------------------- by force
 

@@ -12,7 +12,8 @@ import pytest
 from leasehold.errors import StoreError
 from leasehold.model import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
-from leasehold.stores.sqlite.gate import Gate, Mark
+from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.log import Mark
 from tests.stores.child import ROOT
 from tests.stores.samples import commit, entries, seen
 
@@ -165,5 +166,5 @@ def test_a_directory_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("leasehold.stores.sqlite.gate.os.open", refuse)
-    with pytest.raises(StoreError, match=r"may not open or create it \(Permission denied\)"):
+    with pytest.raises(StoreError, match=r"may not open or create it: .* \(Permission denied\)"):
         SqliteStore(str(tmp_path / "locks.db"))

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.model import FOREVER
-from leasehold.stores.sqlite.gate import COPIED, NO_LOG, Gate, Mark
+from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.log import COPIED, NO_LOG, Mark
 
 
 def test_the_mark_is_what_was_written_last(tmp_path: Path) -> None:

@@ -153,3 +153,16 @@ def test_help_wraps_between_words_only(shell: Shell, width: int) -> None:
         assert not too_wide, too_wide
         for line in text.splitlines():
             assert len(line) <= width or len(line.split()) == 1 or line.startswith(("  ", "usage: ")), line
+
+
+# ------------------------------------------------------------------------------------------------- patience
+
+
+def test_a_command_says_how_long_it_goes_on_while_nobody_answers(shell: Shell) -> None:
+    nobody = ("--url", "http://127.0.0.1:1")
+    done = shell.run("list", *nobody, "--connect-timeout", "200ms")
+    assert done.code == 9
+    assert done.err.startswith("Failed: no answer from the server within 0.2 s: 127.0.0.1:1: ")
+    wrong = shell.run("list", *nobody, "--connect-timeout", "soon")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err.startswith("leasehold list: connect_timeout: 'soon' is not a duration")

@@ -120,6 +120,30 @@ def test_who_is_killed_in_the_queue_is_never_served(shell: Shell) -> None:
     assert shell.run("acquire", "x", "--wait", "1m", holder="eve").code == 0
 
 
+@pytest.mark.parametrize("words", WAYS)
+@pytest.mark.parametrize(("held", "asked"), [("path:x", "path:x/a.py"), ("x", "x"), ("path:x/a.py", "repo:x")])
+def test_a_wait_on_oneself_is_refused_at_once(shell: Shell, words: tuple[str, ...], held: str, asked: str) -> None:
+    shell.run("acquire", held)
+    done = shell.run(*(asked if word == "x" else word for word in words))
+    assert done.code == 4, done
+    assert "yours since" in done.err + done.out
+    assert shell.waiting(asked) == []
+
+
+def test_a_wait_ends_with_its_session_under_a_code_of_its_own(shell: Shell) -> None:
+    shell.run("acquire", "x")
+    credential = shell.run("session", "start", holder="bob").out.partition("=")[2].strip()
+    with_session = {"LEASEHOLD_SESSION": credential}
+    process = shell.start("acquire", "x", "--wait", "10m", "--json", holder="bob", env=with_session)
+    until(lambda: shell.waiting("x") == ["bob"])
+    assert shell.run("session", "end", holder="bob", env=with_session).code == 0
+    done = ended(process)
+    assert (done.code, done.said["error"]["code"]) == (7, "session_over")
+    after = shell.run("acquire", "y", holder="bob", env=with_session)
+    assert after.code == 7
+    assert after.err.endswith("begin a session:\n  leasehold session start\n")
+
+
 def test_a_run_that_waits_tells_its_place_as_json_lines(shell: Shell) -> None:
     shell.run("acquire", "x", "--name", "fix the parser")
     process = shell.start("run", "x", "--wait", "10m", "--json", "--", "true", holder="bob")

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -392,6 +393,51 @@ def test_pauses_grow_and_are_jittered() -> None:
         pauses = [each[place] for each in seen]
         assert all(longest / 2 <= pause <= longest for pause in pauses)
         assert len(set(pauses)) > 25
+
+
+def test_a_caller_says_how_long_to_go_on_while_nobody_answers() -> None:
+    """Refused or silent, for as long as that and no longer; an answer begins it anew, and a queue does not count."""
+    asked = {"resources": "x", "ttl": 60, "holder": "a"}
+    one = Errand(Call("acquire", {**asked, "wait": 3}), 0.0, patience=10.0)
+    now, pauses = 100.0, 0
+    while now < 109.999:
+        now += one.failed(ConnectionRefusedError(), now, was_sent=False).pause
+        pauses += 1
+    assert now == pytest.approx(110.0)
+    assert pauses > TRIES
+    assert isinstance(one.answered(202, {"ticket": "t1"}, None, now), Again)
+    assert one.failed(ConnectionRefusedError(), now, was_sent=False).pause > 0
+    with pytest.raises(Unreachable, match="within 10 s"):
+        one.failed(ConnectionRefusedError(), now + 10, was_sent=False)
+    silent = Errand(Call("acquire", {**asked, "wait": 3}), 0.0, patience=2.0)
+    assert silent.time_out == 2 + 3
+    with pytest.raises(Unreachable, match="within 2 s"):
+        silent.failed(TimeoutError(), 5.0)
+    undoing = silent.undo()
+    assert undoing is not None
+    assert (undoing.path, silent.time_out) == ("/v1/cancel", 2.0)
+
+
+@pytest.mark.parametrize("timeout", [0.2, "200ms", timedelta(milliseconds=200)])
+def test_connect_takes_a_timeout(timeout: Any) -> None:  # noqa: ANN401 (three ways to say it)
+    with (
+        leasehold.connect("http://127.0.0.1:1", holder="ada", timeout=timeout) as locks,
+        pytest.raises(Unreachable, match=r"within 0\.2 s"),
+    ):
+        locks.acquire("x", ttl=60)
+
+    async def main() -> None:
+        async with await leasehold.aconnect("http://127.0.0.1:1", holder="ada", timeout=timeout) as locks:
+            with pytest.raises(Unreachable, match=r"within 0\.2 s"):
+                await locks.acquire("x", ttl=60)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "soon", True, [1], "0s"])
+def test_connect_refuses_a_timeout_that_is_none(timeout: Any) -> None:  # noqa: ANN401 (junk)
+    with pytest.raises(leasehold.InvalidInput, match=r"^timeout: "):
+        leasehold.connect("http://127.0.0.1:1", timeout=timeout)
 
 
 def test_only_the_first_copy_says_that_it_is_the_first() -> None:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold import checks, config
+from leasehold.errors import InvalidInput
 from leasehold.model import SECOND
+from leasehold.stores.etcd import address as etcd
+from leasehold.stores.etcd.members import Members
+from leasehold.stores.git import address as git
+from leasehold.stores.postgres import address as postgres
 from tests.surfaces.someone import ROOT, SOURCE
 
 if TYPE_CHECKING:
@@ -193,6 +198,10 @@ def test_every_spelling_of_a_file_is_one_url(home: Path, work: Path) -> None:
             "postgresql://pooler/locks?listen=postgresql://ada@db/locks?password=secret",
             "postgresql://pooler/locks?listen=postgresql://ada@db/locks?password=***",
         ),
+        ("postgresql://db?pass%77ord=secret&schema=x", "postgresql://db?pass%77ord=***&schema=x"),
+        ("postgresql://db?PASSWORD=secret", "postgresql://db?PASSWORD=***"),
+        ("postgres:host=db password=secret user=ada", "postgres:host=db password=*** user=ada"),
+        ("http://a:7420?token=secret", "http://a:7420?token=***"),
         ("etcd://ada:secret@h1:2379,h2:2379/locks?ca=x", "etcd://ada:***@h1:2379,h2:2379/locks?ca=x"),
         ("http://a:7420,http://ada:secret@b:7420", "http://a:***@b:7420"),
         ("sqlite:///a:b@c/x\x1b.db", "sqlite:///a:b@c/x\\x1b.db"),
@@ -228,3 +237,25 @@ def test_every_key_and_variable_is_documented() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text()
     for word in (*config.KEYS, *config.VARIABLES, "LEASEHOLD_SESSION", *config.POLICIES, "XDG_STATE_HOME", "GIT_DIR"):
         assert f"`{word}`" in page, word
+
+
+# ------------------------------------------------------------------------------------- how long to try to connect
+
+
+def test_each_store_gets_the_patience_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEASEHOLD_CONNECT_TIMEOUT", "1500ms")
+    given = etcd.parse(config.find("etcd://a,b").store_url)
+    assert Members(given).patience == 1.5
+    assert "connect_timeout=2 " in f"{postgres.parse(config.find('postgresql://h/d').store_url).conninfo} "
+    remote = config.find("git+ssh://h/r.git?poll=1s").store_url.partition(":")[2]
+    assert git.parse("git+ssh", remote, "/state").timeout == 2 * SECOND
+    assert config.find("http://127.0.0.1:1").patience == 1.5
+    for url in ("sqlite:///x.db", "http://127.0.0.1:1", "etcd://a?connect_timeout=3s"):
+        assert config.find(url).store_url == config.find(url).url
+
+
+@pytest.mark.parametrize("wrong", ["0", "soon", "-1s"])
+def test_a_patience_that_is_none_names_its_place(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setenv("LEASEHOLD_CONNECT_TIMEOUT", wrong)
+    with pytest.raises(InvalidInput, match=r"^connect_timeout: .* \(from LEASEHOLD_CONNECT_TIMEOUT\)$"):
+        config.find()

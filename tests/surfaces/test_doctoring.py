@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def database(home: Path) -> Path:
     """A database with one lease that was given back."""
     path = home / "locks" / "leasehold.db"
-    with leasehold.connect(f"sqlite://{path}", holder="ada") as locks:
+    with leasehold.connect(f"sqlite://{path}?create=1", holder="ada") as locks:
         outcome = locks.acquire("issue:1", ttl=60)
         assert isinstance(outcome, leasehold.Granted)
         locks.release(outcome.lease.id, outcome.token)
@@ -126,10 +126,19 @@ def test_a_session_that_makes_no_sense(database: Path, monkeypatch: pytest.Monke
 
 def test_a_git_directory_that_cannot_be_used_is_told(home: Path) -> None:
     (home / ".git").write_text("gitdir: /nowhere\n")
-    told, note = on("url", doctoring.examine(config.find()))
+    told = one("reachable", doctoring.examine(config.find()))
+    assert told.ok is False
     assert "/nowhere" in told.text
-    assert note.ok is None
-    assert "LEASEHOLD_URL" in note.advice
+    assert "LEASEHOLD_URL" in told.advice
+
+
+def test_a_database_that_is_shared_with_a_group_is_well(database: Path) -> None:
+    database.parent.chmod(0o2770)
+    for each in database.parent.iterdir():
+        each.chmod(0o660)
+    told = one("permissions", examined(database))
+    assert told.ok is True
+    assert "shared with the group" in told.text
 
 
 # ------------------------------------------------------------------------------------------------ the files

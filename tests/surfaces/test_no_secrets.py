@@ -16,12 +16,22 @@ from leasehold.errors import LeaseholdError
 from leasehold.model import Granted, SessionStarted
 from leasehold.noun import SECRETS
 from leasehold.testing.conformance.asking import expect
+from tests.surfaces.shell import Shell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from leasehold.locks import Locks
 
 SECRET = "5ecre7-never-shown"
 URL = f"etcd://ada:{SECRET}@host:2379?password={SECRET}"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(tmp_path / "home") as shell:
+        yield shell
 
 
 def kinds() -> list[Any]:
@@ -69,10 +79,25 @@ def test_no_error_quotes_a_secret(locks: Locks, argument: dict[str, Any]) -> Non
     assert SECRET not in told
 
 
-@pytest.mark.parametrize(
-    "url", [URL, f"http://ada:{SECRET}@host", f"postgresql://ada:{SECRET}@127.0.0.1:1/db", f"nonsense://a:{SECRET}@b"]
+URLS = (
+    *(URL, f"http://ada:{SECRET}@host", f"nonsense://a:{SECRET}@b", f"http://127.0.0.1:1?token={SECRET}"),
+    *(f"postgresql://ada:{SECRET}@127.0.0.1:1/db", f"postgresql://127.0.0.1:1/db?password={SECRET}"),
+    *(f"postgresql://127.0.0.1:1/db?sslpassword={SECRET}", f"postgresql://127.0.0.1:1/db?pass%77ord={SECRET}"),
+    *(f"postgres:host=127.0.0.1 port=1 password={SECRET}", f"git+http://127.0.0.1:1/x.git?password={SECRET}"),
+    f"sqlite:x.db?password={SECRET}",
 )
+
+
+@pytest.mark.parametrize("url", URLS)
 def test_no_error_quotes_a_password(url: str) -> None:
     with pytest.raises(LeaseholdError) as caught, leasehold.connect(url) as locks:
         locks.list()
     assert SECRET not in "".join(traceback.format_exception(caught.value, chain=True))
+
+
+@pytest.mark.parametrize("words", [("acquire", "x"), ("acquire", "x", "--json"), ("doctor",), ("serve", "--port", "0")])
+@pytest.mark.parametrize("url", URLS)
+def test_no_message_of_the_command_line_shows_a_password(shell: Shell, url: str, words: tuple[str, ...]) -> None:
+    done = shell.call(*words, "--url", url)
+    assert done.code != 0
+    assert SECRET not in done.out + done.err

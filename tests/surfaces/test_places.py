@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from leasehold import config
+from leasehold.errors import StoreError
 from tests.surfaces.someone import SOURCE, git, inside, pretend_a_stranger_wrote, repository
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -87,25 +88,40 @@ def test_an_empty_git_directory_is_passed_over(home: Path) -> None:
     assert config.find(cwd=str(main / "a")).url == inside(main / ".git")
 
 
-def test_a_git_file_that_points_nowhere_gives_the_state_directory_and_says_why(home: Path, work: Path) -> None:
+def refused(choice: config.Choice) -> str:
+    """Why there is no store, and the ways out."""
+    with pytest.raises(StoreError) as told:
+        _ = choice.store_url
+    assert "LEASEHOLD_URL" in str(told.value)
+    return str(told.value)
+
+
+def test_a_git_file_that_points_nowhere_is_refused(work: Path) -> None:
     (work / ".git").write_text("gitdir: /nowhere/to/be/found\n")
-    choice = config.find()
-    assert choice.url.startswith(f"sqlite://{home}/state/leasehold/repositories/work-")
-    assert "/nowhere/to/be/found" in choice.why
-    assert "/nowhere/to/be/found" in choice.notes[0]
+    told = refused(config.find())
+    assert "points to /nowhere/to/be/found" in told
+    assert "chgrp" not in told
 
 
-def test_a_repository_that_cannot_be_written_gives_the_state_directory_and_says_why(
+def test_a_repository_that_cannot_be_written_is_refused_with_the_ways_out(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = repository(home / "a" / "app"), repository(home / "b" / "app")
     monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write everywhere
-    choices = [config.find(cwd=str(place)) for place in (first, second)]
-    for choice, place in zip(choices, (first, second), strict=True):
-        assert choice.url.startswith(f"sqlite://{home}/state/leasehold/repositories/app-")
-        assert f"may not write in {place}/.git" in choice.why
-        assert choice.notes
-    assert choices[0].url != choices[1].url, "issue:1 of two projects must not meet"
+    for place in (first, second):
+        told = refused(config.find(cwd=str(place)))
+        assert f"may not write in {place}/.git" in told
+        assert f"chmod g+s {place}/.git/leasehold" in told
+        assert "leasehold install" in told
+    assert not (home / "state").exists()
+    assert config.find(f"sqlite://{home}/set.db", cwd=str(first)).store_url == f"sqlite://{home}/set.db"
+
+
+def test_a_directory_of_the_locks_that_is_shared_is_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = repository(home / "main")
+    (main / ".git" / "leasehold").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, *_, **__: path.endswith("/leasehold"))
+    assert config.find(cwd=str(main)).store_url == f"{inside(main / '.git')}?create=1"
 
 
 def test_a_repository_that_anybody_can_have_put_there_is_not_used(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,9 +129,7 @@ def test_a_repository_that_anybody_can_have_put_there_is_not_used(work: Path, mo
     (place / "x" / ".git").rename(place / ".git")
     place.chmod(0o1777)
     pretend_a_stranger_wrote(monkeypatch)
-    choice = config.find(cwd=str(place / "x"))
-    assert "/repositories/" in choice.url
-    assert "everybody may write" in choice.why
+    assert "everybody may write" in refused(config.find(cwd=str(place / "x")))
 
 
 def test_finding_creates_nothing(home: Path) -> None:

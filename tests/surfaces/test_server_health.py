@@ -7,6 +7,7 @@ import http.client
 import json
 import platform
 import re
+import resource
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 import leasehold
+from leasehold import served as served_module
 from leasehold.checks import Settings
 from leasehold.errors import StoreError
 from leasehold.served import Served
@@ -35,14 +37,18 @@ if TYPE_CHECKING:
 
 
 class Trouble:
-    """What goes wrong in the store."""
+    """What goes wrong in the store, and how often it could have."""
 
-    def __init__(self) -> None:
+    def __init__(self, point: str = "begin") -> None:
         self.error: Exception | None = None
+        self.count = 0
+        self._point = point
 
     def __call__(self, point: str) -> None:
-        if self.error is not None and point == "begin":
-            raise self.error
+        if point == self._point:
+            self.count += 1
+            if self.error is not None:
+                raise self.error
 
 
 def served_with(trouble: Trouble, work: Callable[[Served], Coroutine[Any, Any, None]]) -> None:
@@ -58,6 +64,12 @@ def served_with(trouble: Trouble, work: Callable[[Served], Coroutine[Any, Any, N
     asyncio.run(run())
 
 
+@pytest.fixture
+def _always_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_module, "PROBED", 0.0)
+
+
+@pytest.mark.usefixtures("_always_probed")
 def test_ready_means_that_the_engine_can_commit() -> None:
     trouble = Trouble()
 
@@ -78,6 +90,45 @@ def test_ready_means_that_the_engine_can_commit() -> None:
     served_with(trouble, work)
 
 
+@pytest.mark.usefixtures("_always_probed")
+def test_a_store_that_fails_at_each_write_is_not_ready() -> None:
+    trouble = Trouble("before_commit")
+
+    async def work(served: Served) -> None:
+        assert (await health.ready(served)).status_code == 200
+        trouble.error = StoreError("fsync failed")
+        assert served.ping() > 0
+        with pytest.raises(Problem) as told:
+            await health.ready(served)
+        assert STATUS[told.value.code] == 503
+
+    served_with(trouble, work)
+
+
+def test_asking_again_and_again_writes_once() -> None:
+    trouble = Trouble("before_commit")
+
+    async def work(served: Served) -> None:
+        for _ in range(20):
+            await asyncio.gather(*(health.ready(served) for _ in range(5)))
+        assert trouble.count == 1
+
+    served_with(trouble, work)
+
+
+def test_a_server_whose_disk_takes_nothing_is_not_ready(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert server.ask("GET", "/readyz").status == 200
+        before = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, before[1]))
+        assert server.post("acquire", {"resources": "x", "holder": "ann"}).status == 503
+        until(lambda: server.ask("GET", "/readyz").status == 503)
+        assert server.ask("GET", "/healthz").status == 200
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, before)
+        until(lambda: server.ask("GET", "/readyz").status == 200)
+
+
+@pytest.mark.usefixtures("_always_probed")
 def test_an_engine_that_broke_down_is_not_ready_although_the_store_answers() -> None:
     trouble = Trouble()
 
@@ -326,6 +377,8 @@ def test_an_end_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_whoever_waits_is_told_however_the_server_is_asked_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+    if number == signal.SIGHUP:  # tests that run under nohup would hand its deafness on to the server
+        signal.signal(number, signal.SIG_DFL)
     with serving(tmp_path) as server:
         server.post("acquire", {"resources": "busy", "holder": "ann"})
         with server.begin("acquire", {"resources": "busy", "holder": "bob", "wait_seconds": 600}) as line:

@@ -217,6 +217,15 @@ def test_a_session_acts_in_its_own_name_on_its_own_leases(scene: Scene) -> None:
     assert server.get("leases?space=team", key=mine).status == 401
 
 
+def test_a_session_started_again_with_the_same_secret_is_the_same(scene: Scene) -> None:
+    asked = {"secret": "chosen by a scheduler", "holder": "run-7", "space": "team", "ttl_seconds": 600}
+    first, again = (scene.server.post("sessions", asked, key=scene.keys["admin"]) for _ in range(2))
+    assert (first.status, again.status) == (200, 200)
+    assert again.json == first.json
+    other = scene.server.post("sessions", {**asked, "holder": "run-8"}, key=scene.keys["admin"])
+    assert (other.status, other.code) == (409, "conflict")
+
+
 def test_a_session_inherits_the_bounds_of_its_key(scene: Scene) -> None:
     session = session_of(scene, "docs", holder="writer")
     ask = scene.server.post

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from contextlib import asynccontextmanager
@@ -319,6 +320,22 @@ async def telling(
     yield served, hooks
     await hooks.close()
     await served.close()
+
+
+def test_what_was_told_is_never_written_through_a_link(tmp_path: Path) -> None:
+    state, precious = tmp_path / "state", tmp_path / "precious"
+    precious.write_text("{}")
+    (tmp_path / "state.new").symlink_to(precious)
+    Places(str(state)).set("hook", 7)
+    assert (precious.read_text(), Places(str(state)).get("hook")) == ("{}", 7)
+    state.unlink()
+    state.symlink_to(precious)
+    with pytest.raises(LeaseholdError, match="cannot be read"):
+        Places(str(state))
+    state.unlink()
+    os.mkfifo(state)
+    with pytest.raises(LeaseholdError, match="cannot be read"):
+        Places(str(state))
 
 
 def test_an_event_that_is_never_accepted_is_given_up(

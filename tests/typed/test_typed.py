@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.surfaces.documents import DOCUMENTS, blocks
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240.0
 PROGRAMS = [ROOT / "tests" / "typed" / f"{name}.py" for name in ("truth",)]
@@ -51,6 +53,28 @@ def test_mypy_has_no_complaint(program: Path) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_pyright_has_no_complaint(program: Path, tmp_path: Path) -> None:
     assert pyright(tmp_path, program) == ""
+
+
+@pytest.fixture(scope="module")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Each example program of the documents, as a module of its own."""
+    folder = tmp_path_factory.mktemp("documented")
+    programs: list[Path] = []
+    for path in DOCUMENTS:
+        for block in blocks(path):
+            if block.language == "python":
+                programs.append(folder / f"{path.stem.lower()}_{block.line}.py")
+                programs[-1].write_text(block.text, encoding="utf-8")
+    assert len(programs) > 10
+    return programs
+
+
+def test_mypy_has_no_complaint_about_the_examples_of_the_documents(documented: list[Path]) -> None:
+    assert mypy(*documented) == ""
+
+
+def test_pyright_has_no_complaint_about_them(documented: list[Path], tmp_path: Path) -> None:
+    assert pyright(tmp_path, *documented) == ""
 
 
 def test_both_complain_about_a_branch_that_is_not_narrowed(tmp_path: Path) -> None:

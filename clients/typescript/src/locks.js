@@ -5,7 +5,7 @@ import { hold } from "./holding.js";
 
 const REFUSALS = new Set([
   "held", "timeout", "deadlock", "lost", "not_found", "not_allowed", "slots_mismatch",
-  "cancelled", "spent", "conflict", "too_many", "paused",
+  "cancelled", "spent", "conflict", "too_many", "paused", "session_over",
 ]);
 
 /** Leases on shared things, at a Leasehold server. */

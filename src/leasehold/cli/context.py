@@ -59,7 +59,8 @@ class Context:
         if self._choice is None:
             from leasehold.config import find  # noqa: PLC0415 (e.g. `completion` has no locks)
 
-            self._choice = find(self.values.get("url"))
+            choice, timeout = find(self.values.get("url")), self.values.get("connect_timeout")
+            self._choice = choice if timeout is None else choice.with_patience(timeout)
         return self._choice
 
     @property
@@ -154,7 +155,7 @@ class Context:
             return session()
         token = "-" if self.values.get("token_stdin") else self.values.get("token_file")
         if path == token == "-" and self.verb != "acquire":
-            raise InvalidInput("session_file", "and the token cannot both come from standard input")
+            raise InvalidInput("session_file", "the session and the token cannot both come from standard input")
         credential = read_secret(path, "session_file")
         checks.credential(credential)
         return credential
@@ -169,7 +170,7 @@ class Context:
         """A command to try next, for the same holder, space and store as this one."""
         same = {name: self.values.get(name) for name in ("holder", "space", "url")}
         same["holder"] = holder or same["holder"]
-        if same["url"] is not None and "@" in same["url"]:
+        if same["url"] is not None and ("@" in same["url"] or "=" in same["url"]):
             from leasehold.config import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
 
             same["url"] = shown_url(same["url"])  # what is suggested is read by others, too

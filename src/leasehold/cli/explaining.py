@@ -142,7 +142,7 @@ def _advice(outcome: m.Refused, context: Context) -> str:
         return f"\n{step('begin a session', context.suggest('session start'))}"
     if outcome.code == "invalid":
         return f"\n{step('see what may stand there', f'leasehold {context.verb} --help')}"
-    if outcome.field == "session" and outcome.code in ("not_found", "not_allowed"):
+    if outcome.field == "session" and outcome.code in ("session_over", "not_allowed"):
         return f"\n{step('begin a session', context.suggest('session start'))}"
     if outcome.code == "not_found" and context.verb.startswith("keys"):
         return f"\n{step('see which keys there are', context.suggest('keys list'))}"

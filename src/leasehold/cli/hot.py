@@ -13,7 +13,12 @@ SPACE = Option("--space", "the tenant that names live in (default: LEASEHOLD_SPA
 HOLDER = Option(
     "--holder", "who you are (default: LEASEHOLD_HOLDER, the agent or CI job that runs this, or its process)", "NAME"
 )
-COMMON = (JSON, URL, SPACE, HOLDER)
+CONNECT_TIMEOUT = Option(
+    "--connect-timeout",
+    "how long to go on while the store cannot be reached (or: LEASEHOLD_CONNECT_TIMEOUT; default: 4s for a server)",
+    "TIME",
+)
+COMMON = (JSON, URL, SPACE, HOLDER, CONNECT_TIMEOUT)
 SESSION = Option(
     "--session-file",
     "act for the session whose ID.SECRET is in there; - is standard input (or: LEASEHOLD_SESSION)",

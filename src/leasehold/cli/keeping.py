@@ -53,7 +53,7 @@ def _given_token(context: Context) -> str | None:
     path = context.values.get("token_file")
     if context.values.get("token_stdin"):
         if path not in (None, "-"):
-            raise InvalidInput("token_stdin", "and --token-file are two places for one token: give one of them")
+            raise InvalidInput("token_stdin", "--token-stdin and --token-file are two places for one token")
         path = "-"
     return None if path is None else read_secret(path, "token_file")
 

@@ -49,9 +49,9 @@ def list_leases(context: Context) -> int:
     """Every live lease."""
     values = context.values
     if values["mine"] and values["of"] is not None:
-        raise InvalidInput("of", "and --mine are two different things: give one of them")
+        raise InvalidInput("of", "--of and --mine are two different things: give one of them")
     if values["all_spaces"] and values["space"] is not None:
-        raise InvalidInput("space", "and --all-spaces are two different things: give one of them")
+        raise InvalidInput("space", "--space and --all-spaces are two different things: give one of them")
     leases = _listed(context, None if values["all_spaces"] else context.space)
     if isinstance(leases, Refused):
         return context.end(leases, "")
@@ -126,7 +126,7 @@ def _plotted(context: Context, file: str) -> int:
 
     plotting.check(file)
     if context.values["kind"]:
-        raise InvalidInput("kind", "and --plot do not go together: a picture shows leases, not single events")
+        raise InvalidInput("kind", "--kind and --plot do not go together: a picture shows leases, not single events")
     events = _events(context, KINDS, plotting.LIMIT)
     if isinstance(events, Refused):
         return context.end(events, "")

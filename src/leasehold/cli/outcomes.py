@@ -31,6 +31,7 @@ _BY_CODE = {
     "not_allowed": NOT_ALLOWED,
     "unauthenticated": NOT_ALLOWED,
     "slots_mismatch": HELD,
+    "session_over": LOST,
     # errors
     "unreachable": UNREACHABLE,
     "store": UNREACHABLE,

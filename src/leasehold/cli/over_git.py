@@ -80,7 +80,7 @@ class Local:
         self._url = f"sqlite://{_path(context.choice.url)}"
         self._space = context.space
         self.tokens = Tokens(self._url, context.space, context.asker)
-        self.locks: Locks = connect(self._url, holder=context.holder, space=context.space, threaded=False)
+        self.locks: Locks = connect(f"{self._url}?create=1", holder=context.holder, space=context.space, threaded=False)
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from leasehold.model import Granted, Lost, Refused, Released
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
+    from leasehold.model import Acquired
 
 
 def run(context: Context) -> int:
@@ -25,16 +26,17 @@ def run(context: Context) -> int:
     context.hint_at_paths(context.values["resources"])
     with Interrupts() as interrupts:
         asked_at = now()
-        outcome = wait_for(
-            context,
-            lambda: context.locks.acquire(context.values["resources"], **asked_for(context)),
-            interrupts,
-            events=True,
-        )
+        outcome = wait_for(context, lambda: _ask(context), interrupts, events=True)
         if not isinstance(outcome, Granted):
             return context.end(outcome, "")
         context.caution()
         return Run(context, Tenure(context, outcome, asked_at, kill_after), interrupts).run()
+
+
+def _ask(context: Context) -> Acquired:
+    """Ask with the tokens of the caller's own leases, so that a wait which only they stand in the way of is refused."""
+    names = context.values["resources"]
+    return context.locks.acquire(names, token=context.tokens.proofs(names), **asked_for(context))
 
 
 class Run:

@@ -34,7 +34,7 @@ def serve(context: Context) -> int:
     if rate < 0:
         raise InvalidInput("rate", "must not be negative")
     if (values["tls_cert"] is None) != (values["tls_key"] is None):
-        raise InvalidInput("tls_key", "and --tls-cert go together")
+        raise InvalidInput("tls_key", "--tls-key and --tls-cert go together")
     store = _store(values["store"], values["url"])
     settle_down()
     told = [{"url": url, "secret_env": SECRET, "allow_private": values["webhook_private"]} for url in values["webhook"]]
@@ -60,7 +60,7 @@ def _store(store: str | None, url: str | None) -> Choice:
     from leasehold.config import find, shown  # noqa: PLC0415
 
     if None not in (store, url) and store != url:
-        raise InvalidInput("store", "and --url are the same: give one of them")
+        raise InvalidInput("store", "--store and --url are the same: give one of them")
     found = find(store or url)
     if found.url.startswith(("http:", "https:")):
         raise InvalidInput(

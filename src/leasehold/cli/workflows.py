@@ -63,7 +63,7 @@ def _scope(context: Context) -> Json:
     """What is locked: a task or a work unit, by option before by variable, or else the project."""
     options = [name for name in ("task", "work_unit") if context.values.get(name)]
     if len(options) > 1:
-        raise InvalidInput("task", "and --work-unit are two different things: give one of them")
+        raise InvalidInput("task", "--task and --work-unit are two different things: give one of them")
     variables = {"task": "TASK_ID", "work_unit": "WORK_UNIT_ID", "project": "PROJECT_ID"}
     for name in options or variables:
         found = _given(context, name, variables[name])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.calls import Call
 from leasehold.client import forking
-from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
 from leasehold.client.foreign import explained
 from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
@@ -182,8 +182,9 @@ class Connection(asyncio.Protocol):
 class AsyncHttpAnswers:
     """A client of one Leasehold, wherever it is served."""
 
-    def __init__(self, bases: tuple[Base, ...]) -> None:
+    def __init__(self, bases: tuple[Base, ...], patience: float | None = None) -> None:
         self._bases = bases
+        self._patience = patience
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
         self._closed = False
@@ -208,7 +209,7 @@ class AsyncHttpAnswers:
         """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""
         if self._closed:
             raise Closed(CLOSED)
-        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at)
+        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
         self._under_way += 1
         try:
             return await self._pursue(errand)
@@ -308,7 +309,7 @@ class AsyncHttpAnswers:
 
     async def _connected(self, base: Base) -> Connection:
         try:
-            async with asyncio.timeout(CONNECT_WITHIN):
+            async with asyncio.timeout(connect_within(self._patience)):
                 return await (_through_tunnel(base) if base.via is not None and base.tls else _directly(base))
         except OSError as error:
             raise NotSent(told(base.first, error)) from error
@@ -320,7 +321,7 @@ class AsyncHttpAnswers:
     async def close(self) -> None:
         """Hang up; whoever still waits is told so, and leaves the queue."""
         if self._undoing:
-            await asyncio.wait(self._undoing, timeout=CONNECT_WITHIN)
+            await asyncio.wait(self._undoing, timeout=connect_within(self._patience))
         self._closed = True
         for connection in (*self._idle, *self._busy):
             connection.hang_up()
@@ -354,6 +355,6 @@ async def _through_tunnel(base: Base) -> Connection:
     return connection
 
 
-def async_http_answers(url: str, api_key: str | None) -> AsyncHttpAnswers:
-    """A client of the servers at this URL."""
-    return AsyncHttpAnswers(bases(url, api_key))
+def async_http_answers(url: str, api_key: str | None, patience: float | None = None) -> AsyncHttpAnswers:
+    """A client of the servers at this URL; `patience` as for `http_answers`."""
+    return AsyncHttpAnswers(bases(url, api_key), patience)

@@ -75,9 +75,11 @@ class Errand:
         "_is_ours_to_cancel",
         "_is_there",
         "_may_hold",
+        "_patience",
         "_silences",
         "_silences_most",
         "_tries",
+        "_unheard_since",
         "_verb",
         "_wait_until",
         "_was_lost",
@@ -85,8 +87,14 @@ class Errand:
         "time_out",
     )
 
-    def __init__(self, call: Call, now: float, servers: int = 1, heard_at: float = -HEARD) -> None:
+    def __init__(
+        self, call: Call, now: float, servers: int = 1, heard_at: float = -HEARD, patience: float | None = None
+    ) -> None:
         self._verb = call.verb
+        self._patience = patience
+        """Seconds without an answer after which it is given up; None: after `TRIES` or `SILENCES`."""
+        self._unheard_since: float | None = None
+        """Since when nobody has answered, once a try has failed."""
         self._is_once = call.verb in _ONCE or _ends_whoever_has_it(call)
         self._tries = self._silences = 0
         self._was_lost = False
@@ -99,16 +107,20 @@ class Errand:
         self._is_there = now - heard_at < HEARD
         """The last request was answered."""
         self._asked = self.next = asked = request(call)
-        self.time_out = SLACK
+        self.time_out = self._slack
         """How long to wait for the answer to `next`."""
         self._wait_until: float | None = None
         if asked.body is not None and asked.body.get("wait_seconds"):
             self._wait_until = now + asked.body["wait_seconds"]
             self._prepare(now)
 
+    @property
+    def _slack(self) -> float:
+        return SLACK if self._patience is None else min(SLACK, self._patience)
+
     def _prepare(self, now: float) -> None:
         """What to send next, and how long to wait for the answer."""
-        self.next, self.time_out = self._asked, SLACK
+        self.next, self.time_out = self._asked, self._slack
         if self._wait_until is None:
             return
         left = max(0.0, self._wait_until - now)
@@ -120,7 +132,7 @@ class Errand:
 
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
         """The outcome, or what to send next."""
-        self._is_there, self._silences = True, 0
+        self._is_there, self._silences, self._unheard_since = True, 0, None
         if self.next is _ANYBODY:  # whatever it says, somebody is
             self._prepare(now)
             return Again(self.next, 0.0)
@@ -171,11 +183,28 @@ class Errand:
         if isinstance(error, ProxyRefused):
             raise error
         self._silences += _is_silence(error)
-        if self._tries >= TRIES or self._silences >= self._silences_most:
+        if self._is_enough(error, now, was_sent=was_sent):
             if isinstance(error, LeaseholdError):
                 raise error
-            raise Unreachable(f"no answer from the server: {str(error) or type(error).__name__}") from error
-        return self._again(now, None)
+            within = "" if self._patience is None else f" within {self._patience:g} s"
+            raise Unreachable(f"no answer from the server{within}: {str(error) or type(error).__name__}") from error
+        again = self._again(now, None)
+        return again if self._patience is None else again._replace(pause=min(again.pause, self._left(now)))
+
+    def _is_enough(self, error: Exception, now: float, *, was_sent: bool) -> bool:
+        """Whether to give up after this failure."""
+        if self._patience is None:
+            return self._tries >= TRIES or self._silences >= self._silences_most
+        if self._unheard_since is None:
+            silent = self._slack if was_sent else min(CONNECT_WITHIN, self._patience)
+            self._unheard_since = now - silent if _is_silence(error) else now
+        return self._left(now) <= 0
+
+    def _left(self, now: float) -> float:
+        """Seconds until the caller's patience is over."""
+        if self._patience is None or self._unheard_since is None:
+            return 0.0
+        return self._unheard_since + self._patience - now
 
     def undo(self) -> Request | None:
         """The request that cancels this one, now that it is given up; None if nothing can have been granted.
@@ -184,7 +213,7 @@ class Errand:
         """
         if not (self._may_hold and self._is_ours_to_cancel):
             return None
-        self.time_out = min(SLACK, UNDO_WITHIN)
+        self.time_out = min(self._slack, UNDO_WITHIN)
         asked = self._asked.body or {}
         fields = ("request_id", "holder", "session", "space")
         told: dict[str, Any] = {field: asked[field] for field in fields if field in asked}
@@ -212,6 +241,11 @@ def _ends_whoever_has_it(call: Call) -> bool:
 def _may_do_better(status: int, code: object) -> bool:
     """Whether the same request may be answered otherwise soon. Of what there is too much, nothing goes by itself."""
     return status == GOING_AWAY or (status == TOO_MUCH and code != "too_many")
+
+
+def connect_within(patience: float | None) -> float:
+    """Seconds that it may take to be connected, for a caller of this patience."""
+    return CONNECT_WITHIN if patience is None else min(CONNECT_WITHIN, patience)
 
 
 def told(server: str, error: OSError) -> str:

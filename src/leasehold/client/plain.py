@@ -11,7 +11,7 @@ from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client import forking
-from leasehold.client.deciding import CONNECT_WITHIN, GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, told
+from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
 from leasehold.client.foreign import explained
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
@@ -29,11 +29,11 @@ PROGRESS_EVERY = 50
 class Connection:
     """One connection to one server: one request at a time."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Base, patience: float | None = None) -> None:
         self.base = base
         self.keeps = True
         """Whether it can be used again."""
-        self._socket = _connect(base)
+        self._socket = _connect(base, patience)
 
     def exchange(self, data: bytes, time_out: float, progress: Callable[[], None] | None = None) -> tuple[Head, bytes]:
         """Send a request and read its answer; until it comes, `progress` is called again and again."""
@@ -114,8 +114,11 @@ class Connection:
 class HttpAnswers:
     """A client of one Leasehold, wherever it is served."""
 
-    def __init__(self, bases: tuple[Base, ...], progress: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, bases: tuple[Base, ...], progress: Callable[[], None] | None = None, patience: float | None = None
+    ) -> None:
         self._bases = bases
+        self._patience = patience
         self._progress = progress
         """Called again and again while somebody waits in a queue."""
         self._changing = threading.Lock()
@@ -137,7 +140,7 @@ class HttpAnswers:
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
-        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at)
+        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
         try:
             return self._pursue(errand)
         except Unreachable:
@@ -204,7 +207,7 @@ class HttpAnswers:
                     return found
                 found.hang_up()
         try:
-            made = Connection(base)
+            made = Connection(base, self._patience)
         except OSError as error:
             raise NotSent(told(base.first, error)) from error
         with self._changing:
@@ -241,15 +244,17 @@ def losses_of(servers: tuple[Base, ...]) -> LossSource:
     return StreamLosses(servers)
 
 
-def http_answers(url: str, api_key: str | None, progress: Callable[[], None] | None = None) -> HttpAnswers:
-    """A client of the servers at this URL."""
-    return HttpAnswers(bases(url, api_key), progress)
+def http_answers(
+    url: str, api_key: str | None, progress: Callable[[], None] | None = None, patience: float | None = None
+) -> HttpAnswers:
+    """A client of the servers at this URL; `patience`: seconds after which a call gives up that nobody answers."""
+    return HttpAnswers(bases(url, api_key), progress, patience)
 
 
-def connected(base: Base) -> socket.socket:
+def connected(base: Base, patience: float | None = None) -> socket.socket:
     """A connection to this server, or to the proxy that hands on to it; not encrypted yet."""
     host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
-    connection = socket.create_connection((host, port), timeout=CONNECT_WITHIN)
+    connection = socket.create_connection((host, port), timeout=connect_within(patience))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if base.tls and base.via is not None:
         from leasehold.client.proxies import tunnel  # noqa: PLC0415 (only for those who have one)
@@ -262,8 +267,8 @@ def connected(base: Base) -> socket.socket:
     return connection
 
 
-def _connect(base: Base) -> socket.socket:
-    connection = connected(base)
+def _connect(base: Base, patience: float | None) -> socket.socket:
+    connection = connected(base, patience)
     if not base.tls:
         return connection
     import ssl  # noqa: PLC0415 (only for https)

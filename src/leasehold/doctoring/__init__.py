@@ -38,6 +38,9 @@ def _for_agents(finding: Finding) -> Finding:
 
 
 def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:
+    if choice.trouble:
+        advice = "share that directory, or set LEASEHOLD_URL, or url in leasehold.toml, to where everybody's locks live"
+        return iter([Finding("reachable", False, choice.trouble.partition("\n")[0], advice)])
     if choice.url.startswith("sqlite:"):
         from leasehold.doctoring.embedded import about_sqlite  # noqa: PLC0415 (each kind when it is used)
 

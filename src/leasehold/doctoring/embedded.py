@@ -81,17 +81,21 @@ def _about_nothing(path: Path) -> Finding:
 def _about_files(path: Path) -> Iterator[Finding]:
     """Owner and mode of the directory and of each file in it that belongs to the database."""
     troubles = []
+    is_shared = path.parent.stat().st_mode & 0o2020 == 0o2020
     for each in (path.parent, path, *(path.with_name(path.name + end) for end in (".gate", "-wal", "-shm"))):
         if each.exists():
-            troubles += [trouble for trouble in [_file_trouble(each)] if trouble is not None]
+            troubles += [trouble for trouble in [_file_trouble(each, is_shared=is_shared)] if trouble is not None]
     yield from troubles
     if not troubles:
-        yield Finding("permissions", True, "the database belongs to this user, and others cannot change it")
+        whose = "is shared with the group of its directory" if is_shared else "belongs to this user"
+        yield Finding("permissions", True, f"the database {whose}, and others cannot change it")
 
 
-def _file_trouble(path: Path) -> Finding | None:
+def _file_trouble(path: Path, *, is_shared: bool) -> Finding | None:
     status = path.stat()
     mode, bits = S_IMODE(status.st_mode), "700" if S_ISDIR(status.st_mode) else "600"
+    if is_shared and not mode & 0o007:
+        return None
     is_exposed = mode & (0o022 if S_ISDIR(status.st_mode) else 0o066)
     if mode & 0o022 and not mode & 0o1000:
         text = f"others may change {path} (mode {mode:04o})"

@@ -22,6 +22,7 @@ from leasehold.rules.draft import resources_of
 from leasehold.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.rules.granting import (
     REQUEST_MEMORY,
+    SESSION_OVER,
     WISH,
     expiry,
     find_waiter,
@@ -114,7 +115,7 @@ def refuse_session(draft: Draft, command: Acquire) -> Refused | None:
         return None
     session = session_of(draft, command.actor)
     if session is None:
-        return Refused("not_found", "session", "this session has ended, or there never was one: start a new session")
+        return SESSION_OVER
     if session.secret != command.secret:
         return Refused("not_allowed", "session", "the secret does not belong to this session")
     return None

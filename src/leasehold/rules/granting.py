@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold import keys
-from leasehold.model import EXCLUSIVE, FOREVER, MODE_NAMES, SECOND, SLOTS, Hold, Lease, Ref, Request, Session
+from leasehold.model import EXCLUSIVE, FOREVER, MODE_NAMES, SECOND, SLOTS, Hold, Lease, Ref, Refused, Request, Session
 from leasehold.noun import new
 from leasehold.records import place_of
 from leasehold.rules.conflicts import in_the_way, is_alive, nodes_of
@@ -29,6 +29,11 @@ WISH: Final = "wish"
 """Ids of the entries of which a record has at most one."""
 REQUEST_MEMORY: Final = 600 * SECOND
 """How long a request_id is remembered beyond the TTL of what it asked for."""
+
+SESSION_OVER: Final = Refused(
+    "session_over", "session", "this session has ended, or there never was one: start a new session"
+)
+"""The answer to a request in the name of a session that is not alive, also to one that waits."""
 
 _MODE_NAMES: Final = MODE_NAMES
 
@@ -198,18 +203,23 @@ def _send_back(draft: Draft, waiter: Waiter, ask: Ask) -> None:
 
 
 def turn_away(draft: Draft, waiter: Waiter, ask: Ask) -> None:
-    """Out of the queue without having been served: its time is over, or whoever waited is gone."""
+    """Out of the queue without having been served: its time or its session is over, or whoever waited is gone."""
     leave(draft, waiter, ask)
     if waiter.deadline <= draft.now:
         forget_request(draft, ask, "timeout")
         draft.tell("timeout", ask, waiter=waiter.id)
+    elif not _lives(draft, waiter, ask):
+        draft.tell("cancelled", ask, waiter=waiter.id, reason="its session is over", session_over=True)
     else:
         draft.tell("cancelled", ask, waiter=waiter.id, reason="whoever waited is gone")
 
 
 def _wants(draft: Draft, waiter: Waiter, ask: Ask) -> bool:
-    if not is_alive(draft, waiter):
-        return False
+    return is_alive(draft, waiter) and _lives(draft, waiter, ask)
+
+
+def _lives(draft: Draft, waiter: Waiter, ask: Ask) -> bool:
+    """Whether it asks in the name of no session, or of one that is alive."""
     return ask.session is None or session_of(draft, waiter.actor) is not None
 
 

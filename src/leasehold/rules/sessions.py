@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def start(draft: Draft, command: StartSession) -> Outcome:
-    """Begin a session; its id must be new."""
+    """Begin a session. Started again with the same secret by the same holder, it is the same session."""
     known = draft.record(command.actor).notes.get(SESSION)
     if isinstance(known, Session):
         if session_of(draft, command.actor) is not None:
-            return Refused("conflict", "session", "a session of this id is alive; take another id or end it first")
+            return _begun_before(known, command)
         end_lapsed(draft, command.actor)
         settle(draft)
     session = Session(
@@ -48,6 +48,13 @@ def start(draft: Draft, command: StartSession) -> Outcome:
     draft.put(command.actor, session)
     _tell(draft, "session_started", session, ttl=session.ttl_us)
     return SessionStarted(session._replace(secret=""), "")
+
+
+def _begun_before(session: Session, command: StartSession) -> Outcome:
+    """Answer a retry whose first answer was lost with the session as it is; refuse anybody else."""
+    if (session.secret, session.holder) == (command.secret, command.holder):
+        return SessionStarted(session._replace(secret=""), "")
+    return Refused("conflict", "session", "a session of this id is alive; take another id or end it first")
 
 
 def _tell(draft: Draft, kind: str, session: Session, **detail: object) -> None:
@@ -122,7 +129,7 @@ def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
             ask = waiting_for(draft, waiter)
             leave(draft, waiter, ask)
             forget_request(draft, ask, "timeout")
-            draft.tell("cancelled", ask, waiter=id_, reason=f"its session {reason}")
+            draft.tell("cancelled", ask, waiter=id_, reason=f"its session {reason}", session_over=True)
 
 
 def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str | None) -> None:

@@ -11,6 +11,7 @@ from leasehold.model import (
     Granted,
     Hold,
     Presence,
+    Queued,
     Receipt,
     Refused,
     Request,
@@ -22,6 +23,7 @@ from leasehold.rules.conflicts import PRESENCE
 from leasehold.rules.ending import REQUEST, lapse, terms
 from leasehold.rules.granting import (
     REQUEST_MEMORY,
+    SESSION_OVER,
     expiry,
     find_waiter,
     forget_request,
@@ -67,14 +69,18 @@ def check(draft: Draft, command: Check) -> Outcome:
     waiter = find_waiter(draft, command.waiter)
     if waiter is None or waiter.ask is None or waiter.engine != draft.engine:
         return _gone(draft, command)
-    return _serve_or_stay(draft, command)
+    outcome = _serve_or_stay(draft, command)
+    waiter = find_waiter(draft, command.waiter)
+    if command.is_over and waiter is not None and isinstance(outcome, Queued):
+        return _time_out(draft, waiter, command.ask)
+    return outcome
 
 
 def _gone(draft: Draft, command: Check) -> Outcome:
     """It left the queue with its session; or it was dropped, or its caller asked again elsewhere."""
     ask = command.ask
     if ask.session is not None and session_of(draft, keys.actor(ask.space, ask.holder, ask.session)) is None:
-        return Refused("cancelled", "request_id", "its session is over")
+        return SESSION_OVER
     return Done((command.waiter,))
 
 

@@ -33,6 +33,7 @@ STATUS = {
     "conflict": 409,
     "paused": 409,
     "lost": 410,
+    "session_over": 410,
     "too_large": 413,
     "media_type": 415,
     "misdirected": 421,

@@ -54,6 +54,7 @@ TAKING = (
     "deadlock",
     "slots_mismatch",
     "cancelled",
+    "session_over",
     "spent",
     "paused",
     "conflict",

@@ -6,8 +6,12 @@ import json
 import os
 import threading
 from pathlib import Path
+from stat import S_ISREG
 
 from leasehold.errors import LeaseholdError
+
+_SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW
+"""Another user may have put a link there."""
 
 
 class Places:
@@ -20,7 +24,7 @@ class Places:
 
     def _read(self) -> dict[str, int]:
         try:
-            found = json.loads(self._path.read_text())
+            found = _load(self._path)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
@@ -46,8 +50,17 @@ class Places:
 
     def _write(self) -> None:
         beside = self._path.with_name(self._path.name + ".new")
-        with beside.open("w") as file:
+        beside.unlink(missing_ok=True)  # of a process that was killed meanwhile, or planted
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
             json.dump(self._known, file)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._path)
+
+
+def _load(path: Path) -> object:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | _SAFELY), encoding="utf-8") as file:
+        if not S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no plain file")
+        return json.load(file)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, unquote
 
+from leasehold import durations
 from leasehold.durations import is_digits
 from leasehold.errors import InvalidInput
+from leasehold.model import SECOND
 from leasehold.noun import Noun
 
 PORT = 2379
 PREFIX = "leasehold/"
-_WORDS = ("tls", "ca", "cert", "key", "keep_events")
+_WORDS = ("tls", "ca", "cert", "key", "keep_events", "connect_timeout")
 
 
 class Address(Noun):
@@ -25,6 +27,8 @@ class Address(Noun):
     cert: str | None = None
     key: str | None = None
     keep_events: int = 100_000
+    connect_timeout: float | None = None
+    """Seconds that it may take to be let in at a member; None: what suits their number."""
 
     @property
     def place(self) -> str:
@@ -56,6 +60,7 @@ def parse(url: str) -> Address:
         words.get("cert"),
         words.get("key"),
         _count(words.get("keep_events", "100000")),
+        _seconds(words.get("connect_timeout")),
     )
 
 
@@ -86,6 +91,15 @@ def _is_member(text: str) -> bool:
 def _host_and_port(text: str) -> tuple[str, str]:
     host, colon, port = text.rpartition(":")
     return (text, str(PORT)) if not colon or port.endswith("]") else (host, port)
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return durations.parse(text) / SECOND
+    except durations.BadDuration as error:
+        raise InvalidInput("url", f"connect_timeout={text}: {error}") from None
 
 
 def _count(text: str) -> int:

@@ -51,6 +51,8 @@ class Members:
     @property
     def patience(self) -> float:
         """So many seconds it may take to be let in."""
+        if self.address.connect_timeout is not None:
+            return self.address.connect_timeout
         return CONNECT if len(self) > 1 else TIMEOUT
 
     def tls(self, *protocols: str) -> ssl.SSLContext | None:

@@ -66,7 +66,7 @@ def _options(query: str) -> dict[str, str]:
         name, _, value = part.partition("=")
         if name not in (*_DURATIONS, "remote", "cache") or not value:
             known = ", ".join(("remote", *_DURATIONS, "cache"))
-            raise InvalidInput("url", f"{part!r} is no option of a git store: there are {known}, each as name=value")
+            raise InvalidInput("url", f"{name!a} is no option of a git store: there are {known}, each as name=value")
         options[name] = value
     return options
 

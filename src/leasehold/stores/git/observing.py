@@ -28,13 +28,13 @@ _FUTURE = {
     m.Waiter: "deadline",
     m.End: "until",
     m.Wish: "until",
-    m.Session: "expires_at",
+    m.Session: "expires_us",
     m.Request: "until",
     m.Presence: "until",
     m.Receipt: "until",
 }
 """Times that have to be counted from the first sighting."""
-_PAST = {m.Hold: "acquired_at", m.Waiter: "since", m.End: "at", m.Session: "started_at", m.Key: "created_at"}
+_PAST = {m.Hold: "acquired_at", m.Waiter: "since", m.End: "at", m.Session: "started_us", m.Key: "created_us"}
 """Times that are only told: by the writer's clock, but not later than it was seen."""
 _KEPT = 31 * 24 * 3_600 * m.SECOND
 _MANY = 50_000

@@ -71,9 +71,10 @@ class SqliteStore:
         busy_ms: int = 5_000,
         mounts: str | None = None,
         is_one_shot: bool = False,
+        creates_directory: bool = True,
     ) -> None:
         self._cache = Cache(cache_records)
-        options = Options(accept_restore, busy_ms, mounts, is_one_shot=is_one_shot)
+        options = Options(accept_restore, busy_ms, mounts, is_one_shot=is_one_shot, creates_directory=creates_directory)
         self._database = Database(path, clock, self._cache.clear, options)
         self._retention = (retention_days, retention_rows)
         self._hinted = self._database.opened_at

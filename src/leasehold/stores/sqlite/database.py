@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.stores.sqlite.clock import Clock
-    from leasehold.stores.sqlite.gate import Mark
     from leasehold.stores.sqlite.journal import Journal
+    from leasehold.stores.sqlite.log import Mark
 
 STATEMENTS = 256
 """Places for prepared statements. apsw puts a statement into the next one after each row, over what was there: with
@@ -57,6 +57,7 @@ class Options(Noun):
     """Replaces ``/proc/self/mountinfo`` in tests."""
     is_one_shot: bool = False
     """Leave the log as it is at the end: to copy it into the database file would cost each command several fsyncs."""
+    creates_directory: bool = False
 
 
 class Database:
@@ -80,7 +81,7 @@ class Database:
         self.journal: Journal | None = None
         """The contents of the journal, once there is one or we write one."""
         self._is_one_shot = options.is_one_shot
-        self.gate = make_place(self.path, options.mounts, accept_restore=options.accept_restore)
+        self.gate = make_place(self.path, options)
         self.log = LogKeeper(self.path, self.gate, self.busy_ms)
         self.connection = self.connect()
         self.cursor = self.connection.cursor()
@@ -96,7 +97,7 @@ class Database:
     def connect(self) -> apsw.Connection:
         """A connection with everything that durability needs."""
         try:
-            flags = apsw.SQLITE_OPEN_READWRITE
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
             connection = apsw.Connection(self.path, flags=flags, statementcachesize=STATEMENTS)
             connection.set_busy_timeout(self.busy_ms)
             connection.execute("PRAGMA synchronous = FULL")

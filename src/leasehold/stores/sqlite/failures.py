@@ -7,6 +7,10 @@ import apsw
 from leasehold.errors import StoreBehind, StoreError, StoreUnsuitable
 from leasehold.stores.sqlite.meta import SCHEMA_VERSION
 
+_NOT_OURS = (
+    "this user may not open or create it: have the files and their directory shared with a group of yours, or set "
+    "LEASEHOLD_URL to where everybody's locks live"
+)
 _MEANINGS: tuple[tuple[type[Exception], type[StoreError], str], ...] = (
     (apsw.FullError, StoreError, "the disk is full; nothing was changed. Free some space and try again"),
     (apsw.ReadOnlyError, StoreError, "the database cannot be written: the file or its file system is read-only"),
@@ -20,7 +24,7 @@ _MEANINGS: tuple[tuple[type[Exception], type[StoreError], str], ...] = (
     (apsw.CorruptError, StoreError, "the database is damaged; restore a backup, or move it away to start anew"),
     (apsw.CantOpenError, StoreError, "the database cannot be opened; is the directory there, and yours to write?"),
     (apsw.IOError, StoreError, "reading or writing the disk failed; nothing was changed"),
-    (PermissionError, StoreError, "this user may not open or create it"),
+    (PermissionError, StoreError, _NOT_OURS),
 )
 
 

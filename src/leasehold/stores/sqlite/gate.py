@@ -14,14 +14,8 @@ import fcntl
 import os
 
 from leasehold.model import FOREVER
-from leasehold.noun import Noun, new
-
-NO_LOG = b"0" * 32
-"""Stands for the end of the log where there was none yet."""
-CONTINUED = 0
-COPIED = 1
-EMPTIED = 2
-"""What became of the log: the next commit appends to it, or may start it anew, or it was emptied or removed."""
+from leasehold.noun import new
+from leasehold.stores.sqlite.log import Mark
 
 _FORM = b"%020d %020d %020d %020d %010d %010d %d %s"
 _LENGTH = 4 * 21 + 2 * 11 + 2 + 32
@@ -32,38 +26,20 @@ _open: set[int] = set()
 """Gates of this process, by file descriptor."""
 
 
-class Mark(Noun):
-    """The high-water mark: what the database must have reached, and which files belong together."""
-
-    fence: int
-    """The first fence that was not given out."""
-    now: int = 0
-    """The time of the last commit."""
-    longest: int = 0
-    """The longest TTL that was ever granted."""
-    opens_at: int = 0
-    """Nothing new is granted before this time: a restore was accepted."""
-    counter: int = 0
-    """The database file's change counter when the log was last copied into it."""
-    frames: int = 0
-    """Pages in the log after the last commit that is in it."""
-    log: int = CONTINUED
-    """What became of the log after that commit."""
-    end: bytes = NO_LOG
-    """Salts and running check sum of the last of those pages, in hexadecimal digits: no other log has the same."""
-
-
 class Gate:
     """A turn-taking lock between processes, with a high-water mark written on it."""
 
     __slots__ = ("_fd", "_pid")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, mode: int = 0o600) -> None:
         # A link in its place would have another file overwritten; NONBLOCK: a FIFO would wait for a writer.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         self._fd = os.open(path, flags, 0o600)
         self._pid = os.getpid()
         _open.add(self._fd)
+        status = os.fstat(self._fd)
+        if mode != 0o600 and not status.st_size and status.st_uid == os.geteuid():
+            os.fchmod(self._fd, mode)
 
     def take(self) -> None:
         """Wait for our turn."""

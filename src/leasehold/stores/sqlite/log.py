@@ -15,7 +15,7 @@ import os
 
 import apsw
 
-from leasehold.stores.sqlite.gate import CONTINUED, COPIED, EMPTIED, NO_LOG, Mark
+from leasehold.noun import Noun
 from leasehold.stores.sqlite.meta import SCHEMA_VERSION
 
 TYPE_CHECKING = False
@@ -27,6 +27,12 @@ BRIEF_CHECKPOINT = 150
 """Pages in the log before it is copied into the database file. The process that opens the database first must read the
 whole log, so one-shot processes keep it short; a process that stays lets it grow, which is faster (see ``lasting``)."""
 
+NO_LOG = b"0" * 32
+"""Stands for the end of the log where there was none yet."""
+CONTINUED = 0
+COPIED = 1
+EMPTIED = 2
+"""What became of the log: the next commit appends to it, or may start it anew, or it was emptied or removed."""
 HEAD = 32
 FRAME = 24
 """Bytes that SQLite writes before all pages of its log, and before each of them."""
@@ -37,6 +43,27 @@ _STAMP = f"PRAGMA user_version = {SCHEMA_VERSION:d}"
 _MAGIC = (0x377F0682, 0x377F0683)
 _MOST_CHECKED = 4_096
 """Pages of a log that are looked through for a commit: no transaction of ours is so large."""
+
+
+class Mark(Noun):
+    """The high-water mark: what the database must have reached, and which files belong together."""
+
+    fence: int
+    """The first fence that was not given out."""
+    now: int = 0
+    """The time of the last commit."""
+    longest: int = 0
+    """The longest TTL that was ever granted."""
+    opens_at: int = 0
+    """Nothing new is granted before this time: a restore was accepted."""
+    counter: int = 0
+    """The database file's change counter when the log was last copied into it."""
+    frames: int = 0
+    """Pages in the log after the last commit that is in it."""
+    log: int = CONTINUED
+    """What became of the log after that commit."""
+    end: bytes = NO_LOG
+    """Salts and running check sum of the last of those pages, in hexadecimal digits: no other log has the same."""
 
 
 def change_counter(path: str) -> int:

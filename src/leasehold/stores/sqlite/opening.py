@@ -14,8 +14,7 @@ import os
 from leasehold.errors import StoreUnsuitable
 from leasehold.model import SECOND
 from leasehold.stores.sqlite.failures import behind, other_schema
-from leasehold.stores.sqlite.gate import CONTINUED, EMPTIED, Mark
-from leasehold.stores.sqlite.log import STRANGE, UNKNOWN, change_counter, fit, is_alone
+from leasehold.stores.sqlite.log import CONTINUED, EMPTIED, STRANGE, UNKNOWN, Mark, change_counter, fit, is_alone
 from leasehold.stores.sqlite.meta import APPLICATION_ID, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.survivors import revive
 

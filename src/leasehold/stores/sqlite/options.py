@@ -5,14 +5,15 @@ from __future__ import annotations
 from leasehold.errors import InvalidInput
 from leasehold.noun import Noun
 
-_MOST = {"retention_days": 36_500, "retention_rows": 1_000_000_000}
+_MOST = {"retention_days": 36_500, "retention_rows": 1_000_000_000, "create": 1}
 
 
 class Kept(Noun):
-    """How much history."""
+    """How much history, and whether the directory may be created."""
 
     retention_days: int = 30
     retention_rows: int = 1_000_000
+    create: int = 0
 
 
 def parse(options: str) -> Kept:

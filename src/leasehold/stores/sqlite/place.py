@@ -1,14 +1,22 @@
-"""Where the files are: on this machine, not on a network, and readable for their owner only."""
+"""Where the files are: on this machine, not on a network, and readable for their owner only.
+
+Or for the group that shares them, see ``sharing``.
+"""
 
 # Pathlib costs a one-shot process more than all of this.
-# ruff: noqa: PTH103, PTH110, PTH112, PTH120, PTH123
+# ruff: noqa: PTH112, PTH120, PTH123
 
 from __future__ import annotations
 
 import os
+from stat import S_ISDIR, S_ISREG
 
-from leasehold.errors import StoreUnsuitable
+from leasehold.errors import StoreError, StoreUnsuitable
 from leasehold.stores.sqlite.gate import Gate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.stores.sqlite.database import Options
 
 _MOUNTS = "/proc/self/mountinfo"
 
@@ -27,24 +35,56 @@ _NETWORK_FUSE = (
 """How the names of such file systems begin after `fuse.`; of others in user space it cannot be told."""
 
 
-def make_place(path: str, mounts: str | None, *, accept_restore: bool = False) -> Gate:
+def make_place(path: str, options: Options) -> Gate:
     """Create what is not there yet, readable for its owner only: names of leases tell what people work on."""
     directory = os.path.dirname(path)
-    refuse_network(directory, mounts)
-    if os.path.isdir(path):
-        raise StoreUnsuitable(f"{path} is a directory; name a file in it, such as {path}/leasehold.db")
+    refuse_network(directory, options.mounts)
     try:
         if not os.path.isdir(directory):
-            os.makedirs(directory, 0o700, exist_ok=True)
-        gate = Gate(path + ".gate")
-        if not os.path.exists(path):
-            _refuse_rest(path, gate, accept_restore)
-            _create(path)
+            _make_directory(directory, options)
+        known = _check_files(path)
+        if known:
+            return Gate(path + ".gate", known)
+        from leasehold.stores.sqlite.sharing import mode_of_files  # noqa: PLC0415 (rare)
+
+        mode = mode_of_files(directory)
+        gate = Gate(path + ".gate", mode)
+        _refuse_rest(path, gate, options.accept_restore)
+        _create(path, mode)
     except OSError as error:
         from leasehold.stores.sqlite.failures import explained  # noqa: PLC0415 (rare)
 
         raise explained(path, error) from error
     return gate
+
+
+def _make_directory(directory: str, options: Options) -> None:
+    if not options.creates_directory:
+        raise StoreError(
+            f"there is no directory {directory}: create it, correct the path, or end the URL with ?create=1"
+        )
+    from leasehold.stores.sqlite.sharing import make_directory  # noqa: PLC0415 (rare)
+
+    make_directory(directory)
+
+
+def _check_files(path: str) -> int:
+    """Return the mode of the database, 0 if there is none. A link, FIFO or device in place of its files is refused."""
+    found = 0
+    for end in ("", ".gate", "-wal", "-shm"):
+        try:
+            mode = os.lstat(path + end).st_mode
+        except FileNotFoundError:
+            continue
+        if S_ISDIR(mode) and not end:
+            raise StoreUnsuitable(f"{path} is a directory; name a file in it, such as {path}/leasehold.db")
+        if not S_ISREG(mode):
+            raise StoreUnsuitable(
+                f"{path}{end} is no plain file but a link, directory, FIFO or device: remove it, or give another path"
+            )
+        if not end:
+            found = mode & 0o666
+    return found
 
 
 def _refuse_rest(path: str, gate: Gate, accept_restore: bool) -> None:
@@ -57,12 +97,16 @@ def _refuse_rest(path: str, gate: Gate, accept_restore: bool) -> None:
         raise behind(path, "the database is gone, and its .gate file is still there")
 
 
-def _create(path: str) -> None:
+def _create(path: str, mode: int) -> None:
     """Never open one that is there: closing it again would drop the locks that SQLite has on it in this process."""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        return  # somebody was quicker
+        return  # another process was quicker
+    try:
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
 
 
 def refuse_network(directory: str, mounts: str | None = None) -> None:

@@ -103,7 +103,7 @@ class Sessions:
         ended = expect(SessionEnded, alice.end_session(secret))
         assert ended.ended
         assert sorted(ended.released) == ["a", "b"]
-        refused(waiting.answer(), "cancelled", "request_id")
+        refused(waiting.answer(), "session_over", "session")
         expect(Granted, served.answer())
         assert queue_of(bob, "c") == []
         assert kept.lease in leases_of(bob)
@@ -126,7 +126,7 @@ class Sessions:
         waiting = wait_for(alice, "wanted", session=secret)
         granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE))
         assert granted.lease.fence > lease.fence
-        refused(waiting.answer(), "cancelled", "request_id")
+        refused(waiting.answer(), "session_over", "session")
         until(lambda: queue_of(bob, "wanted") == [], "the session's waiter is gone")
         expect(Lost, alice.renew_session(secret))
 
@@ -182,7 +182,7 @@ class Sessions:
         alice = connect(holder="alice")
         secret = _start(alice) if ending == "ended" else "s1.never"
         alice.end_session(secret)
-        refused(alice.acquire("r", ttl=LONG, session=secret), "not_found", "session")
+        refused(alice.acquire("r", ttl=LONG, session=secret), "session_over", "session")
         expect(Lost, alice.renew_session(secret))
         assert leases_of(alice) == ()
 
@@ -196,6 +196,18 @@ class Sessions:
         assert _start(alice, session="run-7.other") == "run-7.other"
         refused(alice.acquire("r", ttl=LONG, session="run-7.hush"), "not_allowed", "session")
         take(alice, "r", session="run-7.other")
+
+    def test_sessions_that_are_started_again_are_the_same(self, connect: Connect) -> None:
+        """With the same secret by the same holder: a retry whose first answer was lost changes nothing."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        first = expect(SessionStarted, alice.start_session(ttl="10m", name="nightly", session="run-7.hush"))
+        lease = take(alice, "r", session="run-7.hush").lease
+        again = expect(SessionStarted, alice.start_session(ttl="10m", name="nightly", session="run-7.hush"))
+        assert again == first
+        assert leases_of(alice) == (lease,)
+        started = expect(tuple, alice.history(kinds=("session_started",)))
+        assert len(started) == connect.capabilities.history
+        refused(bob.start_session(ttl="10m", name="nightly", session="run-7.hush"), "conflict", "session")
 
     def test_sessions_live_in_a_space(self, connect: Connect) -> None:
         """The same id in another space is another session."""
