@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Key,
         KeyCreated,
         KeyRevoked,
+        KeyRotated,
         Lease,
         Lost,
         Queue,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         TimedOut,
         Updated,
         Waiting,
+        Whoami,
     )
     from leasehold.opening import aconnect, connect
 
@@ -99,6 +101,7 @@ _WHERE = {
         "Key",
         "KeyCreated",
         "KeyRevoked",
+        "KeyRotated",
         "Lease",
         "Lost",
         "Queue",
@@ -112,6 +115,7 @@ _WHERE = {
         "TimedOut",
         "Updated",
         "Waiting",
+        "Whoami",
     ),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
@@ -135,6 +139,7 @@ __all__ = [
     "Key",
     "KeyCreated",
     "KeyRevoked",
+    "KeyRotated",
     "Lease",
     "LeaseLost",
     "LeaseholdError",
@@ -159,6 +164,7 @@ __all__ = [
     "Unreachable",
     "Updated",
     "Waiting",
+    "Whoami",
     "aconnect",
     "connect",
     "current_lease",

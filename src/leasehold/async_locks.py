@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Key,
         KeyCreated,
         KeyRevoked,
+        KeyRotated,
         Lease,
         Lost,
         Refused,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         SessionRenewed,
         SessionStarted,
         Updated,
+        Whoami,
     )
 
     class AsyncAnswers(Protocol):
@@ -279,6 +281,18 @@ class AsyncLocks(Asker):
     async def keys(self) -> tuple[Key, ...] | Refused:
         """As `Locks.keys`."""
         outcome: tuple[Key, ...] | Refused = await self._answers.ask(self._call("keys", locals()))
+        return outcome
+
+    async def rotate_key(
+        self, key: str, *, overlap: Duration = "1h", by: str | None = None, reason: str | None = None
+    ) -> KeyRotated | Refused:
+        """As `Locks.rotate_key`."""
+        outcome: KeyRotated | Refused = await self._answers.ask(self._call("rotate_key", locals()))
+        return outcome
+
+    async def whoami(self) -> Whoami | Refused:
+        """As `Locks.whoami`."""
+        outcome: Whoami | Refused = await self._answers.ask(self._call("whoami", locals()))
         return outcome
 
     async def revoke_key(self, key: str, *, by: str | None = None, reason: str | None = None) -> KeyRevoked | Refused:

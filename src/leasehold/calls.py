@@ -41,11 +41,26 @@ if TYPE_CHECKING:
             """Close its connection, if it has one."""
 
 
+class Authority(Noun):
+    """The principal that asks a server, and what its key is for."""
+
+    principal: str
+    """As `keys.principal` spells it."""
+    key: str
+    """The id of the key."""
+    space: str | None = None
+    """The only space that the key is for; None: every space."""
+    prefixes: tuple[str, ...] = ()
+    """What names must begin with; none: nothing."""
+
+
 class Call(Noun):
     """A verb and its arguments."""
 
     verb: str
     arguments: Mapping[str, Any]
+    authority: Authority | None = None
+    """The principal that asks, where a server knows it."""
 
 
 class Asking(Noun):

@@ -64,6 +64,7 @@ def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them soone
     on_expiry: object,
     intent: object,
     first: object,
+    authority: object = None,
 ) -> Terms:
     """Check all of this. Whoever asks often may remember what was answered: it depends on nothing else."""
     where = _space(space)
@@ -71,7 +72,7 @@ def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them soone
     return Terms(
         where,
         who,
-        keys.actor(where, who, None),
+        keys.actor(where, who, None, authority.principal if isinstance(authority, calls.Authority) else None),
         *_mode(mode, slots),
         flag(any_of, "any_of"),
         _ttl(ttl, settings),
@@ -101,29 +102,44 @@ def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acq
 
 
 def command(
-    asked: Mapping[str, object], settings: Settings, token: str, engine: str, memory: Memory | None = None
+    asked: Mapping[str, object],
+    settings: Settings,
+    token: str,
+    engine: str,
+    memory: Memory | None = None,
+    authority: calls.Authority | None = None,
 ) -> c.Acquire:
     """The same, of arguments by their names. `token` is hashed here and goes no further; `memory` may know the rest."""
     if len(asked) != _ASKED:
         asked = _whole(asked)
     resources, proven, context, request_id, had = _of_the_rest(asked)
-    said: tuple[object, ...] = _of_terms(asked)
+    said: tuple[object, ...] = (*_of_terms(asked), authority)
     known = terms(settings, *said) if memory is None else memory.terms(settings, said)
     # fmt: off
     (space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine,
      wait, priority, reentrant, intent, first) = known
     # fmt: on
-    session = secret = request = None
+    session = secret = request = principal = key = None
     if proven is not None:
         session, secret = credential(proven)
         actor, secret = keys.actor(space, holder, session), keys.secret_hash(secret)
     if request_id is not None:
         request = keys.request(actor, text(request_id, "request_id", 128))
+    if authority is not None:
+        principal, key = authority.principal, authority.key
     told = None if context is None else context_text(context)
     options = _options(space, resources, mode, any_of, settings.hierarchical)
     tokens = (keys.secret_hash(token),)
     shown = () if had is None else tokens_shown(had)
-    asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request)
+    body = (
+        ""
+        if request is None
+        else keys.body(options, mode, slots, ttl, name, told, reason, grace, quarantine, priority, reentrant)
+    )
+    # fmt: off
+    asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request,
+            principal, key, body)
+    # fmt: on
     ask = _new(_Ask, asks)
     return _new(_Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first, shown))
 
@@ -211,13 +227,16 @@ def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: fro
     return Option(resources, (*own.values(), *above.values()))
 
 
-def proof(token: object = None, session: object = None, admin: object = None) -> c.Proof:
+def proof(
+    token: object = None, session: object = None, admin: object = None, authority: calls.Authority | None = None
+) -> c.Proof:
     """What a caller shows to be entitled."""
     secret = credential(session)[1] if session is not None else None
     shown = (
         keys.secret_hash(text(token, "token", 256)) if token is not None else None,
         keys.secret_hash(secret) if secret is not None else None,
         text(admin, "admin", 256) if admin is not None else None,
+        authority,
     )
     return _new(_Proof, shown)
 
@@ -295,6 +314,11 @@ def _duration(value: object, field: str, least: int, most: int) -> int:
         allowed = f"{durations.format(least)} to {durations.format(most)}"
         raise InvalidInput(field, f"must be {allowed}, not {durations.format(duration)}")
     return duration
+
+
+def span(value: object, field: str, least: int, most: int) -> int:
+    """A duration within bounds."""
+    return _duration(value, field, least, most)
 
 
 def number(value: object, field: str, least: int, most: int) -> int:

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from leasehold.calls import Authority
     from leasehold.model import Ask
 
 
@@ -21,6 +22,8 @@ class Proof(Noun):
     secret: str | None = None
     admin: str | None = None
     """The admin's name."""
+    authority: Authority | None = None
+    """The principal that shows it: a proof may be handed on, and does not widen what a key is for."""
 
 
 class Acquire(Noun):
@@ -103,6 +106,7 @@ class StartSession(Noun):
     secret: str
     ttl: int
     name: str | None = None
+    authority: Authority | None = None
 
 
 class RenewSession(Noun):
@@ -130,6 +134,7 @@ class Force(Noun):
     lease: str | None = None
     node: str | None = None
     resource: str = ""
+    authority: Authority | None = None
 
 
 class Steal(Noun):
@@ -138,6 +143,7 @@ class Steal(Noun):
     by: str
     reason: str
     acquire: Acquire
+    authority: Authority | None = None
 
 
 class Clear(Noun):
@@ -148,6 +154,7 @@ class Clear(Noun):
     space: str
     resource: str
     node: str
+    authority: Authority | None = None
 
 
 class AddKey(Noun):
@@ -159,6 +166,17 @@ class AddKey(Noun):
     name: str
     prefixes: tuple[str, ...]
     secret: str
+    by: str | None = None
+    reason: str | None = None
+
+
+class RotateKey(Noun):
+    """Add a key to the principal of this one, which then counts for so long yet."""
+
+    before: str
+    id: str
+    secret: str
+    overlap: int
     by: str | None = None
     reason: str | None = None
 
@@ -214,6 +232,7 @@ if TYPE_CHECKING:
         | Steal
         | Clear
         | AddKey
+        | RotateKey
         | RevokeKey
         | Check
         | Reconsider

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold import checks, orders
 from leasehold.commands import Sweep
-from leasehold.model import Collected, Held, KeyCreated, Refused, SessionStarted, TimedOut
+from leasehold.model import Collected, Held, KeyCreated, KeyRotated, Refused, SessionStarted, TimedOut, Whoami
 from leasehold.stores import observes
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def finished(outcome: Outcome, secret: str, store: Store) -> Outcome:
         return with_watch(outcome, store)
     if isinstance(outcome, SessionStarted):
         return outcome._replace(secret=secret)
-    return outcome._replace(credential=secret) if isinstance(outcome, KeyCreated) else outcome
+    return outcome._replace(credential=secret) if isinstance(outcome, KeyCreated | KeyRotated) else outcome
 
 
 def collected(outcome: Outcome, store: Store) -> Outcome:
@@ -54,6 +54,8 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
         return reading.graph(engine.store, **given)
     if call.verb == "sessions":
         return reading.sessions(engine.store, **given)
+    if call.verb == "whoami":
+        return Whoami("", "admin", None)
     if call.verb == "keys":
         return tuple(key._replace(secret="") for key in reading.keys_of(engine.store))
     return reading.history(engine.store, given)
@@ -66,7 +68,7 @@ def losses_of(engine: Engine) -> LossSource:
     return StoreLosses(engine)
 
 
-LOOKS = frozenset(("inspect", "list", "graph", "sessions", "history", "keys"))
+LOOKS = frozenset(("inspect", "list", "graph", "sessions", "history", "keys", "whoami"))
 
 
 TERMS = 1_024
@@ -87,7 +89,7 @@ class EngineAnswers:
             return look(self.engine, self._settings, call)
         if call.verb == "gc":
             return collected(self._driver.ask(Sweep(())), self.engine.store)
-        order = orders.order(*call, self._settings, self.engine.key)
+        order = orders.order(call.verb, call.arguments, self._settings, self.engine.key)
         if isinstance(order, Refused):
             return order
         return finished(self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
@@ -160,7 +162,7 @@ class AsyncEngineAnswers:
     def _order(self, call: Call) -> orders.Order | Refused:
         if call.verb == "gc":
             return orders.Order(Sweep(()))
-        return orders.order(*call, self._settings, self.engine.key, self._memory)
+        return orders.order(call.verb, call.arguments, self._settings, self.engine.key, self._memory)
 
     def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
         """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""

@@ -71,7 +71,7 @@ def check_on_lost(on_lost: OnLost | None) -> None:
 def check_asked(locks: Asker, asked: Mapping[str, Any]) -> None:
     """Raise where the lock is written, not where it is first entered: `InvalidInput`, or `TypeError` for an option."""
     given = {"holder": None, "space": None, **asked}
-    orders.check(*locks._call("acquire", {"self": locks, **given}))
+    orders.check("acquire", locks._call("acquire", {"self": locks, **given}).arguments)
 
 
 def is_coroutine_function(function: Callable[..., object]) -> bool:

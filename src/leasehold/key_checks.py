@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from leasehold import names
-from leasehold.checks import choice, kind_of, text
+from leasehold.checks import choice, kind_of, span, text
 from leasehold.errors import InvalidInput
+from leasehold.model import SECOND
 
 ROLES = ("admin", "agent", "viewer")
 PREFIXES_MOST = 64
+OVERLAP_MOST = 90 * 86_400 * SECOND
 
 
 def role(value: object) -> str:
@@ -30,6 +32,11 @@ def _prefix(value: object) -> str:
         return names.prefix(text(value, "prefixes", names.MAX_NAME))
     except names.BadName as error:
         raise InvalidInput("prefixes", error.message) from None
+
+
+def overlap(value: object) -> int:
+    """For how long the key before still counts."""
+    return span(value, "overlap", 0, OVERLAP_MOST)
 
 
 def key_id(value: object) -> str:

@@ -38,9 +38,23 @@ def node(space: str, name: str) -> str:
     return "n" + _hashed(space + "\0" + name)
 
 
-def actor(space: str, holder: str, session: str | None) -> str:
-    """Key of the record of whoever holds and waits: the session, or the holder if there is none."""
-    return "a" + (_digest(space, "session", session) if session is not None else _digest(space, "holder", holder))
+def actor(space: str, holder: str, session: str | None, principal: str | None = None) -> str:
+    """Key of the record of an actor: a session, or a holder of a principal."""
+    if session is not None:
+        return "a" + _digest(space, "session", session)
+    if principal is None:
+        return "a" + _digest(space, "holder", holder)
+    return "a" + _digest(space, "principal", principal, holder)
+
+
+def principal(name: str, id_: str) -> str:
+    """How a principal is told: its name, and the id of its first key, as names may be given twice."""
+    return f"{name}:{id_}"
+
+
+def body(*parts: object) -> str:
+    """Digest of what a request asks for."""
+    return _hashed(repr(parts))
 
 
 def request(actor_key: str, request_id: str) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Key,
         KeyCreated,
         KeyRevoked,
+        KeyRotated,
         Lease,
         Lost,
         Refused,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         SessionRenewed,
         SessionStarted,
         Updated,
+        Whoami,
     )
 
     Duration: TypeAlias = float | str | timedelta | datetime
@@ -58,6 +60,7 @@ _SPANS = {
     "renew": ("ttl",),
     "start_session": ("ttl",),
     "steal": ("ttl",),
+    "rotate_key": ("overlap",),
     "history": ("since",),
 }
 """The arguments of each verb that are durations or times."""
@@ -357,6 +360,21 @@ class Locks(Asker):
     def keys(self) -> tuple[Key, ...] | Refused:
         """Every key, the oldest first, without its secret."""
         outcome: tuple[Key, ...] | Refused = self._answers.ask(self._call("keys", locals()))
+        return outcome
+
+    def rotate_key(
+        self, key: str, *, overlap: Duration = "1h", by: str | None = None, reason: str | None = None
+    ) -> KeyRotated | Refused:
+        """Add a key to the principal of this one (its id), which counts for `overlap` yet.
+
+        Leases, sessions and request_ids belong to the principal, and stay. The new `credential` is told here, once.
+        """
+        outcome: KeyRotated | Refused = self._answers.ask(self._call("rotate_key", locals()))
+        return outcome
+
+    def whoami(self) -> Whoami | Refused:
+        """The caller, as the store or its server knows it, and what it may do there."""
+        outcome: Whoami | Refused = self._answers.ask(self._call("whoami", locals()))
         return outcome
 
     def revoke_key(self, key: str, *, by: str | None = None, reason: str | None = None) -> KeyRevoked | Refused:

@@ -12,6 +12,7 @@ import time
 
 from leasehold.errors import Closed, LeaseholdError
 from leasehold.model import LOSS_KINDS
+from leasehold.names import shown
 from leasehold.reading import ended
 
 TYPE_CHECKING = False
@@ -191,3 +192,9 @@ class StoreLosses:
     def close(self) -> None:
         """Stop listening to the engine."""
         self._engine.observe = None
+
+
+def told_of(lease: Lease, reason: str) -> str:
+    """What its agent is told of a lease that was taken from it."""
+    name = shown(" + ".join(lease.resources))
+    return f"LOST: {name} is no longer yours ({shown(reason)}). Stop working on it now: somebody else may have it."

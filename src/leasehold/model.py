@@ -83,6 +83,12 @@ class Ask(Noun):
     quarantine: bool
     request: str | None
     """Key of the request record, if a request_id was given."""
+    principal: str | None = None
+    """The principal that asked (`keys.principal`); None: nobody had to prove who asks."""
+    key: str | None = None
+    """The id of the key that it showed."""
+    body: str = ""
+    """Digest of what a request_id stands for: another body is another request."""
 
 
 # ------------------------------------------------------------------------------------------- entries
@@ -176,6 +182,10 @@ class Session(Noun):
     ttl_us: int
     started_us: int
     expires_us: int
+    principal: str | None = None
+    """The principal that began it (`keys.principal`)."""
+    key: str | None = None
+    """The id of the key that it was begun with."""
 
     @property
     def ttl(self) -> timedelta:
@@ -204,7 +214,8 @@ class Request(Noun):
 
     id: str
     became: str | None
-    options: tuple[Option, ...]
+    body: str
+    """Digest of what was asked for."""
     until: int
 
 
@@ -237,6 +248,10 @@ class Key(Noun):
     secret: str
     """Hash of the secret."""
     created_us: int
+    principal: str = ""
+    """The id of the first key of its principal: a principal keeps its leases while its keys rotate."""
+    until_us: int = FOREVER
+    """When it stops working; rotation sets this."""
 
     @property
     def created_at(self) -> datetime:
@@ -244,6 +259,13 @@ class Key(Noun):
         from leasehold.moments import moment  # noqa: PLC0415 (only callers that look at it need `datetime`)
 
         return moment(self.created_us)
+
+    @property
+    def until(self) -> datetime | None:
+        """When it stops working; None: when it is revoked."""
+        from leasehold.moments import moment_or_never  # noqa: PLC0415 (only callers that look at it need `datetime`)
+
+        return moment_or_never(self.until_us)
 
 
 if TYPE_CHECKING:
@@ -300,6 +322,10 @@ class Lease(Noun):
     context: str | None
     as_of_us: int
     """When it was seen like this: so much of its life is left."""
+    principal: str | None = None
+    """The principal that took it, as `NAME:ID`, for admins; None where nobody has to show a key."""
+    key: str | None = None
+    """The id of the key that it was taken with, for admins."""
 
     @property
     def ttl(self) -> timedelta:
@@ -409,6 +435,9 @@ class Waiting(Noun):
     deadline_us: int
     name: str | None
     reason: str | None
+    principal: str | None = None
+    """As `Lease.principal`."""
+    key: str | None = None
 
     @property
     def since(self) -> datetime:
@@ -678,6 +707,31 @@ class KeyCreated(Success):
     credential: str
 
 
+class Whoami(Noun):
+    """The caller, as the store or its server knows it, and what it may do there."""
+
+    name: str
+    role: str
+    """`admin`, `agent`, `viewer` or `session`."""
+    space: str | None
+    """The only space that its key is for; None: every space."""
+    prefixes: tuple[str, ...] = ()
+    """What names must begin with; none: every name."""
+    principal: str | None = None
+    """None: nobody has to show a key."""
+    key: str | None = None
+    session: str | None = None
+    """The id of the session that asks."""
+
+
+class KeyRotated(Success):
+    """The principal has another key from now on; the one before it counts until `before.until`."""
+
+    key: Key
+    credential: str
+    before: Key
+
+
 class KeyRevoked(Answer):
     """The key does not work any more; False when there was none of this id."""
 
@@ -731,6 +785,7 @@ if TYPE_CHECKING:
         | SessionEnded
         | Cleared
         | KeyCreated
+        | KeyRotated
         | KeyRevoked
         | Collected
         | Refused

@@ -43,6 +43,7 @@ def order(
     settings: Settings,
     engine: str,
     memory: Memory | None = None,
+    authority: calls.Authority | None = None,
 ) -> Order | Refused:
     """The command behind a call, or a refusal if these settings forbid it. `memory` knows what others said.
 
@@ -51,10 +52,12 @@ def order(
     try:
         if verb == "acquire":
             token = draw()
-            return Order(checks.command(arguments, settings, token, engine, memory), token)
+            return Order(checks.command(arguments, settings, token, engine, memory, authority), token)
         if verb == "release" and len(arguments) == _RELEASES:
             lease, status, error, shown, session, admin = _of_release(arguments)
-            return _release(settings, engine, lease, status, error, shown, session, admin)
+            return _release(settings, engine, lease, status, error, shown, session, admin, authority)
+        if authority is not None and verb in _OF_PRINCIPALS:
+            return _ORDERS[verb](settings, engine, authority=authority, **arguments)
         return _ORDERS[verb](settings, engine, **arguments)
     except checks.BeyondSettings as error:
         return calls.refusal(error)
@@ -68,7 +71,7 @@ def check(verb: str, arguments: Mapping[str, Any], memory: Memory | None = None)
     order(verb, arguments, _ANYTHING, "", memory)
 
 
-def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown: object) -> Order:
+def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown: Any) -> Order:
     new_ttl = None if ttl is None else checks.ttl(ttl, settings)
     return Order(c.Renew(checks.lease_id(lease), checks.proof(**shown), new_ttl))
 
@@ -82,13 +85,14 @@ def _release(
     token: object = None,
     session: object = None,
     admin: object = None,
+    authority: calls.Authority | None = None,
 ) -> Order:
-    proof = checks.proof(token, session, admin)
+    proof = checks.proof(token, session, admin, authority)
     how = (checks.lease_id(lease), proof, checks.status(status), checks.error_text(error))
     return Order(_new(_Release, how))
 
 
-def _update(_settings: Settings, _engine: str, lease: object, context: object, merge: object, **shown: object) -> Order:
+def _update(_settings: Settings, _engine: str, lease: object, context: object, merge: object, **shown: Any) -> Order:
     written = checks.context_text(context)
     if written is None:
         raise InvalidInput("context", "must be JSON, not nothing; {} empties it")
@@ -96,16 +100,30 @@ def _update(_settings: Settings, _engine: str, lease: object, context: object, m
 
 
 def _cancel(
-    _settings: Settings, _engine: str, request_id: object, holder: object, session: object, space: object
+    _settings: Settings,
+    _engine: str,
+    request_id: object,
+    holder: object,
+    session: object,
+    space: object,
+    authority: calls.Authority | None = None,
 ) -> Order:
     session_id, secret = (None, None) if session is None else checks.credential(session)
-    actor = keys.actor(checks.space(space), checks.text(holder, "holder", 256), session_id)
+    principal = None if authority is None else authority.principal
+    actor = keys.actor(checks.space(space), checks.text(holder, "holder", 256), session_id, principal)
     request = keys.request(actor, checks.text(request_id, "request_id", 128))
     return Order(c.Cancel(request, actor=actor, secret=None if secret is None else keys.secret_hash(secret)))
 
 
 def _start_session(
-    settings: Settings, _engine: str, holder: object, ttl: object, name: object, session: object, space: object
+    settings: Settings,
+    _engine: str,
+    holder: object,
+    ttl: object,
+    name: object,
+    session: object,
+    space: object,
+    authority: calls.Authority | None = None,
 ) -> Order:
     chosen = f"s{os.urandom(8).hex()}.{draw()}" if session is None else session
     id_, secret = checks.credential(chosen)
@@ -118,38 +136,58 @@ def _start_session(
         keys.secret_hash(secret),
         checks.ttl(ttl, settings),
         checks.optional_text(name, "name", 256),
+        authority,
     )
     return Order(command, f"{id_}.{secret}")
 
 
-def _renew_session(_settings: Settings, _engine: str, session: object, space: object, admin: object) -> Order:
-    id_, proof = _session(session, admin)
+def _renew_session(
+    _settings: Settings,
+    _engine: str,
+    session: object,
+    space: object,
+    admin: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    id_, proof = _session(session, admin, authority)
     return Order(c.RenewSession(keys.actor(checks.space(space), "", id_), proof))
 
 
 def _end_session(
-    _settings: Settings, _engine: str, session: object, space: object, admin: object, reason: object = None
+    _settings: Settings,
+    _engine: str,
+    session: object,
+    space: object,
+    admin: object,
+    reason: object = None,
+    authority: calls.Authority | None = None,
 ) -> Order:
-    id_, proof = _session(session, admin)
+    id_, proof = _session(session, admin, authority)
     why = checks.optional_text(reason, "reason", 1024)
     return Order(c.EndSession(keys.actor(checks.space(space), "", id_), id_, proof, why))
 
 
-def _session(session: object, admin: object) -> tuple[str, c.Proof]:
+def _session(session: object, admin: object, authority: calls.Authority | None) -> tuple[str, c.Proof]:
     """An admin needs only the session's id; everybody else the secret with it."""
     if admin is None:
-        return checks.credential(session)[0], checks.proof(session=session)
-    return checks.session_id(session), checks.proof(admin=admin)
+        return checks.credential(session)[0], checks.proof(session=session, authority=authority)
+    return checks.session_id(session), checks.proof(admin=admin, authority=authority)
 
 
 def _force_release(
-    settings: Settings, _engine: str, target: object, by: object, reason: object, space: object
+    settings: Settings,
+    _engine: str,
+    target: object,
+    by: object,
+    reason: object,
+    space: object,
+    authority: calls.Authority | None = None,
 ) -> Order:
     admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
     if keys.is_lease_id(target):
-        return Order(c.Force(admin, why, lease=checks.lease_id(target)))
+        return Order(c.Force(admin, why, lease=checks.lease_id(target), authority=authority))
     resource, node = _own_node(settings, target, space)
-    return Order(c.Force(admin, why, node=node, resource=resource))
+    return Order(c.Force(admin, why, node=node, resource=resource, authority=authority))
 
 
 def _own_node(settings: Settings, target: object, space: object) -> tuple[str, str]:
@@ -157,17 +195,42 @@ def _own_node(settings: Settings, target: object, space: object) -> tuple[str, s
     return resource, names.claims(checks.space(space), resource, EXCLUSIVE, settings.hierarchical)[0].node
 
 
-def _steal(settings: Settings, engine: str, by: object, reason: object, **asked: object) -> Order:
+def _steal(
+    settings: Settings,
+    engine: str,
+    by: object,
+    reason: object,
+    authority: calls.Authority | None = None,
+    **asked: object,
+) -> Order:
     why = checks.text(reason, "reason", 1024)
     token = draw()
-    command = checks.acquire(Asking(**asked, reason=why), settings, token, engine)
-    return Order(c.Steal(checks.text(by, "by", 256), why, command), token)
+    command = checks.command(Asking(**asked, reason=why)._asdict(), settings, token, engine, authority=authority)
+    return Order(c.Steal(checks.text(by, "by", 256), why, command, authority), token)
 
 
-def _clear(settings: Settings, _engine: str, resource: object, by: object, reason: object, space: object) -> Order:
+def _clear(
+    settings: Settings,
+    _engine: str,
+    resource: object,
+    by: object,
+    reason: object,
+    space: object,
+    authority: calls.Authority | None = None,
+) -> Order:
     name, node = _own_node(settings, resource, space)
     admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
-    return Order(c.Clear(admin, why, checks.space(space), name, node))
+    return Order(c.Clear(admin, why, checks.space(space), name, node, authority))
+
+
+def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: object) -> Order:
+    from leasehold import key_checks  # noqa: PLC0415 (rare)
+
+    id_, secret = os.urandom(8).hex(), draw()
+    command = c.RotateKey(
+        key_checks.key_id(key), id_, keys.secret_hash(secret), key_checks.overlap(overlap), *_why(**why)
+    )
+    return Order(command, f"lh_{id_}_{secret}")
 
 
 def _create_key(
@@ -211,8 +274,17 @@ _ORDERS: dict[str, Callable[..., Order]] = {
     "steal": _steal,
     "clear": _clear,
     "create_key": _create_key,
+    "rotate_key": _rotate_key,
     "revoke_key": _revoke_key,
 }
+
+_OF_PRINCIPALS = frozenset(
+    (
+        *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
+        *("force_release", "steal", "clear"),
+    )
+)
+"""Verbs, besides acquire, to which it matters which principal asks."""
 
 _drawn: list[str] = []
 os.register_at_fork(after_in_child=_drawn.clear)  # two processes must never hand out the same secrets

@@ -147,8 +147,10 @@ def sessions(store: Store, space: object) -> tuple[Session, ...]:
 
 
 def keys_of(store: Store) -> tuple[Key, ...]:
-    """Every key, the oldest first, with the hash of its secret: whoever shows them leaves that out."""
-    found = [note for _, record in store.scan("k") for note in record.notes.values() if isinstance(note, Key)]
+    """Every key that works, the oldest first, with the hash of its secret: whoever shows them leaves that out."""
+    now, _ = store.read(())
+    notes = [note for _, record in store.scan("k") for note in record.notes.values()]
+    found = [note for note in notes if isinstance(note, Key) and note.until_us > now]
     return tuple(sorted(found, key=lambda key: key.created_us))
 
 
@@ -230,4 +232,6 @@ def _place(draft: Draft, waiter: Waiter, position: int) -> Waiting:
         waiter.deadline,
         ask.name,
         ask.reason,
+        ask.principal,
+        ask.key,
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.calls import Call, LossSource
+    from leasehold.calls import Authority, Call, LossSource
     from leasehold.checks import Settings
     from leasehold.model import Event, Key, Session
     from leasehold.pending import Pending
@@ -57,10 +57,10 @@ class LoopAnswers:
         self._loop = loop
         self._memory = checks.Memory(TERMS)
 
-    def order(self, verb: str, asked: Mapping[str, Any]) -> orders.Order | Refused:
+    def order(self, verb: str, asked: Mapping[str, Any], authority: Authority | None = None) -> orders.Order | Refused:
         """The command behind a call, or a refusal; what a holder said before is not checked again."""
         try:
-            return orders.order(verb, asked, self._settings, self.engine.key, self._memory)
+            return orders.order(verb, asked, self._settings, self.engine.key, self._memory, authority)
         except InvalidInput as error:
             return calls.refusal(error)
 
@@ -70,7 +70,7 @@ class LoopAnswers:
             return await self._loop.run_in_executor(None, self._look, call)
         if call.verb == "gc":
             return await self._driver.ask(Sweep(()))
-        order = self.order(*call)
+        order = self.order(call.verb, call.arguments, call.authority)
         if isinstance(order, Refused):
             return order
         return finished(await self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
@@ -91,6 +91,25 @@ class LoopAnswers:
             self._driver.close()
         finally:
             self.engine.store.close()
+
+
+class AnswersTo:
+    """Answers to one principal."""
+
+    def __init__(self, answers: LoopAnswers, authority: Authority) -> None:
+        self._answers = answers
+        self._authority = authority
+
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
+        """The answer to this call."""
+        return await self._answers.ask(call._replace(authority=self._authority))
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return self._answers.losses()
+
+    async def close(self) -> None:
+        """Nothing: the engine serves other principals, too."""
 
 
 class Served:
@@ -119,9 +138,15 @@ class Served:
         """Have each turn's size and seconds told."""
         self._driver.measure = told
 
-    def order(self, verb: str, asked: dict[str, Any]) -> orders.Order | Refused:
+    def locks_for(self, authority: Authority | None) -> AsyncLocks:
+        """The verbs, as this principal asks them; None: nobody has to prove who asks."""
+        if authority is None:
+            return self.locks
+        return AsyncLocks(AnswersTo(self._answers, authority), holder=self.locks.holder, space=self.locks.space)
+
+    def order(self, verb: str, asked: dict[str, Any], authority: Authority | None) -> orders.Order | Refused:
         """What to `enter`, for whoever keeps the answer itself."""
-        return self._answers.order(verb, asked)
+        return self._answers.order(verb, asked, authority)
 
     def enter(self, pending: Pending) -> None:
         """Ask; right after the commit, or if there is none, it is told, which must never raise."""
@@ -149,8 +174,12 @@ class Served:
         return [(ask.space, ask.options[0].resources[0]) for ask in self._engine.wanted()]
 
     def keys(self) -> tuple[Key, ...]:
-        """Every key, with the hash of its secret. It asks the store: not for the event loop."""
+        """Every key that works, with the hash of its secret. It asks the store: not for the event loop."""
         return reading.keys_of(self._store)
+
+    def keys_and_time(self) -> tuple[tuple[Key, ...], int]:
+        """`keys`, and the store's time after they were read."""
+        return self.keys(), self.ping()
 
     def others(self) -> object:
         """What is the same as it was if nobody but this process has committed since; None: that cannot be told."""

@@ -67,10 +67,21 @@ def lease(it: m.Lease) -> Json:
     return dict(zip(LEASE, lease_values(it), strict=True))
 
 
+def listed(it: m.Lease) -> Json:
+    """A lease in a listing: with its principal and key, where an admin asks."""
+    return {**lease(it), **_asked_by(it)}
+
+
+def _asked_by(it: m.Lease | m.Waiting | m.Session) -> Json:
+    return {} if it.principal is None else {"principal": it.principal, "key": it.key}
+
+
 def lease_values(it: m.Lease) -> tuple[Any, ...]:
     """The values of its fields."""
     # All at once: a field of a tuple by its name takes several times as long, and there are many of them.
-    id_, space, resources, holder, session_, mode, slots, fence, ttl, begun, end, name, reason, context, as_of = it
+    id_, space, resources, holder, session_, mode, slots, fence, ttl, begun, end, name, reason, context, as_of, _, _ = (
+        it
+    )
     return (
         id_,
         space,
@@ -134,6 +145,7 @@ def waiting(it: m.Waiting, now: int) -> Json:
         "until": rfc3339(it.deadline_us),
         "name": it.name,
         "reason": it.reason,
+        **_asked_by(it),
     }
 
 
@@ -150,6 +162,11 @@ def session(it: m.Session) -> Json:
     }
 
 
+def listed_session(it: m.Session) -> Json:
+    """A session in a listing, as `listed`."""
+    return {**session(it), **_asked_by(it)}
+
+
 def key(it: m.Key) -> Json:
     """A key, without its secret."""
     return {
@@ -159,7 +176,14 @@ def key(it: m.Key) -> Json:
         "name": it.name,
         "prefixes": list(it.prefixes),
         "created_at": rfc3339(it.created_us),
+        "principal": it.principal,
+        "until": rfc3339(it.until_us),
     }
+
+
+def whoami(it: m.Whoami) -> Json:
+    """The caller, and what it may do."""
+    return {**it._asdict(), "prefixes": list(it.prefixes)}
 
 
 TIMES = ("acquired_at", "expires_at", "expired_at", "deadline")
@@ -203,7 +227,7 @@ def inspection(it: m.Inspection) -> Json:
         "resource": it.resource,
         "at": rfc3339(it.now_us),
         "free": not it.leases and not it.closed,
-        "leases": [lease(each) for each in it.leases],
+        "leases": [listed(each) for each in it.leases],
         "waiting": [waiting(each, it.now_us) for each in it.waiting],
         "closed": [blocker(each) for each in it.closed],
     }
@@ -302,7 +326,7 @@ def _deadlock(it: m.Deadlock) -> Json:
 
 def leases(they: Iterable[m.Lease]) -> Json:
     """A listing of leases."""
-    return {"leases": [lease(each) for each in they]}
+    return {"leases": [listed(each) for each in they]}
 
 
 def events(they: Iterable[m.Event]) -> Json:
@@ -325,6 +349,7 @@ _SHAPES: Final[dict[type, Callable[[Any], Json]]] = {
     m.SessionEnded: lambda it: {"session": it.session, "ended": it.ended, "released": list(it.released)},
     m.Cleared: lambda it: {"resources": list(it.resources), "cleared": it.cleared},
     m.KeyCreated: lambda it: {"key": key(it.key), "credential": it.credential},
+    m.KeyRotated: lambda it: {"key": key(it.key), "credential": it.credential, "before": key(it.before)},
     m.KeyRevoked: lambda it: {"key": it.key, "revoked": it.revoked},
     m.Refused: lambda it: {"code": it.code, "message": sentence(it), "field": it.field or None},
     m.Inspection: inspection,

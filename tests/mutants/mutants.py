@@ -8,6 +8,7 @@ from tests.mutants.keeping import KEEPING
 from tests.mutants.moving import MOVING
 from tests.mutants.over_etcd import OVER_ETCD
 from tests.mutants.over_git import OVER_GIT
+from tests.mutants.principals import PRINCIPALS
 from tests.mutants.serving import SERVING
 
-MUTANTS = (*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD, *ADMITTING, *CLOSING)
+MUTANTS = (*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD, *ADMITTING, *CLOSING, *PRINCIPALS)

@@ -87,8 +87,8 @@ SERVING = (
     Mutant(
         "lost wake-up: a release serves nobody",
         "rules/leases.py",
-        "    give_back(draft, hold, ask, command.status, command.error, command.proof.admin)\n    settle(draft)\n",
-        "    give_back(draft, hold, ask, command.status, command.error, command.proof.admin)\n",
+        "    give_back(draft, hold, ask, command.status, command.error, command.proof)\n    settle(draft)\n",
+        "    give_back(draft, hold, ask, command.status, command.error, command.proof)\n",
         MACHINE,
     ),
     Mutant(

@@ -152,7 +152,7 @@ class Duel:
         if request is not None or any(self._matters(waiter, who, want, priority) for waiter in self.oracle.queue()):
             self._notice()
         known = self.oracle.requests.get((who.actor, request or ""))
-        if known is not None and known.want.options != want.options and self.world.due():
+        if known is not None and (known.want, known.manner) != (want, (priority, reentrant)) and self.world.due():
             self.catch_up()  # a lease that nobody came for is forgotten, and this may be the moment
         token, command = self._command(
             who, want, wait=wait, priority=priority, reentrant=reentrant, intent=intent, request=request, shown=shown

@@ -248,23 +248,24 @@ class Oracle:
         if who.session is not None and who.session not in self.sessions:
             return Answer("Refused", "session_over")
         known = self.requests.get((who.actor, request)) if request is not None else None
-        again_answer = self._answer_again(known, want, token, wait) if known is not None else None
+        manner = (priority, reentrant)
+        again_answer = self._answer_again(known, want, manner, token, wait) if known is not None else None
         if again_answer is not None:
             return again_answer
         asked = Waiter(0, who, want, priority, self.now + wait, {token}, self.engine, shown=shown)
         answer = self._acquire(asked, wait, reentrant, intent, again)
         if request is not None and (answer.lease or answer.waiter):
             came_again = answer.lease is not None and answer.detail is False
-            self.requests[who.actor, request] = Request(want, answer.lease or answer.waiter, not came_again)
+            self.requests[who.actor, request] = Request(want, answer.lease or answer.waiter, not came_again, manner)
         return answer
 
-    def _answer_again(self, known: Request, want: Want, token: str, wait: int) -> Answer | None:
+    def _answer_again(
+        self, known: Request, want: Want, manner: tuple[int, bool], token: str, wait: int
+    ) -> Answer | None:
         """What the same request was, or is, answered; None if it may be asked anew."""
         if known.became is None:
             return Answer("Refused", "cancelled")
-        if (known.want.options, known.want.mode) != (want.options, want.mode):
-            return Answer("Refused", "conflict")
-        if known.became.state in ("live", "waiting") and known.want.slots != want.slots:
+        if (known.want, known.manner) != (want, manner):
             return Answer("Refused", "conflict")
         if isinstance(known.became, Lease) and known.became.state == "live":
             known.became.tokens.add(token)

@@ -93,6 +93,8 @@ class Request:
     """None once it was cancelled."""
     began_it: bool = True
     """Whether the lease began with it, rather than being extended by it."""
+    manner: tuple[int, bool] = (0, False)
+    """Its priority, and whether it was reentrant."""
 
 
 @dataclass(frozen=True)

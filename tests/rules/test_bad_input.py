@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leasehold.stores import Store
 
 EXAMPLES = 2_000 if os.environ.get("LEASEHOLD_PROVE") == "1" else 40
-NOT_FUZZED = {"lock", "guarded", "keys", "gc", "close"}
+NOT_FUZZED = {"lock", "guarded", "keys", "whoami", "gc", "close"}
 """The first two are made of acquire, renew and release; the others take nothing."""
 SPELLED = {"resources": {"resources", "resource"}, "target": {"target", "resource"}}
 """Arguments whose refusal may name something nearer to the mistake."""
@@ -73,6 +73,7 @@ class Scene:
             "steal": {"resources": "held", "ttl": 60, **admin},
             "clear": {"resource": "held", **admin},
             "create_key": {"role": "agent", "name": "a key"},
+            "rotate_key": {"key": "0123456789abcdef"},
             "revoke_key": {"key": "0123456789abcdef"},
             "inspect": {"resource": "held"},
         }

@@ -241,7 +241,7 @@ def test_no_record_is_left_over() -> None:
     notes: dict[str, Note] = {
         "l1-a": Ref("l1-a"),
         "wish": Wish("wish", (), 1, 5),
-        "request": Request("request", None, (), 5),
+        "request": Request("request", None, "", 5),
     }
     records = {"na": Record({hold.id: hold}, (place,), {}), "aann": Record({}, (), notes), "nb": EMPTY}
     assert {each.message.split(" is left")[0] for each in residue_of(records)} == {

@@ -18,7 +18,7 @@ from leasehold.rules.timing import after_reboot, due
 if TYPE_CHECKING:
     from pathlib import Path
 
-KEY = Key("k1", "agent", "team", "ci", ("path:",), "hash", 5)
+KEY = Key("k1", "agent", "team", "ci", ("path:",), "hash", 5, "k1")
 
 
 def decide(command: c.Command, *there: Key) -> Step:

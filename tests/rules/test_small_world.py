@@ -153,7 +153,7 @@ class Game:
                 yield (names[entry.id], *place, entry.deadline - now, _asked(entry.ask), shown)
             elif isinstance(entry, model.Request):
                 became = None if entry.became is None else names.get(entry.became, "over")
-                yield ("request", became, _resources(entry.options))
+                yield ("request", became, entry.body)
             elif isinstance(entry, model.Wish):
                 yield ("wish", entry.slots, entry.until - now, _resources(entry.options))
 

@@ -169,6 +169,9 @@ asks = st.builds(
     numbers,
     quarantine=st.booleans(),
     request=optional_texts,
+    principal=optional_texts,
+    key=optional_texts,
+    body=texts,
 )
 plain_ids = st.sampled_from(["l1-a", "l2-a", "end-l1-a", "session"])
 waiter_ids = st.sampled_from(["w1-a", "w2-a", "w3-a", "w4-a"])
@@ -204,10 +207,25 @@ notes = st.one_of(
     st.builds(End, plain_ids, texts, numbers, numbers),
     st.builds(Ref, plain_ids | waiter_ids),
     st.builds(Wish, plain_ids, several_options, numbers, numbers),
-    st.builds(Session, plain_ids, texts, texts, texts, texts, optional_texts, numbers, numbers, numbers),
-    st.builds(Request, plain_ids, optional_texts, several_options, numbers),
+    st.builds(
+        Session,
+        plain_ids,
+        texts,
+        texts,
+        texts,
+        texts,
+        optional_texts,
+        numbers,
+        numbers,
+        numbers,
+        optional_texts,
+        optional_texts,
+    ),
+    st.builds(Request, plain_ids, optional_texts, plain_ids, numbers),
     st.builds(Presence, plain_ids, numbers),
     st.builds(Receipt, plain_ids, texts, numbers),
-    st.builds(Key, plain_ids, texts, texts, texts, st.lists(texts, max_size=3).map(tuple), texts, numbers),
+    st.builds(
+        Key, plain_ids, texts, texts, texts, st.lists(texts, max_size=3).map(tuple), texts, numbers, texts, numbers
+    ),
 )
 any_entry = st.one_of(holds, waiters, notes)

@@ -18,7 +18,7 @@ from leasehold.testing.conformance.asking import Asking, expect, leases_of, take
 from leasehold.testing.conformance.bounds import BAD, PARAMETER
 from leasehold.testing.processes import in_a_process
 
-HARMLESS = {"close", "lock", "guarded", "gc", "keys"}
+HARMLESS = {"close", "lock", "guarded", "gc", "keys", "whoami"}
 """Verbs without arguments of their own: what they are given they hand on to others."""
 
 

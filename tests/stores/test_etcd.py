@@ -141,6 +141,16 @@ def _date(seconds: int) -> str:
 # ------------------------------------------------------------------------------------------- who was quicker
 
 
+@pytest.mark.parametrize("kept", ["", '"schema": 99, '])
+def test_what_another_version_kept_is_refused(kept: str) -> None:
+    url = etcd.empty()
+    store = EtcdStore(url)
+    store.txn([], [messages.put(store.names.meta, f'{{{kept}"fence": 7, "seq": 1}}'.encode())], [])
+    store.close()
+    with pytest.raises(StoreUnsuitable, match="once nothing is held there"):
+        leasehold.connect(f"etcd:{url}").acquire("r", ttl=60)
+
+
 def test_who_comes_second_starts_over_and_nothing_is_lost() -> None:
     url = etcd.empty()
     one, two = EtcdStore(url), EtcdStore(url)

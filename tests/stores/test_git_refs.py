@@ -163,7 +163,7 @@ def test_an_entry_that_nobody_can_have_written_is_told_as_such(entry: object) ->
 def test_a_newer_version_is_not_misread(remote: Path, connect: Callable[..., Locks]) -> None:
     take(connect(), "r")
     (ref,) = nodes(remote)
-    newer = message(remote, ref).replace('"schema": 1', '"schema": 2')
+    newer = message(remote, ref).replace('"schema": 2', '"schema": 3')
     tree = git("rev-parse", f"{ref}^{{tree}}", cwd=remote)
     git("update-ref", ref, git("commit-tree", tree, "-m", newer, cwd=remote), cwd=remote)
     with pytest.raises(StoreError, match="update Leasehold"):

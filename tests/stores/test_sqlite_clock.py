@@ -133,7 +133,7 @@ def test_whoever_waited_went_down_with_the_machine(path: str) -> None:
         Put(node("b"), gone._replace(ask=None)),
         Put(gone.actor, Ref(gone.id)),
         Put(gone.actor, Wish("wish", (), 1, now(store) + MINUTE)),
-        Put("qa", Request("request", gone.id, (), now(store) + MINUTE)),
+        Put("qa", Request("request", gone.id, "", now(store) + MINUTE)),
         Put("ea", Presence("presence", now(store) + SECOND)),
     )
     store.close()
@@ -214,7 +214,7 @@ def test_a_session_gets_a_full_ttl_unless_it_was_over() -> None:
 def test_what_is_kept_to_be_told_is_kept_as_long_again() -> None:
     end = End("end-l1", "expired", LAST, LAST + 7)
     assert after_reboot(end, LAST, NOW, {}) == end._replace(until=NOW + 7)
-    request = Request("request", HELD.id, (), LAST + 7)
+    request = Request("request", HELD.id, "", LAST + 7)
     assert after_reboot(request, LAST, NOW, {}) == request._replace(until=NOW + 7)
     assert after_reboot(request._replace(became=None), LAST, NOW, {}) is not None
     assert after_reboot(request._replace(became="timeout"), LAST, NOW, {}) is not None

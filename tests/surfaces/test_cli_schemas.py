@@ -174,6 +174,8 @@ def admin(ask: Asker) -> None:
     key = ask("keys create ci --role viewer --prefix path:")["key"]["id"]
     assert ask("keys create", " ")["code"] == "invalid"
     ask("keys list")
+    ask("keys rotate", key, "--overlap", "1d")
+    assert ask("keys rotate", "0" * 16)["code"] == "not_found"
     ask("keys revoke", key)
     assert ask("keys revoke", key)["code"] == "not_found"
     assert ask("serve --port x")["code"] in ("invalid", "error"), "the latter where the extra is not installed"

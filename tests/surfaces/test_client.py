@@ -85,7 +85,8 @@ def test_one_connection_is_kept(line: Line, connect: Callable[[str], Any]) -> No
 @pytest.mark.parametrize("verb", [route for route in ROUTES if route.verb in VERBS], ids=lambda route: route.verb)
 def test_whatever_a_verb_can_say_the_server_understands(verb: Route) -> None:
     """Each argument of each verb, by the name that the body has for it."""
-    numbers = {"ttl": 60, "wait": 1, "grace": 1, "slots": 1, "priority": 1, "limit": 5, "since": 1, "before": 7}
+    numbers = {"ttl": 60, "wait": 1, "grace": 1, "slots": 1, "priority": 1, "limit": 5}
+    numbers |= {"since": 1, "before": 7, "overlap": 60}
     words = {
         "mode": "exclusive",
         "on_expiry": "quarantine",

@@ -376,6 +376,41 @@ def test_locks_that_cannot_be_reached_are_a_refusal_that_an_agent_understands(tm
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("transport", "way"), [("stdio", "force-release"), ("stdio", "session"), ("http", "force-release")]
+)
+def test_an_agent_is_told_with_its_next_answer_that_its_lease_was_taken(
+    tmp_path: Path, transport: str, way: str
+) -> None:
+    """By another process, whatever it asks next, though it neither renews nor names that lease; and it is told once."""
+
+    async def work() -> None:
+        async with TRANSPORTS[transport](tmp_path, "auto") as client:
+            mine = (await call(client, "acquire_lock", resource="issue:1", agent_id="ada"))["data"]["lease"]
+            await call(client, "acquire_lock", resource="issue:2", agent_id="bob")
+            await asyncio.to_thread(_take, tmp_path, way, mine)
+            told: list[str] = []
+
+            async def is_told() -> bool:
+                told.append((await call(client, "acquire_lock", resource="issue:3", agent_id="ada"))["advice"])
+                assert "LOST" not in (await call(client, "acquire_lock", resource="issue:2", agent_id="bob"))["advice"]
+                return "LOST" in told[-1]
+
+            await soon(is_told)
+            assert told[-1].startswith("LOST: issue:1 is no longer yours (")
+            assert "LOST" not in (await call(client, "acquire_lock", resource="issue:4", agent_id="ada"))["advice"]
+
+    run(work)
+
+
+def _take(folder: Path, way: str, lease: dict[str, Any]) -> None:
+    with leasehold.connect(database(folder)) as ops:
+        if way == "session":
+            assert ops.end_session(lease["session"], admin="ops", reason="test")
+        else:
+            assert ops.force_release(lease["id"], by="ops", reason="test")
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_what_a_client_over_stdio_took_is_released_when_it_goes(tmp_path: Path, era: str) -> None:
     async def work() -> None:

@@ -167,6 +167,7 @@ BODIES = {
     "steal": {"resources": "matrix-2", "reason": "test"},
     "clear": {"resource": "matrix-2", "reason": "test"},
     "create_key": {"role": "viewer", "name": "new"},
+    "rotate_key": {"id": "0000"},
     "revoke_key": {"id": "0000"},
 }
 

@@ -79,8 +79,9 @@ def test_the_bounds_hold_whatever_happens() -> None:
 
 
 def test_the_sessions_of_a_key_take_from_its_share() -> None:
-    key = Principal("ci", "agent", "default", (), "4f2a")
-    session = Principal("ci-7", "session", "default", (), "session sk-4f2a-99", "sk-4f2a-99.secret")
+    key = Principal("ci", "agent", "default", (), "4f2a", principal="4f2a")
+    rotated = Principal("ci", "agent", "default", (), "77aa", principal="4f2a")
+    session = Principal("ci-7", "session", "default", (), "session sk-4f2a-99", "sk-4f2a-99.secret", principal="4f2a")
     other = Principal("x", "session", "default", (), "session s1", "s1.secret")
-    assert payer(key) == payer(session) == "4f2a"
+    assert payer(key) == payer(rotated) == payer(session) == "4f2a"
     assert payer(other) == "session s1"

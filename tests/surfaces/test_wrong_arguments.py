@@ -40,6 +40,7 @@ def good(verb: str) -> dict[str, Any]:
         "steal": {"resources": "job", "ttl": 60, **admin},
         "clear": {"resource": "job", **admin},
         "create_key": {"role": "agent", "name": "a key"},
+        "rotate_key": {"key": "0123456789abcdef"},
         "revoke_key": {"key": "0123456789abcdef"},
         "inspect": {"resource": "job"},
     }

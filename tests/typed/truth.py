@@ -18,6 +18,7 @@ from leasehold.model import (
     Key,
     KeyCreated,
     KeyRevoked,
+    KeyRotated,
     Lease,
     Lost,
     Queue,
@@ -52,6 +53,7 @@ TRUE: tuple[Outcome, ...] = (
     SessionEnded("s1", ended=True, released=()),
     Cleared(("r",), cleared=True),
     KeyCreated(KEY, "lh_k1_secret"),
+    KeyRotated(KEY, "lh_k2_secret", KEY),
     KeyRevoked("k1", revoked=True),
     Collected(0, 0),
 )

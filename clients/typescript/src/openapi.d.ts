@@ -360,6 +360,8 @@ export interface Key {
   name: string;
   prefixes: string[];
   created_at: string;
+  principal: string;
+  until: string | null;
 }
 
 /** `credential` is told here and nowhere else. */
@@ -372,6 +374,13 @@ export interface KeyCreated {
 export interface KeyRevoked {
   key: string;
   revoked: boolean;
+}
+
+/** `credential` is told here and nowhere else; `before` counts until its `until`. */
+export interface KeyRotated {
+  key: Key;
+  credential: string;
+  before: Key;
 }
 
 /** Every key. */
@@ -397,6 +406,8 @@ export interface Lease {
   name: string | null;
   reason: string | null;
   context: unknown;
+  principal?: string;
+  key?: string;
 }
 
 /** Live leases. */
@@ -539,6 +550,14 @@ export interface RevokeKey {
   reason?: string | null;
 }
 
+/** Add a key to a principal; the one before it counts for a while yet. */
+export interface RotateKey {
+  id: string;
+  overlap_seconds?: number;
+  by?: string | null;
+  reason?: string | null;
+}
+
 /** A session, without its secret. */
 export interface Session {
   id: string;
@@ -548,6 +567,8 @@ export interface Session {
   ttl_seconds: number;
   started_at: string;
   expires_at: string;
+  principal?: string;
+  key?: string;
 }
 
 /** All that it held is released. */
@@ -641,6 +662,8 @@ export interface Waiting {
   until: string;
   name: string | null;
   reason: string | null;
+  principal?: string;
+  key?: string;
 }
 
 /** Which events, from now on or after `last_event_id`. */
@@ -655,6 +678,17 @@ export interface Watch {
 export interface WhoWaits {
   space?: string | null;
   limit?: number;
+}
+
+/** The caller, as the server knows it, and what it may do. */
+export interface Whoami {
+  name: string;
+  role: "admin" | "agent" | "session" | "viewer";
+  space: string | null;
+  prefixes: string[];
+  principal: string | null;
+  key: string | null;
+  session: string | null;
 }
 
 /** A run: a lease with a name, a context and an outcome. */
@@ -722,6 +756,10 @@ export interface Routes {
   "GET /v1/keys": { answer: Keys; };
   /** A new key. */
   "POST /v1/keys": { body: CreateKey; answer: KeyCreated; };
+  /** Add a key to a principal; the one before it counts for a while yet. */
+  "POST /v1/keys/rotate": { body: RotateKey; answer: KeyRotated; };
+  /** No parameters. */
+  "GET /v1/whoami": { answer: Whoami; };
   /** Let the owner of a key in no more. */
   "POST /v1/keys/revoke": { body: RevokeKey; answer: KeyRevoked; };
   /** Begin a run on a work unit, a task or a project, unless another is active there. */

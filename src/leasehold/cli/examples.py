@@ -233,8 +233,15 @@ examples:
   leasehold keys list
   leasehold keys list --json
 """,
+    "keys rotate": """
+Leases, sessions and request ids belong to the principal of the key, and stay. Hand the new key out while both count.
+
+examples:
+  leasehold keys rotate 0123456789abcdef --key-file ci.key
+  leasehold keys rotate 0123456789abcdef --overlap 7d
+""",
     "keys revoke": """
-Servers notice within a second. To rotate a key: create a new one, hand it out, then revoke the old one.
+Servers notice within a second. What the key holds runs out by itself, unless its principal has another key.
 
 examples:
   leasehold keys revoke 0123456789abcdef

@@ -38,7 +38,7 @@ FAMILIES = {
     "session": "the life of one agent run: start, heartbeat, end, list",
     "workflow": "runs with a name and an outcome: create, get, check, list, update, heartbeat, release",
     "lock": "the same leases in grite's words: acquire, renew, release, status, gc",
-    "keys": "who may use the servers of this store: create, list, revoke",
+    "keys": "who may use the servers of this store: create, list, rotate, revoke",
 }
 """Commands of two words, by their first."""
 MEANT = {

@@ -77,6 +77,7 @@ POLICY = {"enum": ["off", "warn", "require", "require-own"]}
 
 DEFINITIONS: dict[str, Schema] = {
     "lease": record(
+        {"principal": TEXT, "key": TEXT},
         id=LEASE_ID,
         space=TEXT,
         resources=NAMES,
@@ -111,6 +112,7 @@ DEFINITIONS: dict[str, Schema] = {
         yours=FLAG,
     ),
     "waiting": record(
+        {"principal": TEXT, "key": TEXT},
         id=TEXT,
         resources=NAMES,
         holder=TEXT,
@@ -124,6 +126,7 @@ DEFINITIONS: dict[str, Schema] = {
         reason=TEXT_OR_NULL,
     ),
     "session": record(
+        {"principal": TEXT, "key": TEXT},
         id=TEXT,
         space=TEXT,
         holder=TEXT,
@@ -139,6 +142,8 @@ DEFINITIONS: dict[str, Schema] = {
         name=TEXT,
         prefixes=NAMES,
         created_at=TIME,
+        principal=TEXT,
+        until=TIME_OR_NULL,
     ),
     "event": record(
         seq=COUNT,

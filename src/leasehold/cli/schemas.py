@@ -105,6 +105,7 @@ DATA: dict[str, Schema] = {
     "clear": record(resources=NAMES, cleared=FLAG),
     "keys create": record({"credential": TEXT, "key_file": TEXT}, key=one("key")),
     "keys list": record(keys=several("key")),
+    "keys rotate": record({"credential": TEXT, "key_file": TEXT}, key=one("key"), before=one("key")),
     "keys revoke": record(key=TEXT, revoked=FLAG),
     "serve": record(url=TEXT),
     "install": INSTALLED,

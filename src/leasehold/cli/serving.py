@@ -51,7 +51,7 @@ def serve(context: Context) -> int:
         hooks,
         values["webhook_state"] or (state_file(store.url) if hooks else ""),
     )
-    serve_on(terms, lambda url: _announce(context, url))
+    serve_on(terms, lambda url, is_open: _announce(context, url, is_open=is_open))
     return DONE
 
 
@@ -78,10 +78,17 @@ def _patience(context: Context, name: str) -> float:
     return seconds
 
 
-def _announce(context: Context, url: str) -> None:
+OPEN = """No keys: everybody who reaches this server is one principal, an admin. A holder's name proves nothing
+here, only a lease's token or a session's secret does. Make the first key with:
+  leasehold keys create NAME --role admin"""
+
+
+def _announce(context: Context, url: str, *, is_open: bool) -> None:
     if context.out.json:
         from leasehold.wire import SCHEMA_VERSION  # noqa: PLC0415
 
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"url": url}})
     else:
         context.out.say(f"Serving {url}")
+    if is_open:
+        context.out.warn(OPEN)

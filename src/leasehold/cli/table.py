@@ -306,8 +306,19 @@ VERBS = HOT | _table(
     ),
     Verb("keys list", "every key, without its secret", "keys:list_keys", (), COMMON),
     Verb(
+        "keys rotate",
+        "add a key to a principal; the one before it counts for a while yet",
+        "keys:rotate",
+        (Word("key", "the id of the key to replace, as `keys list` shows it"),),
+        (
+            Option("--overlap", "how long the key before still counts (default 1h; 0: not at all)", "TIME", "1h"),
+            Option("--key-file", "write the key there instead of printing it; never over what is there", "FILE"),
+            *COMMON,
+        ),
+    ),
+    Verb(
         "keys revoke",
-        "let the owner of a key in no more",
+        "revoke a key",
         "keys:revoke",
         (Word("key", "its id, as `keys list` shows it"),),
         COMMON,

@@ -56,6 +56,8 @@ def lease(it: Json) -> m.Lease:
         it["reason"],
         _text(it["context"]),
         when(it["as_of"]),
+        it.get("principal"),
+        it.get("key"),
     )
 
 
@@ -99,6 +101,8 @@ def _waiting(it: Json) -> m.Waiting:
         when(it["until"]),
         it["name"],
         it["reason"],
+        it.get("principal"),
+        it.get("key"),
     )
 
 
@@ -113,12 +117,20 @@ def _session(it: Json) -> m.Session:
         span(it["ttl_seconds"]),
         when(it["started_at"]),
         when(it["expires_at"]),
+        it.get("principal"),
+        it.get("key"),
     )
 
 
 def _key(it: Json) -> m.Key:
     prefixes = tuple(it["prefixes"])
-    return m.Key(it["id"], it["role"], it["space"], it["name"], prefixes, "", when(it["created_at"]))
+    since, until = when(it["created_at"]), when(it["until"])
+    return m.Key(it["id"], it["role"], it["space"], it["name"], prefixes, "", since, it["principal"], until)
+
+
+def _whoami(it: Json) -> m.Whoami:
+    prefixes = tuple(it["prefixes"])
+    return m.Whoami(it["name"], it["role"], it["space"], prefixes, it["principal"], it["key"], it["session"])
 
 
 _DURATIONS = {f"{each}_seconds": each for each in DURATIONS}
@@ -198,8 +210,10 @@ _ANSWERS: dict[str, Callable[[Json], Any]] = {
     "clear": lambda it: m.Cleared(tuple(it["resources"]), it["cleared"]),
     "gc": lambda it: m.Collected(it["swept"], it["forgotten"]),
     "create_key": lambda it: m.KeyCreated(_key(it["key"]), it["credential"]),
+    "rotate_key": lambda it: m.KeyRotated(_key(it["key"]), it["credential"], _key(it["before"])),
     "revoke_key": lambda it: m.KeyRevoked(it["key"], it["revoked"]),
     "keys": lambda it: tuple(map(_key, it["keys"])),
+    "whoami": _whoami,
     "inspect": _inspection,
     "list": lambda it: tuple(map(lease, it["leases"])),
     "graph": _graph,

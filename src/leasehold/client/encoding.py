@@ -29,6 +29,7 @@ _POSTS = {
     "clear": "/v1/clear",
     "gc": "/v1/gc",
     "create_key": "/v1/keys",
+    "rotate_key": "/v1/keys/rotate",
     "revoke_key": "/v1/keys/revoke",
 }
 _GETS = {
@@ -38,10 +39,11 @@ _GETS = {
     "sessions": "/v1/sessions",
     "history": "/v1/history",
     "keys": "/v1/keys",
+    "whoami": "/v1/whoami",
 }
-_DURATIONS = ("ttl", "wait", "grace")
+_DURATIONS = ("ttl", "wait", "grace", "overlap")
 _ANYTHING = checks.Settings(ttl_most=durations.LONGEST)
-_RENAMED = {"revoke_key": {"key": "id"}}
+_RENAMED = {"revoke_key": {"key": "id"}, "rotate_key": {"key": "id"}}
 """What a body calls otherwise than the verb does."""
 _SERVER_KNOWS = ("admin",)
 """Who is an admin is decided by the key, not by the caller."""
@@ -155,7 +157,7 @@ def _check(call: Call) -> None:
         return
     if call.verb == "gc":
         return
-    orders.check(*call)
+    orders.check(call.verb, call.arguments)
 
 
 def _check_look(verb: str, given: dict[str, Any]) -> None:

@@ -49,6 +49,8 @@ class Who(Noun):
     session_id: str | None = None
     rules: bool = True
     """Whether it may touch everybody's runs: whoever may open the store, and admins."""
+    principal: str | None = None
+    """As `Lease.principal`: two principals may have the same name."""
 
     @property
     def proof(self) -> Json:
@@ -59,7 +61,8 @@ class Who(Noun):
         """Whether this run is its own to touch."""
         if self.session is not None:
             return lease.session == self.session_id
-        return self.rules or (lease.holder == self.holder and lease.session is None)
+        is_own = (lease.holder, lease.principal) == (self.holder, self.principal)
+        return self.rules or (is_own and lease.session is None)
 
 
 class Conflict(Noun):

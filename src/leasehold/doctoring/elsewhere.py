@@ -48,11 +48,29 @@ def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:
         make = f"leasehold keys create NAME --space {quote(space)}"
         yield Finding("permissions", False, shown(held.message), advice, make)
         return
-    yield Finding("permissions", True, f"it lets us look at the space {shown(space)}")
+    yield _permissions(locks, space)
     seen = locks.inspect(PROBE, space=space)
     if not isinstance(seen, Refused):  # a key may be for some names only
         yield _clock(seen.now_us)
     yield Finding("leases", True, f"{len(held)} live")
+
+
+def _permissions(locks: Locks, space: str) -> Finding:
+    """As whom the server knows us, by what, and what that may do."""
+    who = locks.whoami()
+    if isinstance(who, Refused):
+        return Finding("permissions", True, f"it lets us look at the space {shown(space)}")
+    if who.principal is None and who.session is None:
+        text = (
+            "this server asks for no keys: everybody is one principal, an admin; a holder's name proves nothing there"
+        )
+        return Finding("permissions", True, text)
+    by = f"session {who.session}" if who.session is not None else f"key {who.key}"
+    where = "in every space" if who.space is None else f"in the space {who.space}"
+    names = f"only names that begin with {' or '.join(who.prefixes)}" if who.prefixes else "every name"
+    return Finding(
+        "permissions", True, shown(f"you are {who.principal or who.name} by {by}: {who.role} {where}, {names}")
+    )
 
 
 def about_store(choice: Choice) -> Iterator[Finding]:

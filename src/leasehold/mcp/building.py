@@ -9,7 +9,7 @@ from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
-from mcp_types import INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, CallToolResult, TextContent
 from pydantic import ValidationError
 
 import leasehold
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.mcpserver import Context
-    from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult
+    from mcp_types import GetPromptResult, InputRequiredResult
 
     from leasehold.mcp.desk import Desk
     from leasehold.mcp.parties import Party
@@ -50,7 +50,9 @@ class Server(MCPServer[Any]):
         if unknown:
             raise ToolError(wording.unknown(name, unknown, known))
         try:
-            return await super().call_tool(name, arguments, context)
+            return _with_news(
+                await super().call_tool(name, arguments, context), PARTY.get().news(arguments.get(wording.EVERYWHERE))
+            )
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(wording.wrong(name, error.__cause__)) from error.__cause__
@@ -70,6 +72,15 @@ class Server(MCPServer[Any]):
         return [
             each for tool in await self.list_tools() if tool.name == name for each in tool.input_schema["properties"]
         ]
+
+
+def _with_news(answer: CallToolResult | InputRequiredResult, news: list[str]) -> CallToolResult | InputRequiredResult:
+    """The answer, with what was lost in front of its advice."""
+    if not news or not isinstance(answer, CallToolResult) or answer.structured_content is None:
+        return answer
+    told = {**answer.structured_content, "advice": " ".join([*news, answer.structured_content["advice"]]).strip()}
+    content = [TextContent(text=json.dumps(told, ensure_ascii=False))]
+    return answer.model_copy(update={"structured_content": told, "content": content})
 
 
 def build(desk: Desk, party_of: PartyOf, **options: Any) -> MCPServer[Any]:

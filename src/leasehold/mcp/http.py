@@ -38,11 +38,15 @@ _KEY = "leasehold.party"
 class Caller:
     """Whoever sent one request."""
 
-    def __init__(self, id_: str, name: str, session: str | None, ask: Ask) -> None:
+    def __init__(
+        self, id_: str, name: str, session: str | None, ask: Ask, lost: Callable[[str], list[str]] = lambda _: []
+    ) -> None:
         self.id = id_
         self._name = name
         self._session = session
         self.ask = ask
+        self._lost = lost
+        """What an agent has lost since its last answer, by its name."""
         self.gone = asyncio.Event()
         self.unsent: list[tuple[str, str, Claims]] = []
         """Leases whose grant is not on the wire yet, with their tokens and who else may hear of them."""
@@ -58,6 +62,10 @@ class Caller:
     async def credential(self, agent: str) -> str | None:  # noqa: ARG002 (as `Party` has it)
         """The session that it showed, if it did."""
         return self._session
+
+    def news(self, given: str | None) -> list[str]:
+        """What was taken from this agent since its last answer."""
+        return self._lost(self.agent(given))
 
     def granted(self, lease: str, token: str, claims: Claims) -> None:
         """Remembered until the answer is sent."""

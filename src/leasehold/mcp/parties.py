@@ -35,6 +35,9 @@ class Party(Protocol):
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (an outcome: see `locks.Locks`)
         """The answer of the locks to one verb."""
 
+    def news(self, given: str | None) -> list[str]:
+        """What this agent has to be told with the next answer: leases that were taken from it."""
+
     def granted(self, lease: str, token: str, claims: Claims) -> None:
         """This was granted, and the answer is on its way; perhaps to others as well, who had the same ticket."""
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from leasehold.errors import LeaseholdError
 from leasehold.mcp.building import build
 from leasehold.mcp.desk import Desk
+from leasehold.mcp.losing import LostLeases
 from leasehold.mcp.sessions import Sessions
-from leasehold.model import Refused
+from leasehold.model import Granted, Lost, Refused, Released
 from leasehold.opening import aconnect, is_served
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Client:
         self._may_force = is_served(choice.url) or "force-release" in choice.agents_may
         self._sessions = sessions
         self.gone = asyncio.Event()
+        self._lost = LostLeases(locks)
 
     def agent(self, given: str | None) -> str:
         """As it says, or as this process is called."""
@@ -60,7 +62,16 @@ class Client:
         """The locks' answer. What is for people is refused, unless keys decide it, or the user's own configuration."""
         if verb == "force_release" and not self._may_force:
             return Refused("not_allowed", "", "force-release is for people: ask the person you work for")
-        return await getattr(self._locks, verb)(**arguments)
+        outcome = await getattr(self._locks, verb)(**arguments)
+        if isinstance(outcome, Granted):
+            self._lost.follow(outcome)
+        elif verb in ("release", "renew") and isinstance(outcome, Released | Lost):
+            self._lost.forget(outcome.lease)  # it is told by this very answer
+        return outcome
+
+    def news(self, given: str | None) -> list[str]:
+        """What was taken from this agent since its last answer."""
+        return self._lost.news(self.agent(given))
 
     def granted(self, lease: str, token: str, claims: Claims) -> None:
         """It ends with the session: nothing to remember."""

@@ -105,6 +105,7 @@ def _load_rare_rules() -> None:
             c.Steal: admin.steal,
             c.Clear: admin.clear,
             c.AddKey: keyring.add,
+            c.RotateKey: keyring.rotate,
             c.RevokeKey: keyring.revoke,
             c.Check: waiting.check,
             c.Reconsider: returning.reconsider,

@@ -92,7 +92,7 @@ def _meet_others(draft: Draft, command: Acquire) -> Outcome | None:
     if command.reentrant:
         mine = own_lease(draft, command.ask, command.actor, command.shown)
         if mine is not None:
-            remember_request(draft, command.ask, mine.id, command.ask.options)
+            remember_request(draft, command.ask, mine.id)
             return _again(draft, mine, command.ask, command.actor)
     return _refuse_other_slots(draft, command.ask)
 
@@ -134,7 +134,7 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
         return None if command.first else _granted_unnoted(draft, command, request)
     if known.became is None:
         return Refused("cancelled", "request_id", "this request was cancelled; ask again with a new request_id")
-    if known.options != command.ask.options:
+    if known.body != command.ask.body:
         return _another()
     if keys.is_waiter_id(known.became):
         return _still_waiting(draft, command, known.became)
@@ -145,8 +145,6 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
             return None  # it was promised to a wait, and nobody came for it
         hold = draft.record(keys.home(known.became)).holds.get(known.became)
         if hold is not None and not hold.closed:
-            if terms(draft, hold).slots != command.ask.slots:
-                return _another()
             return _again(draft, hold, command.ask, command.actor, extend=False)
         gone = f"its lease is gone ({why_gone(draft, known.became)})"
     else:
@@ -154,21 +152,22 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
     return _spent(gone)
 
 
-def _granted_unnoted(draft: Draft, command: Acquire, request: str) -> Granted | None:
+def _granted_unnoted(draft: Draft, command: Acquire, request: str) -> Granted | Refused | None:
     """The lease that came of the first copy of this request. From now on it is noted, for there may be more copies."""
     for option in command.ask.options:
         for hold in draft.record(option.claims[0].node).holds.values():
             ask = hold.ask
             if ask is None or ask.request != request or hold.closed or hold.expires_at <= draft.now:
                 continue
-            if ask.options == (option,) and ask.slots == command.ask.slots:
-                remember_request(draft, ask, hold.id, command.ask.options)
-                return _again(draft, hold, command.ask, command.actor, extend=False)
+            if ask.body != command.ask.body:
+                return _another()
+            remember_request(draft, ask, hold.id)
+            return _again(draft, hold, command.ask, command.actor, extend=False)
     return None
 
 
 def _another() -> Refused:
-    why = "this request_id was used for other resources, in another mode, or with other slots; take a new one"
+    why = "this request_id was used for another request: its resources and terms differ; take a new one"
     return Refused("conflict", "request_id", why)
 
 
@@ -185,8 +184,6 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
         turn_away(draft, waiter, waiter.ask)
         settle(draft)
         return _spent("it timed out")
-    if waiter.slots != command.ask.slots:
-        return _another()
     # Only whoever waits at the waiter's engine is told of its grant; others have to ask again, and join then.
     known = waiter.ask.tokens if waiter.engine == command.engine else ()
     tokens = tuple(dict.fromkeys((*known, *command.ask.tokens)))
@@ -353,7 +350,7 @@ def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
     draft.put(command.actor, _new(_Ref, (id_,)))
     if ask.request is not None:
         until = waiter.deadline + ask.ttl + REQUEST_MEMORY
-        draft.put(ask.request, Request(REQUEST, id_, ask.options, until))
+        draft.put(ask.request, Request(REQUEST, id_, ask.body, until))
     return _tell_queued(draft, waiter, ask, again=False)
 
 

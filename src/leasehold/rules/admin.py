@@ -6,14 +6,14 @@ from leasehold import keys
 from leasehold.model import FOREVER, Cleared, Event, Granted, Refused, Released
 from leasehold.rules.acquiring import freshen, paused, refuse_session
 from leasehold.rules.conflicts import OWN_MODES, holds_in_the_way
-from leasehold.rules.ending import finish, lapse, take_away, terms
+from leasehold.rules.ending import by_another, finish, lapse, take_away, terms
 from leasehold.rules.granting import grant, lease_of, settle
 from leasehold.rules.telling import held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.commands import Clear, Force, Steal
-    from leasehold.model import Hold, Outcome
+    from leasehold.model import Ask, Hold, Outcome
     from leasehold.rules.draft import Draft
 
 
@@ -28,7 +28,7 @@ def force(draft: Draft, command: Force) -> Outcome:
         if not hold.closed and (hold.id == command.lease if command.lease else _is_on(draft, hold, command.resource))
     ]
     for hold in holds:
-        take_away(draft, _home(draft, hold), command.by, command.reason)
+        take_away(draft, _home(draft, hold), command.by, command.reason, command.authority)
     settle(draft)
     target = command.lease or command.resource
     if not holds:
@@ -65,7 +65,7 @@ def steal(draft: Draft, command: Steal) -> Outcome:
     if any(hold.closed for hold in in_the_way.values()):
         return held(draft, ask, (0, draft.fence))
     for hold in in_the_way.values():
-        take_away(draft, _home(draft, hold), command.by, command.reason, spare_successor=True)
+        take_away(draft, _home(draft, hold), command.by, command.reason, command.authority, spare_successor=True)
     hold = grant(draft, command.acquire.actor, ask, ask.options[0], told={"stolen_by": command.by})
     settle(draft)
     return Granted(lease_of(hold, ask, draft.now), "", fresh=True)
@@ -79,14 +79,16 @@ def clear(draft: Draft, command: Clear) -> Outcome:
     opened: dict[str, None] = {command.resource: None}
     for hold in closed:
         home = _home(draft, hold)
-        resources = terms(draft, home).options[0].resources
-        opened.update(dict.fromkeys(resources))
-        finish(draft, home, terms(draft, home))
-        draft.events.append(_cleared(draft, command, hold, resources))
+        ask = terms(draft, home)
+        opened.update(dict.fromkeys(ask.options[0].resources))
+        finish(draft, home, ask)
+        draft.events.append(_cleared(draft, command, hold, ask))
     settle(draft)
     return Cleared(tuple(opened), cleared=bool(closed))
 
 
-def _cleared(draft: Draft, command: Clear, hold: Hold, resources: tuple[str, ...]) -> Event:
-    detail = {"by": command.by, "why": command.reason, "was": "quarantine" if hold.expires_at == FOREVER else "grace"}
+def _cleared(draft: Draft, command: Clear, hold: Hold, ask: Ask) -> Event:
+    was = "quarantine" if hold.expires_at == FOREVER else "grace"
+    detail = {"by": command.by, "why": command.reason, **by_another(ask, command.authority), "was": was}
+    resources = ask.options[0].resources
     return Event("cleared", draft.now, command.space, resources, hold.holder, None, hold.id, hold.fence, detail)

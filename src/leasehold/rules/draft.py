@@ -133,5 +133,8 @@ class Draft:
         if lease is not None:
             id_ = lease.id
             fence = lease.fence
+        if ask.principal is not None:
+            detail["principal"] = ask.principal
+            detail["key"] = ask.key
         told = (kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail, 0)
         self.events.append(_new(_Event, told))

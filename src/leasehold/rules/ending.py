@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
+    from leasehold.calls import Authority
     from leasehold.model import Ask, Hold
     from leasehold.rules.draft import Draft
 
@@ -81,13 +82,23 @@ def end_uncleanly(draft: Draft, home: Hold, ask: Ask, reason: str, at: int) -> N
     _remember(draft, keys.home(home.id), end)
 
 
-def take_away(draft: Draft, home: Hold, by: str, reason: str, *, spare_successor: bool = False) -> None:
+def by_another(ask: Ask, authority: Authority | None) -> dict[str, object]:
+    """What an event tells of the principal and the key that did it, if they are not those that took the lease."""
+    if authority is None or (authority.principal, authority.key) == (ask.principal, ask.key):
+        return {}
+    return {"by_principal": authority.principal, "by_key": authority.key}
+
+
+def take_away(
+    draft: Draft, home: Hold, by: str, reason: str, authority: Authority | None, *, spare_successor: bool = False
+) -> None:
     """An admin ends somebody's lease.
 
     `spare_successor`: whoever steals knows what is going on, so neither grace nor quarantine stops it.
     """
     ask = terms(draft, home)
-    draft.tell("forced", ask, home, by=by, why=reason, stolen=spare_successor, **told_at_end(home, ask))
+    told = {"by": by, "why": reason, **by_another(ask, authority), "stolen": spare_successor}
+    draft.tell("forced", ask, home, **told, **told_at_end(home, ask))
     if spare_successor:
         home = home._replace(after=0)
     end_uncleanly(draft, home, ask, f"forced by {by}: {reason}", draft.now)

@@ -40,10 +40,13 @@ _MODE_NAMES: Final = MODE_NAMES
 
 def lease_of(hold: Hold, ask: Ask, now: int) -> Lease:
     """The lease as others may see it."""
-    space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _ = ask
+    space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _, principal, key, _ = ask
     resources, kind = options[0].resources, _MODE_NAMES[mode]
     id_, fence, since, until = hold.id, hold.fence, hold.acquired_at, hold.expires_at
-    told = (id_, space, resources, holder, session, kind, slots, fence, ttl, since, until, name, reason, context, now)
+    # fmt: off
+    told = (id_, space, resources, holder, session, kind, slots, fence, ttl, since, until, name, reason, context, now,
+            principal, key)
+    # fmt: on
     return _new(_Lease, told)
 
 
@@ -78,7 +81,6 @@ def grant(
     the lease itself knows which request it came of.
     """
     fence = draft.number()
-    asked = ask.options
     if len(ask.options) > 1:
         ask = ask._replace(options=(option,))
     expires_at = expiry(draft, actor, ask)
@@ -97,7 +99,7 @@ def grant(
         draft.put(claim.node, grip)
     _note_grant(draft, home, ask, told)
     if noted:
-        remember_request(draft, ask, home.id, asked)
+        remember_request(draft, ask, home.id)
     return home
 
 
@@ -124,11 +126,11 @@ def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object] | No
     draft.note("granted", ask, home, detail)
 
 
-def remember_request(draft: Draft, ask: Ask, became: str, asked: tuple[Option, ...]) -> None:
-    """Note what the request of this id came to. `asked` has all of its options, so that a retry is recognised."""
+def remember_request(draft: Draft, ask: Ask, became: str) -> None:
+    """Note what the request of this id came to."""
     if ask.request is not None:
         until = draft.now + ask.ttl + REQUEST_MEMORY
-        draft.put(ask.request, Request(REQUEST, became, asked, until))
+        draft.put(ask.request, Request(REQUEST, became, ask.body, until))
 
 
 def leave(draft: Draft, waiter: Waiter, ask: Ask) -> None:
@@ -244,4 +246,4 @@ def _promote(draft: Draft, waiter: Waiter, ask: Ask, option: Option) -> None:
 
 def forget_request(draft: Draft, ask: Ask, became: str) -> None:
     """Note that the request of this id came to nothing, so that a late copy of it is not served."""
-    remember_request(draft, ask, became, ask.options)
+    remember_request(draft, ask, became)

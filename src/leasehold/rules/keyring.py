@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from leasehold import commands as c
 from leasehold import keys
-from leasehold.model import Event, Key, KeyCreated, KeyRevoked, Refused
+from leasehold.model import FOREVER, Event, Key, KeyCreated, KeyRevoked, KeyRotated, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.commands import AddKey, RevokeKey
+    from leasehold.commands import AddKey, RevokeKey, RotateKey
     from leasehold.model import Outcome
     from leasehold.rules.draft import Draft
 
@@ -18,11 +19,35 @@ def add(draft: Draft, command: AddKey) -> Outcome:
     if command.id in draft.record(where).notes:
         return Refused("conflict", "id", "there is a key of this id already; take another id")
     key = Key(
-        command.id, command.role, command.space, command.name, command.prefixes, command.secret, created_us=draft.now
+        command.id,
+        command.role,
+        command.space,
+        command.name,
+        command.prefixes,
+        command.secret,
+        draft.now,
+        principal=command.id,
     )
     draft.put(where, key)
     _tell(draft, "key_created", key, command)
     return KeyCreated(key._replace(secret=""), "")
+
+
+def rotate(draft: Draft, command: RotateKey) -> Outcome:
+    """Another key of the same principal; the one before it counts for a while yet."""
+    here, there = keys.key(command.before), keys.key(command.id)
+    draft.require([here, there])
+    before = draft.record(here).notes.get(command.before)
+    if not isinstance(before, Key) or before.until_us <= draft.now:
+        return Refused("not_found", "key", "no key of this id works; `keys list` shows which do")
+    if command.id in draft.record(there).notes:
+        return Refused("conflict", "id", "there is a key of this id already; take another id")
+    fresh = before._replace(id=command.id, secret=command.secret, created_us=draft.now, until_us=FOREVER)
+    before = before._replace(until_us=min(before.until_us, draft.now + command.overlap))
+    draft.put(there, fresh)
+    draft.put(here, before)
+    _tell(draft, "key_created", fresh, command, rotated=before.id)
+    return KeyRotated(fresh._replace(secret=""), "", before._replace(secret=""))
 
 
 def revoke(draft: Draft, command: RevokeKey) -> Outcome:
@@ -36,8 +61,17 @@ def revoke(draft: Draft, command: RevokeKey) -> Outcome:
     return KeyRevoked(command.id, revoked=True)
 
 
-def _tell(draft: Draft, kind: str, key: Key, command: AddKey | RevokeKey) -> None:
-    detail: dict[str, object] = {"key": key.id, "role": key.role, "prefixes": list(key.prefixes)}
+def expire(draft: Draft, where: str) -> None:
+    """Drop the key that was rotated, once it counts no longer."""
+    for key in tuple(draft.record(where).notes.values()):
+        if isinstance(key, Key) and key.until_us <= draft.now:
+            draft.drop(where, key.id)
+            _tell(draft, "key_revoked", key, c.RevokeKey(key.id, reason="it was rotated"))
+
+
+def _tell(draft: Draft, kind: str, key: Key, command: AddKey | RotateKey | RevokeKey, **more: object) -> None:
+    principal = keys.principal(key.name, key.principal)
+    detail = {"key": key.id, "principal": principal, "role": key.role, "prefixes": list(key.prefixes), **more}
     if command.by is not None or command.reason is not None:
         detail |= {"by": command.by, "why": command.reason}
     draft.events.append(Event(kind, draft.now, key.space, (), key.name, None, None, 0, detail))

@@ -6,13 +6,14 @@ from leasehold import keys
 from leasehold.model import Event, Lost, Refused, Released, Renewed, Updated
 from leasehold.noun import new
 from leasehold.rules.acquiring import rewrite
-from leasehold.rules.ending import end_of, finish, lapse, terms, told_at_end, why_gone
+from leasehold.rules.ending import by_another, end_of, finish, lapse, terms, told_at_end, why_gone
 from leasehold.rules.granting import expiry, lease_of, session_of, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
+    from leasehold.calls import Authority
     from leasehold.commands import Proof, Release, Renew, Update
     from leasehold.model import Ask, Hold, Outcome
     from leasehold.rules.draft import Draft
@@ -43,8 +44,19 @@ def _open_hold(draft: Draft, node: str, lease: str) -> Hold | None:
     return hold if hold is not None and not hold.closed else None
 
 
+def is_within(ask: Ask, authority: Authority | None) -> bool:
+    """True if the lease lies where the key of the principal is for: a proof that was handed on does not widen it."""
+    if authority is None:
+        return True
+    if authority.space is not None and ask.space != authority.space:
+        return False
+    return not authority.prefixes or all(name.startswith(authority.prefixes) for name in ask.options[0].resources)
+
+
 def is_entitled(draft: Draft, hold: Hold, ask: Ask, proof: Proof) -> bool:
-    """Only the token, its session's secret or an admin may touch a lease."""
+    """Only the token, its session's secret or an admin may touch a lease, and only within the bounds of its key."""
+    if not is_within(ask, proof.authority):
+        return False
     if proof.admin is not None or (proof.token is not None and proof.token in ask.tokens):
         return True
     if proof.secret is None or ask.session is None:
@@ -74,7 +86,7 @@ def renew(draft: Draft, command: Renew) -> Outcome:
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED
     hold, ask = renewed(draft, hold, ask, command.ttl)
-    draft.tell("renewed", ask, hold, expires_at=hold.expires_at)
+    draft.tell("renewed", ask, hold, expires_at=hold.expires_at, **by_another(ask, command.proof.authority))
     return Renewed(lease_of(hold, ask, draft.now))
 
 
@@ -104,18 +116,20 @@ def release(draft: Draft, command: Release) -> Outcome:
     ask = terms(draft, hold)
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED
-    give_back(draft, hold, ask, command.status, command.error, command.proof.admin)
+    give_back(draft, hold, ask, command.status, command.error, command.proof)
     settle(draft)
     return _new(_Released, (command.lease, True, command.status, ask.options[0].resources))
 
 
 def give_back(
-    draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None, admin: str | None = None
+    draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None, proof: Proof | None = None
 ) -> None:
     """A clean end, with its outcome in the history, and whose it was if it was not the holder's."""
     told: dict[str, object] = {"status": status, "error": error}
-    if admin is not None:
-        told["by"] = admin
+    if proof is not None and proof.admin is not None:
+        told["by"] = proof.admin
+    if proof is not None and proof.authority is not None:
+        told |= by_another(ask, proof.authority)
     draft.note("released", ask, hold, told_at_end(hold, ask, told))
     finish(draft, hold, ask)
 
@@ -138,7 +152,7 @@ def update(draft: Draft, command: Update) -> Outcome:
         return Refused("invalid", "context", f"after merging it is longer than {contexts.BYTES} bytes of JSON")
     ask = ask._replace(context=context)
     hold = rewrite(draft, hold, ask, hold.expires_at)
-    draft.tell("updated", ask, hold, context=context)
+    draft.tell("updated", ask, hold, context=context, **by_another(ask, command.proof.authority))
     return Updated(lease_of(hold, ask, draft.now))
 
 

@@ -44,6 +44,7 @@ def start(draft: Draft, command: StartSession) -> Outcome:
         command.ttl,
         draft.now,
         draft.now + command.ttl,
+        *(() if command.authority is None else command.authority[:2]),
     )
     draft.put(command.actor, session)
     _tell(draft, "session_started", session, ttl=session.ttl_us)
@@ -59,6 +60,8 @@ def _begun_before(session: Session, command: StartSession) -> Outcome:
 
 def _tell(draft: Draft, kind: str, session: Session, **detail: object) -> None:
     detail["name"] = session.name
+    if session.principal is not None:
+        detail |= {"principal": session.principal, "key": session.key}
     draft.events.append(Event(kind, draft.now, session.space, (), session.holder, session.session, None, 0, detail))
 
 
@@ -119,7 +122,7 @@ def _end_lease(draft: Draft, hold: Hold, ask: Ask, command: EndSession) -> None:
     if by is None or hold.ticket is not None:
         give_back(draft, hold, ask, "cancelled", "its session ended")
     else:
-        take_away(draft, hold, by, command.reason or "its session was ended")
+        take_away(draft, hold, by, command.reason or "its session was ended", command.proof.authority)
 
 
 def _leave_queues(draft: Draft, actor: str, reason: str) -> None:

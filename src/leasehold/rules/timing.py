@@ -21,8 +21,10 @@ def due(entry: Entry) -> int | None:
         return entry.expires_at if entry.ask is not None and entry.expires_at < FOREVER else None
     if isinstance(entry, Waiter):
         return entry.deadline if entry.ask is not None else None
-    if isinstance(entry, Ref) or isinstance(entry, Key):  # noqa: SIM101 (a union takes several times as long)
+    if isinstance(entry, Ref):
         return None
+    if isinstance(entry, Key):
+        return entry.until_us if entry.until_us < FOREVER else None
     if isinstance(entry, Session):
         return entry.expires_us
     return entry.until

@@ -35,6 +35,7 @@ from leasehold.rules.granting import (
     turn_away,
     waiting_for,
 )
+from leasehold.rules.keyring import expire
 from leasehold.rules.leases import give_back, live_lease
 from leasehold.rules.sessions import end_lapsed
 from leasehold.rules.telling import held
@@ -128,7 +129,7 @@ def cancel(draft: Draft, command: Cancel) -> Outcome:
     elif became is not None and keys.is_lease_id(became):
         was = _cancel_lease(draft, became, command.request)
     if command.request is not None:
-        draft.put(command.request, Request(REQUEST, None, (), draft.now + CANCELLED_MEMORY))
+        draft.put(command.request, Request(REQUEST, None, "", draft.now + CANCELLED_MEMORY))
     settle(draft)
     return Cancelled(was)
 
@@ -212,6 +213,8 @@ def sweep(draft: Draft, command: Sweep) -> Outcome:
             draft.dirty[key] = None
         elif key.startswith("a"):
             end_lapsed(draft, key)
+        elif key.startswith("k"):
+            expire(draft, key)
         _drop_old_notes(draft, key)
     settle(draft)
     return Done()

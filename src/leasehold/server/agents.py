@@ -7,6 +7,7 @@ Whose key is revoked waits no longer, as everywhere on this server (`waiting.Wai
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -14,9 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 from leasehold.model import Granted, Refused
 from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import read_body
+from leasehold.server.mcp_losses import HandedLeases
 from leasehold.server.problems import Problem
 from leasehold.server.revoking import Watch, why_not
-from leasehold.server.shares import payer
+from leasehold.server.shares import party_of, payer
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -42,6 +44,7 @@ class Agents:
         """What ends each acquire that waits, and the id of whoever asks (`Principal.id`),"""
         self._watch = Watch(app.door, lambda: self._waiting, self._dismiss)
         """and who looks after their keys meanwhile."""
+        self._handed = HandedLeases(app.losses)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let it in, and answer."""
@@ -59,7 +62,15 @@ class Agents:
             return
         from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
 
-        caller = Caller(who.id, who.name, who.session, lambda verb, asked: self._ask(who, verb, asked))
+        party = party_of(who)
+
+        async def ask(verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
+            outcome = await self._ask(who, verb, asked)
+            self._handed.note(party, verb, outcome)
+            return outcome
+
+        news = partial(self._handed.news, party)
+        caller = Caller(party, who.name, who.session, ask, news)
         try:
             await sessions.answer(payer(who), caller, scope, body, _read_already(body, receive), send)
         except Problem as problem:
@@ -74,11 +85,11 @@ class Agents:
             return problems.as_refusal(problem)
         if verb == "acquire":
             return await self._acquire(who, bound)
-        return await getattr(self._app.served.locks, verb)(**bound)
+        return permissions.as_seen_by(who, await getattr(self._app.served.locks_for(who.authority), verb)(**bound))
 
     async def _acquire(self, who: Principal, bound: dict[str, Any]) -> Any:  # noqa: ANN401 (see `_ask`)
         """A wait may outlive the request that began it, and the key that this was let in with."""
-        locks, ending = self._app.served.locks, asyncio.timeout(None)
+        locks, ending = self._app.served.locks_for(who.authority), asyncio.timeout(None)
         try:
             async with ending:
                 self._waiting[ending] = who.id

@@ -36,6 +36,10 @@ class Lease(Answer):
     name: str | None
     reason: str | None
     context: Any
+    principal: str | msgspec.UnsetType = msgspec.UNSET
+    """For admins: the principal that took it, as NAME:ID; left out where nobody has to show a key."""
+    key: str | msgspec.UnsetType = msgspec.UNSET
+    """For admins: the id of the key that it was taken with."""
 
 
 class Blocker(Answer):
@@ -130,6 +134,8 @@ class Session(Answer):
     ttl_seconds: Seconds
     started_at: str
     expires_at: str
+    principal: str | msgspec.UnsetType = msgspec.UNSET
+    key: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class SessionStarted(Answer):
@@ -188,6 +194,8 @@ class Waiting(Answer):
     until: str
     name: str | None
     reason: str | None
+    principal: str | msgspec.UnsetType = msgspec.UNSET
+    key: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Inspection(Answer):
@@ -287,6 +295,8 @@ class Key(Answer):
     name: str
     prefixes: list[str]
     created_at: str
+    principal: str
+    until: str | None
 
 
 class Keys(Answer):
@@ -300,6 +310,26 @@ class KeyCreated(Answer):
 
     key: Key
     credential: str
+
+
+class KeyRotated(Answer):
+    """`credential` is told here and nowhere else; `before` counts until its `until`."""
+
+    key: Key
+    credential: str
+    before: Key
+
+
+class Whoami(Answer):
+    """The caller, as the server knows it, and what it may do."""
+
+    name: str
+    role: Literal["admin", "agent", "viewer", "session"]
+    space: str | None
+    prefixes: list[str]
+    principal: str | None
+    key: str | None
+    session: str | None
 
 
 class KeyRevoked(Answer):

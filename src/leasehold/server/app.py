@@ -119,18 +119,20 @@ def endpoint(app: App, route: Route) -> Endpoint:
     async def answer(request: Request) -> Response:
         who, asked = await app.understand(request, route)
         if route.steps is not None:
-            told = await aask(verbs_of(app.served.locks), route.steps(who, asked))
+            told = await aask(verbs_of(app.served.locks_for(who.authority)), route.steps(who, asked))
             return problems.ok(shaped(told, route.gives))
         given = request.scope["extensions"][GIVEN]["tell"]
         if route.verb == "batch":
             batch = batches.Batch(app, who, asked["calls"])
             return await batches.answer(batch, request.receive, given) or Response(status_code=499)
         if route.verb == "acquire":
-            return await app.waits.acquire(who.id, asked, request.receive, given) or Response(status_code=499)
-        outcome = await getattr(app.served.locks, route.verb)(**asked)
+            return await app.waits.acquire(who, asked, request.receive, given) or Response(status_code=499)
+        if route.verb == "whoami":
+            return problems.ok(route.shape(permissions.whoami(who)))
+        outcome = await getattr(app.served.locks_for(who.authority), route.verb)(**asked)
         if wire.is_refusal(outcome):
             raise problems.of_refusal(outcome)
-        return problems.ok(route.shape(outcome))
+        return problems.ok(route.shape(permissions.as_seen_by(who, outcome)))
 
     return answer
 

@@ -12,7 +12,9 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Final
 
 from leasehold import checks, keys
+from leasehold.calls import Authority
 from leasehold.errors import InvalidInput
+from leasehold.model import FOREVER
 from leasehold.server.principals import OPEN, Principal
 from leasehold.server.problems import Problem
 
@@ -37,11 +39,17 @@ class Door:
     def __init__(self, served: Served, *, loopback: bool) -> None:
         self._served = served
         self._by_id: dict[str, Key] = {}
+        self._of_principal: dict[str, Key] = {}
+        """The newest key of each principal."""
         self._fresh_until = 0.0
         self._changes = 0
         """How often this process itself has changed keys: a look from before that does not count."""
         self._seen: tuple[int, object] = (0, None)
         """How often it had, and what others had done by then, when the keys were last read."""
+        self._until = FOREVER
+        """When the first of the keys stops working, by the store's clock."""
+        self._ahead = 0
+        """Microseconds by which that clock is ahead of ours."""
         self._refreshing: asyncio.Task[None] | None = None
         self._known: dict[str, Principal] = {}
         """Tokens of keys that were verified since the last look."""
@@ -81,17 +89,31 @@ class Door:
         asked_at, changes = time.monotonic(), self._changes
         others = self._served.others()  # before the keys are read: whoever changes them after this is noticed next time
         if others is None or (changes, others) != self._seen:
-            self._learn(await asyncio.get_running_loop().run_in_executor(None, self._served.keys))
+            self._learn(*await asyncio.get_running_loop().run_in_executor(None, self._served.keys_and_time))
             self._seen = (changes, others)
+        self._drop_old()
         if changes == self._changes:
             self._fresh_until = asked_at + FRESH
 
-    def _learn(self, found: Sequence[Key]) -> None:
-        self.looks += 1
-        self._by_id = {key.id: key for key in found}
-        self._known.clear()
+    def _learn(self, found: Sequence[Key], now: int) -> None:
+        self._ahead = now - _monotonic_us()
+        self._keep(found)
         if found:
             self.is_open = False
+
+    def _keep(self, found: Sequence[Key]) -> None:
+        self.looks += 1
+        self._by_id = {key.id: key for key in found}
+        self._of_principal = {key.principal: key for key in found}  # the newest comes last
+        self._until = min((key.until_us for key in found), default=FOREVER)
+        self._known.clear()
+        self._sessions.clear()
+
+    def _drop_old(self) -> None:
+        """Forget keys that were rotated and count no longer, though nobody has changed anything since."""
+        now = _monotonic_us() + self._ahead
+        if self._until <= now:
+            self._keep([key for key in self._by_id.values() if key.until_us > now])
 
     async def admit(
         self, header: str | None, space: str | None, signed_in: Callable[[], str | None] = lambda: None
@@ -120,7 +142,9 @@ class Door:
         key = self._by_id.get(id_)
         if not compare_digest(keys.secret_hash(secret), key.secret if key is not None else NO_SECRET) or key is None:
             raise Problem("unauthenticated", "this key is not known, or was revoked; ask an admin for a new one")
-        principal = Principal(key.name, key.role, key.space, key.prefixes, key.id)
+        principal = Principal(
+            key.name, key.role, key.space, key.prefixes, key.id, None, _authority(key, key.id), key.principal
+        )
         if len(self._known) < REMEMBERED:
             self._known[token] = principal
         return principal
@@ -146,40 +170,56 @@ class Door:
         stored = session.secret if session is not None else NO_SECRET
         if not compare_digest(keys.secret_hash(secret), stored) or session is None:
             raise Problem("unauthenticated", "this session is not known in this space, or has ended; start a new one")
-        return Principal(session.holder, "session", space, self._bounds(id_, space), f"session {id_}", token)
+        key = self._behind(id_, space)
+        told = f"session {id_}"
+        if key is None:
+            return Principal(session.holder, "session", space, (), told, token)
+        begun = _authority(key, session.key or key.id)._replace(space=space)
+        return Principal(session.holder, "session", space, key.prefixes, told, token, begun, key.principal)
 
     def knows(self, id_: str) -> bool:
         """Whether whoever was let in under this id (`Principal.id`) would be still, as far as keys tell."""
         if id_ == OPEN.id:
             return self.is_open
         session = id_.removeprefix("session ")
-        key = id_ if session == id_ else key_of_session(session)
-        return key is None or key in self._by_id
+        if session == id_:
+            return id_ in self._by_id
+        principal = principal_of_session(session)
+        return principal is None or principal in self._of_principal
 
     def _home_of(self, token: str) -> str:
-        """Where a session lives that does not say so: in the space of the key that it was started with."""
-        id_ = key_of_session(token)
-        key = self._by_id.get(id_) if id_ is not None else None
+        """Where a session lives that does not say so: in the space of the principal that started it."""
+        id_ = principal_of_session(token)
+        key = self._of_principal.get(id_) if id_ is not None else None
         return key.space if key is not None else "default"
 
-    def _bounds(self, session: str, space: str) -> tuple[str, ...]:
-        """A session that was started with a key may do no more than that key, and nothing once it is revoked."""
-        id_ = key_of_session(session)
+    def _behind(self, session: str, space: str) -> Key | None:
+        """A session may do no more than the principal that started it, and nothing once that has no key any more."""
+        id_ = principal_of_session(session)
         if id_ is None:
-            return ()
-        key = self._by_id.get(id_)
+            return None
+        key = self._of_principal.get(id_)
         if key is None or (key.role != "admin" and key.space != space):
             raise Problem("unauthenticated", "the key that started this session was revoked")
-        return key.prefixes
+        return key
 
 
-def session_id(key_id: str, chance: str) -> str:
-    """The id of a session that is started with this key: it tells with which."""
-    return f"sk-{key_id}-{chance}"
+def _authority(key: Key, shown: str) -> Authority:
+    space = None if key.role == "admin" else key.space
+    return Authority(keys.principal(key.name, key.principal), shown, space, key.prefixes)
 
 
-def key_of_session(session: str) -> str | None:
-    """The key that a session was started with; None if it was not started at a server that asks for keys."""
+def _monotonic_us() -> int:
+    return time.monotonic_ns() // 1_000
+
+
+def session_id(principal: str, chance: str) -> str:
+    """The id of a session that this principal starts: it tells which one did."""
+    return f"sk-{principal}-{chance}"
+
+
+def principal_of_session(session: str) -> str | None:
+    """The principal that started a session; None if it was not started at a server that asks for keys."""
     letter, _, rest = session.partition("-")
     return rest.partition("-")[0] if letter == "sk" and rest else None
 

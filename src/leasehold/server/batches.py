@@ -75,7 +75,7 @@ class Batch:
         self._ended = ended
         for place, call in enumerate(self._calls):
             try:
-                order = self.served.order(*self._understood(call))
+                order = self.served.order(*self._understood(call), self._who.authority)
                 if isinstance(order, Refused):
                     self._refuse(place, problems.of_refusal(order))
                 else:

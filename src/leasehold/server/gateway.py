@@ -93,7 +93,7 @@ async def _ask(app: App, who: Principal, steps: Steps[llama.Reply]) -> llama.Rep
     async def asking(verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (each verb knows what it gets)
         if verb == "acquire":
             asked = permissions.bound(who, verb, asked)
-        return await getattr(app.served.locks, verb)(**asked)
+        return await getattr(app.served.locks_for(who.authority), verb)(**asked)
 
     return await aask(asking, steps)
 

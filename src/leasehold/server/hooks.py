@@ -20,7 +20,7 @@ from leasehold.guard.editors.deciding import Terms
 from leasehold.server import decoding, permissions, problems
 from leasehold.server.bodies import BODY_BYTES, read_body
 from leasehold.server.problems import Problem
-from leasehold.server.shares import Shares, payer
+from leasehold.server.shares import Shares, party_of, payer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -71,7 +71,7 @@ class Secrets:
 
     def of(self, who: Principal, session: str) -> str:
         """`ID.SECRET`, the same until it is forgotten."""
-        seat = (who.id, session)
+        seat = (party_of(who), session)
         if seat in self._known:
             self._shares.use(payer(who), seat)
         elif self._shares.take(payer(who), seat):
@@ -82,7 +82,7 @@ class Secrets:
 
     def forget(self, who: Principal, session: str) -> None:
         """It has ended."""
-        seat = (who.id, session)
+        seat = (party_of(who), session)
         if self._known.pop(seat, None) is not None:
             self._shares.leave(payer(who), seat)
 
@@ -170,4 +170,4 @@ async def _ask(app: App, who: Principal, verb: str, asked: dict[str, Any]) -> An
             full = permissions.bound(who, verb, full)
     except Problem as problem:
         return problems.as_refusal(problem)
-    return await getattr(app.served.locks, verb)(**full)
+    return await getattr(app.served.locks_for(who.authority), verb)(**full)

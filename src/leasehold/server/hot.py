@@ -87,7 +87,7 @@ class Waiting(Wait):
 
     __slots__ = ("_hot", "_line")
 
-    def __init__(self, hot: Hot, line: Line, who: str, asked: dict[str, Any], order: Order) -> None:
+    def __init__(self, hot: Hot, line: Line, who: Principal, asked: dict[str, Any], order: Order) -> None:
         super().__init__(hot.waits, who, asked, order)
         self._hot = hot
         self._line = line
@@ -197,26 +197,27 @@ class Hot:
         if head.verb == "batch":
             return self._begin_several(line, head, body, keep_alive=keep_alive)
         try:
-            asked = self._asked(head, body, now)
+            who = self._who(head.token)
+            if who is None:
+                return False
+            asked = permissions.bounded(who, head.verb, decoding.arguments(head.decode(body)))
+            self._rates.take(who.id, now)
         except _UNUSABLE:
             return False
-        if asked is None:
-            return False
         if asked.get("wait"):
-            return self._begin_wait(line, head, asked, keep_alive=keep_alive)
-        order = self.served.order(head.verb, asked)
+            return self._begin_wait(line, who, asked, keep_alive=keep_alive)
+        order = self.served.order(head.verb, asked, who.authority)
         if isinstance(order, Refused):
             return False
         line.begin(None, keep_alive=keep_alive)
         self.served.enter(Asked(self, line, order))
         return True
 
-    def _begin_wait(self, line: Line, head: Head, asked: dict[str, Any], *, keep_alive: bool) -> bool:
-        who = self._who(head.token)
-        order = self.waits.order(asked)
-        if who is None or isinstance(order, Problem):
+    def _begin_wait(self, line: Line, who: Principal, asked: dict[str, Any], *, keep_alive: bool) -> bool:
+        order = self.waits.order(who, asked)
+        if isinstance(order, Problem):
             return False
-        wait = Waiting(self, line, who.id, asked, order)
+        wait = Waiting(self, line, who, asked, order)
         line.begin(wait, keep_alive=keep_alive)
         self.waits.begin(wait)
         return True
@@ -233,14 +234,6 @@ class Hot:
         line.begin(None, keep_alive=keep_alive)
         batch.begin(Several(line, batch).ended)
         return True
-
-    def _asked(self, head: Head, body: bytes, now: float) -> dict[str, Any] | None:
-        who = self._who(head.token)
-        if who is None:
-            return None
-        asked = permissions.bounded(who, head.verb, decoding.arguments(head.decode(body)))
-        self._rates.take(who.id, now)
-        return asked
 
     def _who(self, token: str | None) -> Principal | None:
         if token is not None:

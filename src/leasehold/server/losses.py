@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -43,6 +43,19 @@ LAST = 1.0
 ROUTE = Route("POST", "/v1/losses", "losses", Follow, answers.Loss, ("too_many",))
 
 
+class Listener(Protocol):
+    """What is told of losses."""
+
+    def wants(self, event: Event) -> bool:
+        """Whether it is about a lease that may be this client's."""
+
+    def add(self, frame: bytes) -> None:
+        """Send this, as soon as it can be sent."""
+
+    def wake(self) -> None:
+        """There is something to send, or an end."""
+
+
 class Losses:
     """Every stream of losses, and what feeds them."""
 
@@ -50,7 +63,7 @@ class Losses:
         self.served = served
         self.door = door
         self.is_closing = False
-        self._streams: set[LossStream] = set()
+        self._streams: set[Listener] = set()
         self._looking: asyncio.Task[None] | None = None
         served.watchers.append(self._observe)
 
@@ -69,13 +82,13 @@ class Losses:
             raise Problem("invalid", f"leases: {error.message}", field="leases") from None
         return LossStream(self, asked["space"], None if holders is None else frozenset(holders), leases)
 
-    def join(self, stream: LossStream) -> None:
+    def join(self, stream: Listener) -> None:
         """Tell this one from now on."""
         self._streams.add(stream)
         if self._looking is None and self.served.has_history:
             self._looking = asyncio.ensure_future(self._look())
 
-    def leave(self, stream: LossStream) -> None:
+    def leave(self, stream: Listener) -> None:
         """Its client is gone."""
         self._streams.discard(stream)
         if not self._streams and self._looking is not None:
@@ -95,7 +108,7 @@ class Losses:
 
     def _tell(self, event: Event) -> None:
         frame = b""
-        for stream in self._streams:
+        for stream in tuple(self._streams):
             if stream.wants(event):
                 frame = frame or _frame(event.lease, event.session if event.lease is None else None)
                 stream.add(frame)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from leasehold import checks
+from leasehold.model import Inspection, Lease, Session, Waiting, Whoami
 from leasehold.server.auth import session_id
 from leasehold.server.principals import OPEN
 from leasehold.server.problems import Problem
@@ -13,14 +14,14 @@ from leasehold.server.problems import Problem
 if TYPE_CHECKING:
     from leasehold.server.principals import Principal
 
-LOOKING: Final = frozenset({"inspect", "list", "graph", "history", "sessions", "events", "losses"}) | {
+LOOKING: Final = frozenset({"whoami", "inspect", "list", "graph", "history", "sessions", "events", "losses"}) | {
     "get_run",
     "check_run",
     "list_runs",
 }
 RUNNING = frozenset({"create_run", "update_run", "beat_run", "release_run"})
 OWN = frozenset({"acquire", "renew", "release", "batch", "update", "cancel", "renew_session", "end_session"}) | RUNNING
-RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "revoke_key"})
+RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "rotate_key", "revoke_key"})
 ROLES: Final = {
     "viewer": LOOKING,
     "session": LOOKING | OWN,
@@ -30,8 +31,10 @@ ROLES: Final = {
 _DOES = {
     "keys": "list keys",
     "create_key": "create keys",
+    "rotate_key": "rotate keys",
     "revoke_key": "revoke keys",
     "gc": "sweep (gc)",
+    "whoami": "ask who it is",
     "start_session": "start a session",
     "renew_session": "renew a session",
     "end_session": "end a session",
@@ -96,6 +99,32 @@ def bounded(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
     return asked
 
 
+def whoami(who: Principal) -> Whoami:
+    """What a caller is told of itself."""
+    session = None if who.session is None else checks.session_id(who.session)
+    principal, key = (None, None) if who.authority is None else who.authority[:2]
+    return Whoami(who.name, who.role, who.space if who.role != "admin" else None, who.prefixes, principal, key, session)
+
+
+def as_seen_by(who: Principal, outcome: Any) -> Any:  # noqa: ANN401 (each verb knows what it gives)
+    """The outcome without the principals and keys of others, unless an admin asks."""
+    if who.role == "admin":
+        return outcome
+    if isinstance(outcome, Inspection):
+        waiting = tuple(map(_nameless, outcome.waiting))
+        return outcome._replace(leases=tuple(map(_nameless, outcome.leases)), waiting=waiting)
+    if type(outcome) is tuple and outcome and isinstance(outcome[0], Lease | Session):
+        return tuple(map(_nameless, outcome))
+    return outcome
+
+
+T = TypeVar("T", Lease, Waiting, Session)
+
+
+def _nameless(it: T) -> T:
+    return it._replace(principal=None, key=None)
+
+
 def space_of(who: Principal, verb: str, space: str | None) -> str | None:
     """The space that this principal means, if it may."""
     if who.role == "admin":
@@ -141,4 +170,4 @@ def _start(who: Principal, asked: dict[str, Any]) -> None:
     if asked["session"] is not None and who.role != "admin":
         raise Problem("not_allowed", "only an admin chooses the id and the secret of a session", field="session")
     if asked["session"] is None and who.id != "open":
-        asked["session"] = f"{session_id(who.id, os.urandom(8).hex())}.{os.urandom(16).hex()}"
+        asked["session"] = f"{session_id(who.principal, os.urandom(8).hex())}.{os.urandom(16).hex()}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from leasehold.calls import Authority  # noqa: TC001 (msgspec asks for the types of its fields)
+
 
 class Principal(msgspec.Struct, frozen=True, gc=False):
     """Who asks, and within which bounds."""
@@ -17,6 +19,10 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """What its rate is counted under: the id of the key or of the session."""
     session: str | None = None
     """`ID.SECRET`, if it is a session that asks."""
+    authority: Authority | None = None
+    """What the rules are told of it; None: nobody has to prove who asks."""
+    principal: str = ""
+    """The id of the principal, which stays while its keys rotate: what is shared is counted under it."""
 
 
 OPEN = Principal(name="anonymous", role="admin", space="default", id="open")

@@ -65,7 +65,8 @@ RETRY_AFTER = {"rate_limited": 1, "too_many": 1}
 TROUBLE = 503
 SPELLED = {
     field.name: field.encode_name
-    for field in msgspec.structs.fields(requests.Acquire)
+    for body in (requests.Acquire, requests.RotateKey)
+    for field in msgspec.structs.fields(body)
     if field.name != field.encode_name
 }
 """What is called otherwise in a request than everywhere else."""

@@ -171,6 +171,15 @@ class CreateKey(Body):
     reason: str | None = None
 
 
+class RotateKey(Body):
+    """Add a key to a principal; the one before it counts for a while yet."""
+
+    id: str
+    overlap: Seconds = msgspec.field(default=3600, name="overlap_seconds")
+    by: str | None = None
+    reason: str | None = None
+
+
 class RevokeKey(Body):
     """Let the owner of a key in no more."""
 

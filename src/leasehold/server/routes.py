@@ -72,7 +72,7 @@ ROUTES = (
     Route("POST", "/v1/sessions", "start_session", r.StartSession, a.SessionStarted, ("conflict",)),
     Route("POST", "/v1/sessions/renew", "renew_session", r.OfSession, a.SessionRenewed, ("lost",)),
     Route("POST", "/v1/sessions/end", "end_session", r.EndSession, a.SessionEnded),
-    Route("GET", "/v1/sessions", "sessions", r.InSpace, a.Sessions, (), _several("sessions", wire.session)),
+    Route("GET", "/v1/sessions", "sessions", r.InSpace, a.Sessions, (), _several("sessions", wire.listed_session)),
     Route("POST", "/v1/force-release", "force_release", r.ForceRelease, a.Released),
     Route("POST", "/v1/steal", "steal", r.Steal, a.Granted, TAKING),
     Route("POST", "/v1/clear", "clear", r.Clear, a.Cleared),
@@ -83,6 +83,10 @@ ROUTES = (
     Route("GET", "/v1/history", "history", r.History, a.Events, (), wire.events, {"kind": "kinds"}),
     Route("GET", "/v1/keys", "keys", r.Nothing, a.Keys, (), _several("keys", wire.key)),
     Route("POST", "/v1/keys", "create_key", r.CreateKey, a.KeyCreated, ("conflict",)),
+    Route(
+        "POST", "/v1/keys/rotate", "rotate_key", r.RotateKey, a.KeyRotated, ("not_found",), wire.answer, {"id": "key"}
+    ),
+    Route("GET", "/v1/whoami", "whoami", r.Nothing, a.Whoami, (), wire.whoami),
     Route("POST", "/v1/keys/revoke", "revoke_key", r.RevokeKey, a.KeyRevoked, (), wire.answer, {"id": "key"}),
     *(
         Route(row.method, row.path, row.verb, row.takes, row.gives, row.problems, steps=row.steps)

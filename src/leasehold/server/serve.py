@@ -87,18 +87,22 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(terms: Terms, announce: Callable[[str], None]) -> None:
-    """Serve until a signal says to stop; `announce` is told the URL once requests are accepted."""
+def serve(terms: Terms, announce: Callable[[str, bool], None]) -> None:
+    """Serve until a signal says to stop.
+
+    Call `announce` with the URL once requests are accepted, and with True if nobody has to show a key.
+    """
     logs.begin()
     settle_in()
     uvloop.run(_serve(terms, announce))
 
 
-async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
+async def _serve(terms: Terms, announce: Callable[[str, bool], None]) -> None:
     served = await open_served(terms.store)
     try:
         loopback = is_loopback(terms.host)
-        if not loopback and not await asyncio.get_running_loop().run_in_executor(None, served.keys):
+        has_keys = bool(await asyncio.get_running_loop().run_in_executor(None, served.keys))
+        if not loopback and not has_keys:
             raise InvalidInput(
                 "host",
                 f"{terms.host} can be reached by others, and this store has no keys yet: create one first with "
@@ -111,7 +115,7 @@ async def _serve(terms: Terms, announce: Callable[[str], None]) -> None:
         listener = _listen(terms.host, terms.port)
         url = _url(terms, listener)
         log.info("serving", extra={"url": url})
-        announce(url)
+        announce(url, not has_keys)
         async with told(served, terms, app), renewed(config.ssl, terms.tls_cert, terms.tls_key):
             await server.serve([listener])
         await app.agents.ended()

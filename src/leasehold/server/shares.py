@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from leasehold.server.auth import key_of_session
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,7 +14,12 @@ Seat = TypeVar("Seat")
 
 def payer(who: Principal) -> str:
     """Under whose name a principal takes something: a session takes it from its key, however many sessions that has."""
-    return key_of_session(who.id.removeprefix("session ")) or who.id
+    return who.principal or party_of(who)
+
+
+def party_of(who: Principal) -> str:
+    """What names a caller for as long as it lives: a session, or a principal, whichever of its keys it shows."""
+    return who.id if who.session is not None else who.principal or who.id
 
 
 class Shares(Generic[Seat]):

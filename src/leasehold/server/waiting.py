@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from leasehold.orders import Order
     from leasehold.served import Served
     from leasehold.server.auth import Door
+    from leasehold.server.principals import Principal
 
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
     Answer = Pending | Response | BaseException
@@ -55,11 +56,10 @@ class Wait(Pending):
 
     __slots__ = ("_waits", "asked", "is_open", "until", "who")
 
-    def __init__(self, waits: Waits, who: str, asked: dict[str, Any], order: Order) -> None:
+    def __init__(self, waits: Waits, who: Principal, asked: dict[str, Any], order: Order) -> None:
         super().__init__(order.command, order.secret)
         self._waits = waits
         self.who = who
-        """The id of whoever asks (`Principal.id`)."""
         self.asked = asked
         self.is_open = True
         """Whether nobody has answered it yet, nor left."""
@@ -80,7 +80,7 @@ class Wait(Pending):
         """The client is gone: out of the queue, and what it was given is given back."""
         self.end()
         if self.waiter is not None:
-            self._waits.unpark(self.asked)
+            self._waits.unpark(self.who, self.asked)
         self.abandon()
 
     def take_back(self) -> None:
@@ -104,9 +104,9 @@ class Wait(Pending):
     def dismiss(self) -> None:
         """Whoever asks may not ask any more."""
         if self.end():
-            self._waits.unpark(self.asked)
+            self._waits.unpark(self.who, self.asked)
             self.abandon()
-            self.hear(Problem("unauthenticated", why_not(self.who)))
+            self.hear(Problem("unauthenticated", why_not(self.who.id)))
 
     def _tell(self) -> None:
         self._waits.served.deliver(self._answered)
@@ -116,7 +116,7 @@ class Wait(Pending):
         try:
             if self.end():
                 if self.error is None and not isinstance(self.outcome, Refused):  # both say nothing of a place it has
-                    self._waits.unpark(self.asked)
+                    self._waits.unpark(self.who, self.asked)
                 self.hear(self)
             elif self.stays:  # granted after its client was told to come back: others may have it until then
                 self.abandon()
@@ -130,7 +130,7 @@ class Awaited(Wait):
     __slots__ = ("_told",)
 
     def __init__(
-        self, waits: Waits, who: str, asked: dict[str, Any], order: Order, told: asyncio.Future[Answer]
+        self, waits: Waits, who: Principal, asked: dict[str, Any], order: Order, told: asyncio.Future[Answer]
     ) -> None:
         super().__init__(waits, who, asked, order)
         self._told: asyncio.Future[Answer] | None = told
@@ -182,14 +182,14 @@ class Waits:
             nonlocal seen
             if door.looks != seen:
                 seen = door.looks
-                for wait in [wait for wait in self.open if not door.knows(wait.who)]:
+                for wait in [wait for wait in self.open if not door.knows(wait.who.id)]:
                     wait.dismiss()
-                for wait in [wait for wait, _ in self._parked.values() if not door.knows(wait.who)]:
-                    self.unpark(wait.asked)
+                for wait in [wait for wait, _ in self._parked.values() if not door.knows(wait.who.id)]:
+                    self.unpark(wait.who, wait.asked)
 
         self._watch = Watch(door, lambda: self.open or self._parked, look)
 
-    def order(self, asked: dict[str, Any]) -> Order | Problem:
+    def order(self, who: Principal, asked: dict[str, Any]) -> Order | Problem:
         """What such a request comes to; one that waits too long for one connection will get a ticket."""
         if self._is_closing:
             return closed()
@@ -199,7 +199,7 @@ class Waits:
             asked["request_id"] = asked["request_id"] or f"t{os.urandom(16).hex()}"
             terms = {**asked, "wait": self.at_most + 2 * self._grace}
             asked[DRAWN] = is_drawn
-        order = self.served.order("acquire", terms)
+        order = self.served.order("acquire", terms, who.authority)
         return problems.of_refusal(order) if isinstance(order, Refused) else order
 
     def begin(self, wait: Wait) -> None:
@@ -234,11 +234,11 @@ class Waits:
                 self.open[wait] = None
 
     async def acquire(
-        self, who: str, asked: dict[str, Any], receive: Receive, given: Callable[[Wait], None] | None = None
+        self, who: Principal, asked: dict[str, Any], receive: Receive, given: Callable[[Wait], None] | None = None
     ) -> Response | None:
         """The answer; None if nobody is there any more to hear it. `given` is told before a grant is handed over."""
         loop = asyncio.get_running_loop()
-        order = self.order(asked)
+        order = self.order(who, asked)
         if isinstance(order, Problem):
             raise order
         told: asyncio.Future[Answer] = loop.create_future()
@@ -264,17 +264,17 @@ class Waits:
             given(wait)
         return answer
 
-    def unpark(self, asked: dict[str, Any]) -> None:
+    def unpark(self, who: Principal, asked: dict[str, Any]) -> None:
         """The client was back: the new request had joined the old one's place, which nobody has to keep any more."""
-        parked = self._parked.pop(_name(asked), None) if asked["request_id"] else None
+        parked = self._parked.pop(_name(who, asked), None) if asked["request_id"] else None
         if parked is not None:
             parked[1].cancel()
             parked[0].abandon()
 
     def _send_away(self, wait: Wait) -> None:
         """Not yet: the place is kept for a while."""
-        name = _name(wait.asked)
-        self.unpark(wait.asked)
+        name = _name(wait.who, wait.asked)
+        self.unpark(wait.who, wait.asked)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._grace, self._give_up, name, wait)
         self._parked[name] = (wait, timer)
@@ -345,8 +345,10 @@ def _holders(seen: Inspection) -> list[Blocker]:
     ] + list(seen.closed)
 
 
-def _name(asked: dict[str, Any]) -> tuple[str, ...]:
-    return asked["space"], asked["session"] or "", asked["holder"], asked["request_id"]
+def _name(who: Principal, asked: dict[str, Any]) -> tuple[str, ...]:
+    """What the request_id belongs to: a session, or a holder of a principal."""
+    owner = ("session", asked["session"]) if asked["session"] else (who.principal, asked["holder"])
+    return asked["space"], *owner, asked["request_id"]
 
 
 async def gone(receive: Receive) -> None:

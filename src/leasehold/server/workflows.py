@@ -103,6 +103,7 @@ def _who(principal: Principal, asked: Asked) -> agiflow.Who:
         session,
         None if session is None else checks.session_id(session),
         is_admin,
+        None if principal.authority is None else principal.authority.principal,
     )
 
 

@@ -52,7 +52,6 @@ _WAITER_ASK = Waiter._fields.index("ask")
 _WAITER_SHOWN = Waiter._fields.index("shown")
 _WAITER_ORDER = Waiter._fields.index("order")
 _WISH_OPTIONS = Wish._fields.index("options")
-_REQUEST_OPTIONS = Request._fields.index("options")
 _END_RESOURCES = End._fields.index("resources")
 _KEY_PREFIXES = Key._fields.index("prefixes")
 
@@ -108,11 +107,6 @@ def _wish(fields: list[Any]) -> Wish:
     return Wish(*fields)
 
 
-def _request(fields: list[Any]) -> Request:
-    fields[_REQUEST_OPTIONS] = _options(fields[_REQUEST_OPTIONS])
-    return Request(*fields)
-
-
 def _key(fields: list[Any]) -> Key:
     fields[_KEY_PREFIXES] = tuple(fields[_KEY_PREFIXES])
     return Key(*fields)
@@ -125,7 +119,7 @@ _BUILDERS: dict[str, Callable[[list[Any]], Entry]] = {
     "r": lambda fields: Ref(*fields),
     "i": _wish,
     "s": lambda fields: Session(*fields),
-    "q": _request,
+    "q": lambda fields: Request(*fields),
     "p": lambda fields: Presence(*fields),
     "t": lambda fields: Receipt(*fields),
     "k": _key,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 
+from leasehold.errors import StoreUnsuitable
 from leasehold.model import EMPTY
 from leasehold.noun import Noun
 from leasehold.records import build
@@ -42,6 +43,8 @@ class Meta(Noun):
     """So many records of the next one are in the records, too."""
     by: str = ""
     """Who wrote it."""
+    schema: int = 2
+    """Which layout the entries have."""
 
 
 def value_of(data: bytes) -> bytes:
@@ -60,8 +63,17 @@ def meta_data(meta: Meta) -> bytes:
 
 
 def meta_of(data: bytes) -> Meta:
-    """As it was kept; of nothing, as it begins."""
-    return Meta(**decode(data)) if data else Meta()
+    """As it was kept; of nothing, as it begins. Raises `StoreUnsuitable` for another layout than ours."""
+    if not data:
+        return Meta()
+    meta = Meta(**{"schema": 1, **decode(data)})
+    if meta.schema != Meta().schema:
+        raise StoreUnsuitable(
+            f"what is kept in etcd has schema {meta.schema}, and this Leasehold needs schema {Meta().schema}. Use the "
+            "same version everywhere. What another version kept cannot be carried over: once nothing is held there, "
+            "delete its keys, or give another /prefix in the URL"
+        )
+    return meta
 
 
 def record_data(record: Record) -> bytes:

@@ -29,6 +29,7 @@ _FUTURE = {
     m.End: "until",
     m.Wish: "until",
     m.Session: "expires_us",
+    m.Key: "until_us",
     m.Request: "until",
     m.Presence: "until",
     m.Receipt: "until",

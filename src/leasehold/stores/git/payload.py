@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from leasehold.model import Entry
 
-SCHEMA = 1
+SCHEMA = 2
 
 _KINDS: dict[str, type] = {
     "hold": m.Hold,
@@ -85,7 +85,8 @@ def parsed(message: str, what: str) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _strange(what, "it was not written by Leasehold") from error
     if schema != SCHEMA:
-        raise _strange(what, f"it has schema {schema}, and this version reads {SCHEMA}: update Leasehold")
+        way = "of an earlier Leasehold" if isinstance(schema, int) and schema < SCHEMA else "update Leasehold"
+        raise _strange(what, f"it has schema {schema}, and this version reads {SCHEMA}: {way}")
     found: dict[str, Any] = body
     return found
 

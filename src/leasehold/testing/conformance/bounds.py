@@ -96,6 +96,12 @@ BAD: dict[str, dict[str, tuple[object, ...]]] = {
         "by": (*BAD_TEXT, "x" * 257),
         "reason": (*BAD_TEXT, "x" * 1025),
     },
+    "rotate_key": {
+        "key": (None, *BAD_TEXT, "x" * 65, "lh_0123456789abcdef_secret"),
+        "overlap": (*(each for each in BAD_DURATION if each is not True), None, "91d"),
+        "by": (*BAD_TEXT, "x" * 257),
+        "reason": (*BAD_TEXT, "x" * 1025),
+    },
     "revoke_key": {
         "key": (None, *BAD_TEXT, "x" * 65, "lh_0123456789abcdef_secret"),
         "by": (*BAD_TEXT, "x" * 257),
@@ -141,6 +147,7 @@ def _sound(verb: str, lease: str, token: str) -> dict[str, object]:
         "graph": {},
         "sessions": {},
         "create_key": {"role": "agent", "name": "ci"},
+        "rotate_key": {"key": "0" * 16},
         "revoke_key": {"key": "0" * 16},
         "list": {},
         "history": {},

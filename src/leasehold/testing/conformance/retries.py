@@ -81,7 +81,7 @@ class Retries:
         assert "released" in refused(alice.acquire("r", ttl=LONG, request_id="q1"), "spent", "request_id").message
         take(alice, "r", ttl=SHORT, request_id="q2")
         until_time_has_passed(lambda: leases_of(alice) == (), "the lease has expired")
-        assert "expired" in refused(alice.acquire("r", ttl=LONG, request_id="q2"), "spent", "request_id").message
+        assert "expired" in refused(alice.acquire("r", ttl=SHORT, request_id="q2"), "spent", "request_id").message
         assert leases_of(alice) == ()
 
     def test_retries_of_what_timed_out_are_refused(self, connect: Connect) -> None:

@@ -1,0 +1,74 @@
+"""Leases that were taken from an agent: noticed within a second, and told with its next answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from leasehold.errors import LeaseholdError
+from leasehold.losses import told_of, watch_of
+from leasehold.model import Lost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.async_locks import AsyncLocks
+    from leasehold.model import Granted
+
+log = logging.getLogger("leasehold.mcp")
+
+
+class LostLeases:
+    """Follows the leases of the agents of one process: one stream for all of them."""
+
+    def __init__(self, locks: AsyncLocks) -> None:
+        self._locks = locks
+        self._loop = asyncio.get_running_loop()
+        self._held: dict[str, tuple[Granted, Callable[[], None]]] = {}
+        self._checks: set[asyncio.Task[None]] = set()
+        self._news: dict[str, list[str]] = {}
+        """What each agent has to be told, by its name."""
+
+    def follow(self, granted: Granted) -> None:
+        """Notice when this lease is taken away."""
+        lease = granted.lease
+        if lease.id in self._held:
+            self._held[lease.id] = (granted, self._held[lease.id][1])
+            return
+        hint = partial(self._hint, lease.id)
+        self._held[lease.id] = (granted, hint)
+        watch_of(self._locks).add(lease, hint)
+
+    def forget(self, lease: str) -> None:
+        """Its agent has released it, or was told that it is lost."""
+        known = self._held.pop(lease, None)
+        if known is not None:
+            watch_of(self._locks).remove(lease, known[1])
+
+    def news(self, agent: str) -> list[str]:
+        """What this agent has lost since its last answer; each loss is told once."""
+        return self._news.pop(agent, [])
+
+    def _hint(self, lease: str) -> None:
+        """Called by the thread that watches."""
+        self._loop.call_soon_threadsafe(self._doubt, lease)
+
+    def _doubt(self, lease: str) -> None:
+        if lease in self._held:
+            task = self._loop.create_task(self._check(lease))
+            self._checks.add(task)
+            task.add_done_callback(self._checks.discard)
+
+    async def _check(self, lease: str) -> None:
+        """A hint may be wrong: the answer of the store decides."""
+        granted, _ = self._held[lease]
+        try:
+            outcome = await self._locks.renew(lease, granted.token)
+        except LeaseholdError as error:
+            log.warning("cannot tell whether a lease is lost: %s", error)  # the next heartbeat finds out
+            return
+        if isinstance(outcome, Lost) and lease in self._held:
+            self.forget(lease)
+            self._news.setdefault(granted.lease.holder, []).append(told_of(granted.lease, outcome.reason))
