@@ -213,17 +213,31 @@ KEEPING = (
     ),
     Mutant(
         "fences are taken from the row, though the newest event knows better",
-        "stores/sqlite/database.py",
+        "stores/sqlite/meta.py",
         "SELECT coalesce(last.fence, newest.next, meta.fence),",
         "SELECT coalesce(last.fence, meta.fence),",
         ("tests/stores/test_sqlite_numbers.py",),
     ),
     Mutant(
         "fences are taken from the tables, though the journal knows better",
-        "stores/sqlite/database.py",
+        "stores/sqlite/meta.py",
         "SELECT coalesce(last.fence, newest.next, meta.fence),",
         "SELECT coalesce(newest.next, meta.fence),",
         ("tests/stores/test_sqlite_journal.py",),
+    ),
+    Mutant(
+        "a database of an older version is opened",
+        "stores/sqlite/opening.py",
+        "    if version != SCHEMA_VERSION:\n",
+        "    if version > SCHEMA_VERSION:\n",
+        ("tests/stores/test_sqlite_opening.py",),
+    ),
+    Mutant(
+        "PostgreSQL's tables of an older version are used",
+        "stores/postgres/opening.py",
+        "    if version != SCHEMA_VERSION:\n",
+        "    if version > SCHEMA_VERSION:\n",
+        ("tests/stores/test_postgres_opening.py::test_tables_of_another_version_are_refused_and_left_alone",),
     ),
     Mutant(
         "who writes to the tables leaves the journal as it is",

@@ -108,9 +108,6 @@ def test_old_events_are_forgotten_and_the_newest_kept() -> None:
         assert [event.seq for event in store.history(HistoryQuery())] == [7, 6, 5]
 
 
-# ------------------------------------------------------------------------------- from the first version
-
-
 def test_the_events_of_a_usual_turn_stay_in_their_row() -> None:
     """Else each turn writes a second one, and into a second index."""
     told = {"status": "completed", "error": None, "acquired_at": 1_794_805_049_945_396, "mode": "X"}

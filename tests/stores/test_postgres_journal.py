@@ -491,6 +491,3 @@ def test_changes_come_to_what_is_left_of_them() -> None:
     net.net([Put(A, Ref("r1")), Put(B, Ref("r1"))], {A: leasehold.model.EMPTY, B: leasehold.model.EMPTY})
     assert net.changed[A, "r1"] == Ref("r1")
     assert net.new == {(B, "r1")}, "what was dropped in here is still in the table"
-
-
-# -------------------------------------------------------------------------------------------- migrating

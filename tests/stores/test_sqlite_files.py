@@ -67,15 +67,15 @@ def begun_anew(path: Path, clock: FakeClock) -> None:
         for time in range(10):
             change(store, clock, f"7-{time}")
         database = store._database
-        database.log_limit = database.fold_limit = 1
-        database.checkpoint_mode = 0
+        database.log.limit = database.log.fold_limit = 1
+        database.log.checkpoint_mode = 0
         for time in range(2):
             change(store, clock, f"8-{time}")
-        assert database.mark.log == 1, "copied, and there to be written over"
-        database.log_limit = database.fold_limit = 10_000
+        assert database.log.mark.log == 1, "copied, and there to be written over"
+        database.log.limit = database.log.fold_limit = 10_000
         change(store, clock, "9-0")
-        assert database.mark.log == 0
-        assert database.mark.frames < 20
+        assert database.log.mark.log == 0
+        assert database.log.mark.frames < 20
 
 
 LIVES: tuple[Life, ...] = (same_log, clean_stop, emptied, begun_anew)

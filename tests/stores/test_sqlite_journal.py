@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-import leasehold.stores
 from leasehold import keys
 from leasehold.errors import StoreBehind, StoreError
 from leasehold.model import Drop, Put, Ref
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from leasehold.model import Event
-
-SQL = Path(leasehold.stores.__file__).parent / "sql" / "sqlite"
 
 
 @pytest.fixture
@@ -176,7 +173,7 @@ def test_the_log_is_copied_back_when_the_journal_is_folded(
     store: SqliteStore, path: Path, early: int, whole: int, expected: bool
 ) -> None:
     """To fold stalls whoever asks then, and so does that: it had better be the same one."""
-    store._database.log_limit, store._database.fold_limit = whole, early
+    store._database.log.limit, store._database.log.fold_limit = whole, early
     before = path.read_bytes()
     for number in range(5):
         commit(store, Put("na", Ref(f"x{number}")))
@@ -205,7 +202,7 @@ def test_who_folds_in_passing_keeps_the_log_short_all_the_same(
     with brief(path, clock) as passing:
         commit(passing, Put("na", Ref("y")))
         assert rows(path) == 0
-        passing._database.log_limit = 1
+        passing._database.log.limit = 1
         commit(passing, Put("na", Ref("z")))
         assert Path(f"{path}-wal").stat().st_size == 0
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 import pytest
 
-import leasehold.stores
 from leasehold.errors import StoreBehind
 from leasehold.model import Drop, Put, Ref
 from leasehold.stores import HistoryQuery, sqlite
@@ -18,8 +16,7 @@ from tests.stores.samples import MINUTE, FakeClock, commit, event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-SQL = Path(leasehold.stores.__file__).parent / "sql" / "sqlite"
+    from pathlib import Path
 
 
 def tell(store: SqliteStore, *, fences: int = 0, late: int = 0) -> None:

@@ -1,25 +1,22 @@
-"""What is created, what is migrated, what is refused."""
+"""What is created, and what is refused."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import apsw
 import pytest
 
-import leasehold.stores
 from leasehold.errors import StoreError, StoreUnsuitable
 from leasehold.model import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
-from leasehold.stores.sqlite.database import APPLICATION_ID, SCHEMA_VERSION
-from leasehold.stores.sqlite.opening import create
+from leasehold.stores.sqlite.meta import SCHEMA_VERSION
 from tests.stores.samples import FakeClock, commit, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-SQL = Path(leasehold.stores.__file__).parent / "sql" / "sqlite"
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -68,16 +65,6 @@ def test_what_durability_needs_is_in_force(path: Path, connections: list[apsw.Co
     again.close()
 
 
-def test_creating_twice_changes_nothing() -> None:
-    connection = apsw.Connection(":memory:")
-    assert create(connection)
-    before = schema(connection)
-    assert not create(connection)
-    assert schema(connection) == before
-    assert connection.execute("PRAGMA user_version").get == SCHEMA_VERSION
-    assert connection.execute("PRAGMA application_id").get == APPLICATION_ID
-
-
 def test_a_current_database_is_opened_without_its_sql(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SqliteStore(str(path)).close()
 
@@ -88,34 +75,50 @@ def test_a_current_database_is_opened_without_its_sql(path: Path, monkeypatch: p
     SqliteStore(str(path)).close()
 
 
-def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        (SCHEMA_VERSION + 1, "update Leasehold"),
+        (
+            SCHEMA_VERSION - 1,
+            "Nothing was changed. To start anew, .* remove it together with its -wal",
+        ),
+    ],
+)
+def test_another_schema_is_refused_and_left_alone(path: Path, version: int, advice: str) -> None:
+    store = SqliteStore(str(path))
+    commit(store, Put("na", Ref("x")))
+    store.close()
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE; DROP TABLE journal")
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    for _ in range(2):
+        with pytest.raises(StoreUnsuitable, match=f"schema {version}.*schema {SCHEMA_VERSION} only: .*{advice}"):
+            SqliteStore(str(path))
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
+
+
+def test_the_advice_for_an_older_schema_leads_to_a_new_database(path: Path) -> None:
     SqliteStore(str(path)).close()
-    connection = apsw.Connection(str(path))
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    with pytest.raises(StoreUnsuitable, match=f"schema {SCHEMA_VERSION + 1}.*update Leasehold"):
-        SqliteStore(str(path))
-    assert connection.execute("PRAGMA user_version").get == SCHEMA_VERSION + 1
-    connection.close()
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+    for more in ("", "-wal", "-shm", ".gate"):
+        path.with_name(path.name + more).unlink(missing_ok=True)
+    store = SqliteStore(str(path))
+    commit(store, Put("na", Ref("x")))
+    assert entries(store, "na") == {"x": Ref("x")}
+    store.close()
 
 
-def test_an_older_schema_is_refused_and_left_alone(path: Path) -> None:
-    SqliteStore(str(path)).close()
-    connection = apsw.Connection(str(path))
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
-    with pytest.raises(StoreUnsuitable, match=f"schema {SCHEMA_VERSION - 1}, of an earlier Leasehold.*another path"):
-        SqliteStore(str(path))
-    assert connection.execute("PRAGMA user_version").get == SCHEMA_VERSION - 1
-    connection.close()
-
-
-def test_a_schema_that_becomes_newer_while_open_is_refused(path: Path) -> None:
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION - 1])
+def test_a_schema_that_changes_while_open_is_refused(path: Path, version: int) -> None:
     store = SqliteStore(str(path))
     connection = apsw.Connection(str(path))
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    with pytest.raises(StoreUnsuitable, match="update and connect again"):
-        store.begin()
-    with pytest.raises(StoreUnsuitable, match="update and connect again"):
-        store.begin()
+    connection.execute(f"PRAGMA user_version = {version}")
+    for _ in range(2):
+        with pytest.raises(StoreUnsuitable, match=f"has schema {version}"):
+            store.begin()
     connection.close()
     store.close()
 

@@ -10,7 +10,7 @@ import apsw
 
 from leasehold.model import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
-from leasehold.stores.sqlite.database import BRIEF_CHECKPOINT
+from leasehold.stores.sqlite.log import BRIEF_CHECKPOINT
 from tests.stores.child import ROOT
 from tests.stores.samples import commit, entries
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 GRAFANA = ROOT / "deploy" / "grafana" / "leasehold.json"
 RULES = ROOT / "deploy" / "prometheus" / "leasehold.rules.yml"
-NAMES = re.compile(r"\bleasehold_[a-z_]+")
+NAMES = re.compile(r"\b(?:leasehold|process)_[a-z_]+")
 LABELS = re.compile(r"by \(([a-z_, ]+)\)")
 OF_PROMETHEUS = {"job", "instance", "le"}
 
@@ -56,7 +56,8 @@ def test_every_metric_is_shown_somewhere(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         metrics = set(re.findall(r"^# TYPE (\S+)", server.ask("GET", "/metrics").content.decode(), re.MULTILINE))
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for each in expressions() for name in NAMES.findall(each)}
-    assert metrics - shown <= {"leasehold_webhooks_total"}
+    of_the_process = {"process_start_time_seconds", "process_virtual_memory_bytes"}
+    assert metrics - shown <= {"leasehold_webhooks_total"} | of_the_process
 
 
 def test_the_board_is_whole() -> None:

@@ -54,7 +54,8 @@ OURS = {
         *(".rules.leases", ".rules.limits", ".rules.owning", ".rules.timing"),
         *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite", ".stores.sqlite.clock"),
         ".stores.sqlite.binding",
-        *(".stores.sqlite.database", ".stores.sqlite.gate", ".stores.sqlite.log", ".stores.sqlite.place"),
+        *(".stores.sqlite.database", ".stores.sqlite.gate", ".stores.sqlite.log", ".stores.sqlite.meta"),
+        ".stores.sqlite.place",
         *(
             ".cli",
             ".cli.context",

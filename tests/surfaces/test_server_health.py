@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import platform
 import re
 import resource
 import signal
@@ -12,12 +13,17 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
+import leasehold
 from leasehold import served as served_module
 from leasehold.checks import Settings
 from leasehold.errors import StoreError
 from leasehold.served import Served
 from leasehold.server import health
+from leasehold.server.exposition import histogram
 from leasehold.server.metrics import SCHEMES_MOST, SPACES_MOST, Histogram
 from leasehold.server.problems import STATUS, Problem
 from leasehold.stores.memory import Memory, MemoryStore
@@ -26,6 +32,8 @@ from tests.surfaces.serving import COMMAND, PATIENCE, Running, read_reply, servi
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
+
+    from prometheus_client.core import Metric
 
 
 class Trouble:
@@ -176,7 +184,7 @@ def figures(server: Running) -> dict[str, float]:
 
 def test_everything_is_counted_by_space_and_scheme(tmp_path: Path) -> None:
     with serving(tmp_path, "--rate", "0") as server:
-        here = 'space="team",scheme="deploy"'
+        here = 'scheme="deploy",space="team"'
         body = {"resources": "deploy://a", "space": "team"}
         first = server.post("acquire", {**body, "holder": "ann"}).json
         assert server.post("acquire", {**body, "holder": "bob"}).code == "held"
@@ -199,8 +207,8 @@ def test_everything_is_counted_by_space_and_scheme(tmp_path: Path) -> None:
         found = figures(server)
         for name, least in {
             f"leasehold_grants_total{{{here}}}": 4,
-            f'leasehold_refusals_total{{{here},code="held"}}': 1,
-            f'leasehold_refusals_total{{{here},code="timeout"}}': 1,
+            f'leasehold_refusals_total{{code="held",{here}}}': 1,
+            f'leasehold_refusals_total{{code="timeout",{here}}}': 1,
             f"leasehold_releases_total{{{here}}}": 1,
             f"leasehold_waits_total{{{here}}}": 3,
             f"leasehold_wait_seconds_count{{{here}}}": 1,
@@ -223,21 +231,42 @@ def test_a_wait_in_several_pieces_is_one_wait(tmp_path: Path) -> None:
             ticket = server.post("acquire", body)
             assert ticket.status == 202
             body["request_id"] = ticket.json["ticket"]
-        assert figures(server)['leasehold_waits_total{space="default",scheme="plain"}'] == 1
+        assert figures(server)['leasehold_waits_total{scheme="plain",space="default"}'] == 1
 
 
 def test_large_numbers_are_told_to_the_last_digit() -> None:
-    histogram = Histogram("x", "Something.", (1.0,))
+    counted = Histogram((1.0,))
     many = 1_234_567
     for _ in range(many):
-        histogram.add(0.5)
-    histogram.add(2.0)
-    assert list(histogram.lines())[2:] == [
-        f'x_bucket{{le="1"}} {many}',
-        f'x_bucket{{le="+Inf"}} {many + 1}',
-        f"x_count {many + 1}",
-        f"x_sum {many / 2 + 2}",
+        counted.add(0.5, ("a",))
+    counted.add(2.0, ("a",))
+    (family,) = text_string_to_metric_families(written(histogram("x", "Something.", ("name",), counted)))
+    assert [(each.name, each.labels, each.value) for each in family.samples] == [
+        ("x_bucket", {"name": "a", "le": "1"}, many),
+        ("x_bucket", {"name": "a", "le": "+Inf"}, many + 1),
+        ("x_count", {"name": "a"}, many + 1),
+        ("x_sum", {"name": "a"}, many / 2 + 2),
     ]
+
+
+def written(metric: Metric) -> str:
+    """The text of one metric."""
+
+    class One(Collector):
+        def collect(self) -> list[Metric]:
+            return [metric]
+
+    return generate_latest(One()).decode()
+
+
+def test_the_process_and_the_build_are_told(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        found = figures(server)
+        python = platform.python_version()
+        assert found[f'leasehold_build_info{{python="{python}",version="{leasehold.__version__}"}}'] == 1
+        assert found["process_resident_memory_bytes"] > 10_000_000
+        assert 0 < found["process_open_fds"] < found["process_max_fds"]
+        assert found["process_cpu_seconds_total"] > 0
 
 
 def test_labels_are_bounded(tmp_path: Path) -> None:
@@ -245,9 +274,9 @@ def test_labels_are_bounded(tmp_path: Path) -> None:
         for number in range(SPACES_MOST + 5):
             server.post("acquire", {"resources": f"s{number}://x", "space": f"t{number}", "holder": "ann"})
         server.post("acquire", {"resources": 'a"b\\c', "space": 'q"\\', "holder": "ann"})
-        labels = re.findall(r'grants_total\{space="((?:[^"\\]|\\.)*)",scheme="([^"]*)"\}', "\n".join(figures(server)))
-        assert len({space for space, _ in labels}) == SPACES_MOST + 1
-        assert len({scheme for _, scheme in labels}) <= SCHEMES_MOST + 2
+        labels = re.findall(r'grants_total\{scheme="([^"]*)",space="((?:[^"\\]|\\.)*)"\}', "\n".join(figures(server)))
+        assert len({space for _, space in labels}) == SPACES_MOST + 1
+        assert len({scheme for scheme, _ in labels}) <= SCHEMES_MOST + 2
         assert ("other", "other") in labels
 
 
@@ -258,9 +287,9 @@ def test_a_colon_in_a_plain_name_makes_no_scheme(tmp_path: Path) -> None:
             assert server.post("acquire", {"resources": name, "holder": "ann"}).status == 200
         grants = {name: value for name, value in figures(server).items() if name.startswith("leasehold_grants")}
         assert grants == {
-            'leasehold_grants_total{space="default",scheme="plain"}': len(plain),
-            'leasehold_grants_total{space="default",scheme="deploy"}': 1,
-            'leasehold_grants_total{space="default",scheme="other"}': 1,
+            'leasehold_grants_total{scheme="plain",space="default"}': len(plain),
+            'leasehold_grants_total{scheme="deploy",space="default"}': 1,
+            'leasehold_grants_total{scheme="other",space="default"}': 1,
         }
 
 

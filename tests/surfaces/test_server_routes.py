@@ -276,8 +276,8 @@ def test_health_readiness_and_metrics(server: Running) -> None:
     server.post("acquire", {"resources": "deploy://counted", "holder": "bob"})
     text = server.ask("GET", "/metrics").content.decode()
     for line in (
-        'leasehold_grants_total{space="default",scheme="deploy"}',
-        'leasehold_refusals_total{space="default",scheme="deploy",code="held"}',
+        'leasehold_grants_total{scheme="deploy",space="default"}',
+        'leasehold_refusals_total{code="held",scheme="deploy",space="default"}',
         "leasehold_commit_seconds_count",
         "leasehold_commit_batch_size_count",
         "leasehold_queue_length",

@@ -24,23 +24,23 @@ _GRANTS = "GRANT what docs/postgresql.md says to this role, or use another one"
 
 
 def about_postgres(url: str, about_contents: About) -> Iterator[Finding]:
-    """Everything about a database. Tables that are not there are left to the first command."""
+    """Everything about a database. Missing tables are not created."""
     started = time.monotonic()
     store = opening.postgres(url.partition(":")[2], is_examined=True)
     try:
         from leasehold.stores.postgres.checkup import look  # noqa: PLC0415 (only for a store of this kind)
 
         facts = look(store)
-        if facts.schema == facts.newest_schema:
+        if facts.schema:
             yield from about_contents(store, started)
             yield from _about_facts(facts)
         else:
-            yield _about_tables(facts)
+            yield _about_missing_tables(facts)
     finally:
         store.close()
 
 
-def _about_tables(facts: Facts) -> Finding:
+def _about_missing_tables(facts: Facts) -> Finding:
     if facts.may_create:
         return Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
     return Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)

@@ -19,6 +19,7 @@ from leasehold.server.auth import Door
 from leasehold.server.bodies import read_body
 from leasehold.server.dashboard import routes as dashboard
 from leasehold.server.dashboard import signing
+from leasehold.server.exposition import MEDIA_TYPE, Exposition
 from leasehold.server.gateway import endpoints as gateway_endpoints
 from leasehold.server.limits import Rates
 from leasehold.server.metrics import Metrics
@@ -58,6 +59,7 @@ class App:
         self.waits = waits
         waits.watch(self.door)
         self.metrics = Metrics(served)
+        self.exposition = Exposition(self.metrics)
         self.streams = events.Streams(served, self.door)
         self.losses = losses.Losses(served, self.door)
         self.agents = agents.Agents(self)
@@ -163,7 +165,7 @@ def _looking(app: App, look: Callable[[App], Awaitable[Response]]) -> Endpoint:
 
 
 async def _metrics(app: App) -> Response:
-    return Response(app.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(app.exposition.text(), media_type=MEDIA_TYPE)
 
 
 async def _ready(app: App) -> Response:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from leasehold.server.undelivered import Answered
 
 END: Final = b"\r\n\r\n"
-_monotonic: Final = time.monotonic
 
 
 class Line:
@@ -135,7 +134,7 @@ class Line:
     def heed(self, answered: Answered) -> None:
         """A request is about to be told of its grant."""
         self.unheard = answered
-        self.answered_at = _monotonic()
+        self.answered_at = time.monotonic()
 
     # --------------------------------------------------------------------------- what uvicorn wants of one
 

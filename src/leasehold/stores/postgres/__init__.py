@@ -15,7 +15,7 @@ import psycopg
 from leasehold.errors import StoreError
 from leasehold.model import SECOND, Put
 from leasehold.stores import Capabilities
-from leasehold.stores.postgres import migrating, promotion
+from leasehold.stores.postgres import opening, promotion
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.connections import Connections, ask
 from leasehold.stores.postgres.exchange import is_quiet
@@ -73,7 +73,7 @@ class PostgresStore:
     )
 
     def __init__(self, url: str, *, is_examined: bool = False) -> None:
-        """Open it; tables that are not there yet, or are not up to date, are made so, unless it is only examined."""
+        """Open it, and create the tables if there are none, unless it is only examined."""
         self.address = parse(url)
         self.connections = Connections(self.address)
         self.salt = b"%d" % self.address.salt
@@ -82,13 +82,13 @@ class PostgresStore:
         self.known: tuple[int, bytes | None] = (0, None)
         """The turn as of which the records in the cache are true: its number and its id."""
         self.certain: Certain | None = None
-        """What else was so at the end of it, if it was ours."""
+        """What else was true at the end of that turn, if it was ours."""
         self.journal = Journal()
-        """What the turns that we assumed have left, to be brought into the table."""
+        """Changes of our assumed turns that are not in the table yet."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
         self.must_be_told = False
-        """Whether a transaction is another one there than it has to be, unless it says how it begins."""
+        """True if the defaults of transactions there are not ours, so that each has to name its isolation."""
         self._id = os.urandom(16).hex()
         self._turns = 0
         self._company = 0
@@ -106,7 +106,7 @@ class PostgresStore:
         self._listener: Listener | None = None
         self._told: list[Callable[[], None]] = []
         try:
-            migrating.prepare(self.connections, is_changed=not is_examined)
+            opening.prepare(self.connections, is_examined=is_examined)
         except BaseException:
             self.connections.close()
             raise
@@ -124,11 +124,11 @@ class PostgresStore:
         return PostgresTransaction(self)
 
     def hint(self) -> bool:
-        """Whether we were notified since the last call, or may have missed it."""
+        """Return True if we were notified since the last call, or may have missed a notification."""
         return self._listening().take()
 
     def loss_mark(self) -> int:
-        """Another value once somebody has ended leases of others, or nobody would tell us."""
+        """Return another value once any server has ended leases of others, or may have without our notice."""
         return self._listening().losses
 
     def _listening(self) -> Listener:
@@ -198,7 +198,7 @@ class PostgresStore:
         return int(self.connections.look("prune", values)[0][0])
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Close all connections. Idempotent."""
         if self._listener is not None and not self.connections.is_inherited():
             self._listener.close()
         self.connections.close()
@@ -214,11 +214,11 @@ class PostgresStore:
         return connection
 
     def was_promoted(self) -> None:
-        """The database has another history than when we looked last: look again."""
+        """Check the identity of the database again: its history is another one than at the last check."""
         self._is_checked = None
 
     def new_id(self) -> bytes:
-        """A name for a turn, which nobody else ever gives to one."""
+        """Return a unique name for a turn."""
         self._turns += 1
         return f"{self._id}-{self._turns}".encode()
 
@@ -239,7 +239,7 @@ class PostgresStore:
         self._alone = 0
 
     def assumed(self) -> Certain | None:
-        """What is taken for true before our turn: if we know all records, and nobody else had a turn for a while."""
+        """Return what to assume before our turn, or None: only if we cache all records and were alone for a while."""
         connection = self._is_checked
         if (
             self.certain is None
@@ -254,31 +254,31 @@ class PostgresStore:
         return self.certain
 
     def may_assume(self) -> bool:
-        """Whether a transaction that is begun now could be decided without a trip, as far as records are known."""
+        """Return True if a transaction on cached records, begun now, could be decided without a trip."""
         return self.assumed() is not None
 
     def ready(self, keys: Sequence[str]) -> bool:
-        """Whether one on these records could be begun and decided without waiting for anything."""
+        """Return True if a transaction on these records could be begun and decided without waiting for anything."""
         return not self._mutex.locked() and self.may_assume() and not self.cache.missing(keys)
 
     def wants_all(self) -> bool:
-        """Whether it is time to load all records."""
+        """Return True if it is time to load all records."""
         if self.cache.is_whole or self._alone < PRACTICE or time.monotonic() < self._all_at:
             return False
         self._all_at = time.monotonic() + AGAIN
         return True
 
     def there_are_too_many(self) -> None:
-        """All records were asked for in vain."""
+        """Note that there are too many records to load them all."""
         self._all_at = time.monotonic() + TOO_MANY
 
     @property
     def has_company(self) -> bool:
-        """Whether another server had a turn not long ago."""
+        """True if another server had a turn not long ago."""
         return self._company > 0
 
     def told_to_others(self, changes: Sequence[Put | Drop]) -> bytes | None:
-        """What a turn changes, if there are other servers: these can then go on trusting what else they remember."""
+        """Return the keys that a turn changes, if there are other servers: their other cached records stay true."""
         if not self._company:
             return None
         self._company -= 1
@@ -293,14 +293,14 @@ class PostgresStore:
         self.leave()
 
     def in_doubt(self) -> None:
-        """Nobody knows what became of a commit: before its receipt is looked for, it must have ended."""
+        """The outcome of a commit is unknown: wait until it has ended before its receipt is looked for."""
         self._is_doubtful = True
         self.forget()
         self.connections.drop_writer()
         self.leave()
 
     def forget(self) -> None:
-        """Nothing that is remembered can be trusted."""
+        """Drop everything that is cached."""
         self.doubt()
         self.cache.clear()
         self.known = (0, None)
@@ -316,10 +316,6 @@ class PostgresStore:
         with self._telling:
             self._latest = max(self._latest, now)
             return self._latest
-
-    def note_engines(self, changes: Sequence[Put | Drop]) -> None:
-        """Whoever leaves a receipt through this store is an engine of ours; these are changes of such records."""
-        self.engines.update(change.key for change in changes if isinstance(change, Put))
 
     def _settle_doubt(self) -> None:
         """Wait until the lost transaction has ended, one way or the other: it had the turn."""

@@ -36,7 +36,7 @@ DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
 }
-"""What is not said in the URL: a standby is passed over, and a dead connection is noticed within seconds."""
+"""Defaults for what the URL leaves open: skip a standby, and notice a dead connection within seconds."""
 NOT_UNDERSTOOD = "is not understood: write postgresql://USER@HOST:PORT/DATABASE (special characters as %XX)"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 

@@ -1,12 +1,17 @@
-"""What else a server knows of PostgreSQL between its turns. It does not know whether that is still true."""
+"""Facts about PostgreSQL that a server keeps between its turns. The next turn finds out if they are still true."""
 
 from __future__ import annotations
 
+import time
+
 from leasehold.noun import Noun
+
+OUR_CLOCK = 999_000
+"""At least so many microseconds of the database's clock pass in a second of ours: real clocks are far better."""
 
 
 class Certain(Noun):
-    """What was so at the end of our last turn, and is until somebody else has one."""
+    """Facts at the end of our last turn. They hold until another server has a turn."""
 
     now: int
     """The database's clock."""
@@ -16,3 +21,7 @@ class Certain(Noun):
     timeline: bytes
     opens_at: int
     longest: int
+
+    def by_now(self) -> int:
+        """Return the database's time, or a little less: our clock may be the faster one."""
+        return self.now + int((time.monotonic() - self.at) * OUR_CLOCK)

@@ -1,4 +1,4 @@
-"""Facts about a database for whoever examines it: read, never written, not judged. It waits for nobody's turn."""
+"""Facts about a database for `leasehold doctor`: read, never written, not judged. Reading them waits for no turn."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import re
 import psycopg
 
 from leasehold.noun import Noun
-from leasehold.stores.postgres import migrating
-from leasehold.stores.postgres.connections import ask, connect, hang_up
+from leasehold.stores.postgres.connections import ask, connect
 from leasehold.stores.postgres.failures import explained
-from leasehold.stores.postgres.queries import SQL
-from leasehold.stores.postgres.transaction import SCHEMA_VERSION
+from leasehold.stores.postgres.opening import has_tables
+from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,20 +29,18 @@ FROM pg_catalog.pg_proc JOIN pg_catalog.pg_namespace ON pg_namespace.oid = prona
 
 
 class Facts(Noun):
-    """What a database says about itself, and about the role that asks."""
+    """Facts about a database, and about the role that connects to it."""
 
     schema: int
-    """Which layout the tables have; 0: there are none yet."""
-    newest_schema: int
-    """The newest one that this version knows."""
+    """The version of the tables; 0 if there are none yet."""
     may_create: bool
-    """Whether this role could create the tables."""
+    """True if this role may create the tables."""
     lacking: tuple[str, ...] = ()
-    """What this role would need to serve, and may not: rights, as they are granted."""
+    """Rights that a server needs and this role lacks, as GRANT spells them."""
     is_read_only: bool = False
-    """Whether nobody can write: a standby."""
+    """True for a standby, which nobody can write to."""
     is_synchronous: bool = True
-    """Whether replication is, as far as it is said to be."""
+    """False if the URL asks for synchronous replication and the database has none."""
     pause: int = 0
     """For so many microseconds nothing new is granted."""
     deaf: str = ""
@@ -55,14 +52,13 @@ def look(store: PostgresStore) -> Facts:
     connections = store.connections
     try:
         with connections.looking() as connection:
-            version = migrating.version(connections, connection)
+            version = SCHEMA_VERSION if has_tables(connections, connection) else 0
             may_create = bool(ask(connection, connections.queries["may_create"])[-1][0][0])
-            if version != SCHEMA_VERSION:
-                return Facts(version, SCHEMA_VERSION, may_create)
+            if not version:
+                return Facts(version, may_create)
             read_only, synchronous, pause = ask(connection, connections.queries["condition"])[-1][0]
             return Facts(
                 version,
-                SCHEMA_VERSION,
                 may_create,
                 _lacking(store, connection),
                 read_only,
@@ -95,7 +91,7 @@ def _needed(grants: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _question(right: str, kind: str, thing: str) -> str:
-    """Whether we have it."""
+    """Return the SQL that asks if this role has the right."""
     if kind == _FUNCTIONS:
         return f"({_EXECUTES})"
     column = _COLUMN.fullmatch(right)
@@ -105,7 +101,7 @@ def _question(right: str, kind: str, thing: str) -> str:
 
 
 def _deafness(store: PostgresStore) -> str:
-    """Whether the connection that is to listen, if it is another one, can be had at all."""
+    """Return why the separate connection that listens cannot be opened; empty if it can."""
     address = store.address
     if address.listen == address.conninfo:
         return ""
@@ -114,7 +110,7 @@ def _deafness(store: PostgresStore) -> str:
         try:
             ask(connection, f"LISTEN {address.channel}")
         finally:
-            hang_up(connection)
+            connection.close()
     except psycopg.Error as error:
         return str(explained("listen=", error))
     return ""

@@ -1,4 +1,4 @@
-"""Connections to one database: opened when needed, given back, dropped when broken. They keep no session state."""
+"""Connections to one database: opened when needed, returned, dropped when broken. They keep no session state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def connect(conninfo: str) -> Connection:
 
 
 def _ignore_notices(_notice: psycopg.errors.Diagnostic) -> None:
-    """What PostgreSQL only remarks is for its own log."""
+    """Drop notices: they are for PostgreSQL's own log."""
 
 
 def ask(connection: Connection, text: str, values: dict[str, Any] | None = None) -> list[Rows]:
@@ -70,7 +70,7 @@ class Connections:
             raise StoreError(f"{self.address.place} was opened before a fork: connect again in the child")
 
     def is_inherited(self) -> bool:
-        """Whether this process is a forked child, so that nothing here is its own."""
+        """Return True in a forked child: the connections are its parent's."""
         return os.getpid() != self._pid
 
     def open(self) -> Connection:
@@ -91,7 +91,7 @@ class Connections:
     def drop_writer(self) -> None:
         """It broke, or nobody knows what state it is in."""
         if self._writer is not None:
-            hang_up(self._writer)
+            self._writer.close()
             self._writer = None
 
     @contextmanager
@@ -104,16 +104,16 @@ class Connections:
         try:
             yield connection
         except BaseException:
-            hang_up(connection)
+            connection.close()
             raise
         with self._lock:
             if len(self._idle) < IDLE_MOST and not self.closed and not connection.closed:
                 self._idle.append(connection)
                 return
-        hang_up(connection)
+        connection.close()
 
     def look(self, name: str, values: dict[str, Any]) -> Rows:
-        """What a query without a transaction answers; tried once more if the connection had been cut while idle."""
+        """Run a query without a transaction; retry once if the connection was cut while it was idle."""
         text = self.queries[name]
         try:
             with self.looking() as connection:
@@ -134,7 +134,7 @@ class Connections:
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
-            hang_up(connection)
+            connection.close()
 
     def explain(self, error: psycopg.Error) -> StoreError:
         """The same failure in words that say what to do."""
@@ -146,8 +146,3 @@ class Connections:
         if not self.is_inherited():
             self.forget_idle()
             self.drop_writer()
-
-
-def hang_up(connection: Connection) -> None:
-    """Close a connection, also one that is broken: closing never asks the server anything."""
-    connection.close()

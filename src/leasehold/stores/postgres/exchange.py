@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def is_quiet(connection: Connection) -> bool:
-    """Whether the server has said nothing since the last answer: not even that it is going away."""
+    """Return True if the server has sent nothing since its last answer: not even that it is shutting down."""
     readable = select.poll()
     readable.register(connection.pgconn.socket, select.POLLIN)
     return not readable.poll(0)
 
 
 def is_midway(connection: Connection) -> bool:
-    """Whether a transaction was begun that has not ended, as far as the server has told."""
+    """Return True if a transaction is open, by the server's last answer."""
     return not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE
 
 
@@ -77,7 +77,7 @@ class Exchange:
         return self._connection.pgconn.socket
 
     def is_answered(self) -> bool:
-        """Whether all of the answer is here, or none will come any more. It takes what has arrived, and never waits."""
+        """Take in what has arrived. Return True if the answer is complete or will never come; never wait."""
         if self._is_answered or self._failed is not None:
             return True
         try:

@@ -1,4 +1,4 @@
-"""What PostgreSQL's failures mean, and what to do about them. Never with a password in it."""
+"""Meanings of PostgreSQL's failures, and what to do about them. No message contains a password."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from psycopg import errors as pg
 
 from leasehold.errors import Conflict, StoreError, StoreUnsuitable, Unreachable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.stores.postgres.address import Address
+
 LONGEST = 400
 _NO_ROOM = ("could not extend file", "could not write to file")
 _RECOVERING = "recovery is in progress"
@@ -14,7 +18,7 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class Untrusted(psycopg.OperationalError):
-    """Whoever answers there cannot show a certificate that we accept, or does not accept ours."""
+    """The server shows no certificate that we accept, or does not accept ours."""
 
 
 class NotUnderstood(psycopg.OperationalError):
@@ -45,7 +49,7 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (
         pg.QueryCanceled,
         StoreError,
-        "somebody cancelled it, or statement_timeout is too short; nothing was changed. Give this role a longer one",
+        "it was cancelled, or statement_timeout is too short; nothing was changed. Give this role a longer one",
     ),
     (Untrusted, Unreachable, "no TLS that both sides trust; see sslmode, sslrootcert, sslcert and sslkey in the URL"),
     (NotUnderstood, Unreachable, "the URL, or a variable such as PGSERVICE, says something that libpq cannot use"),
@@ -89,9 +93,9 @@ def explained(place: str, error: psycopg.Error) -> StoreError:
 
 def _kind(error: psycopg.Error) -> type[psycopg.Error]:
     if str(error.diag.message_primary).startswith(_NO_ROOM):
-        return pg.DiskFull  # the same, whatever the system's reason: a quota, a limit
+        return pg.DiskFull  # also for a quota or a limit
     if error.diag.message_primary == _RECOVERING:
-        return pg.ReadOnlySqlTransaction  # the same, although nothing was written yet
+        return pg.ReadOnlySqlTransaction  # although nothing was written yet
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
         _, fatal, said = str(error).partition("FATAL:")
         said = said.strip() if fatal else str(error)
@@ -107,3 +111,23 @@ def _said(error: psycopg.Error) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = "; ".join(line for line in lines if not line.startswith("Is the server running"))
     return told[:LONGEST] or type(error).__name__
+
+
+def other_schema(address: Address, version: int, ours: int) -> StoreUnsuitable:
+    """Another version of Leasehold created the tables, and reads and writes other ones."""
+    differs = f"{address.place} has tables of schema {version}, and this Leasehold works with schema {ours} only"
+    if version > ours:
+        return StoreUnsuitable(f"{differs}: update Leasehold on every server, or give another schema= in the URL")
+    return StoreUnsuitable(
+        f"{differs}: an older version created them. Nothing was changed. To keep them, give another schema= in the "
+        "URL. To start anew, stop every server that uses them, and drop them with all leases and their history:\n"
+        f'DROP SCHEMA "{address.schema}" CASCADE'
+    )
+
+
+def not_synchronous(address: Address) -> StoreUnsuitable:
+    """The URL asks for synchronous replication, and the database has none."""
+    return StoreUnsuitable(
+        f"{address.place}: the URL says synchronous=yes, but synchronous_standby_names or synchronous_commit there "
+        "says otherwise; nothing was changed"
+    )

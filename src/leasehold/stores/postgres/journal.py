@@ -1,6 +1,6 @@
 """The journal as its writer knows it: what it has changed since all was in the table. It sends nothing.
 
-It is never read: whoever did not write it brings it into the table first, in SQL, or lays it over (docs/adr/0033).
+Its writer never reads it. Others fold it into the table first, in SQL, or overlay it in a view (docs/adr/0033).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.rows import Writing
 
 FULL = 2_500
-"""Changes in it before it is folded: whoever looks has to lay them over the table."""
+"""Changes in it before it is folded: every reader has to overlay them on the table."""
 LARGE = 1 << 20
 """The same in bytes, where entries are large."""
 LITTLE = 50
@@ -25,7 +25,7 @@ LITTLE = 50
 
 
 class Journal:
-    """What our last turns have changed, and is not in the table."""
+    """Changes of our last turns that are not in the table."""
 
     __slots__ = ("_length", "_netting", "_size", "newest", "since")
 
@@ -38,7 +38,7 @@ class Journal:
         self.since: int | None = None
         """The turn that it begins with."""
         self.newest = b""
-        """What the last turn has changed, as it is written."""
+        """The changes of the last turn, as they are written."""
         self._length = self._size = 0
 
     def add(
@@ -56,7 +56,7 @@ class Journal:
         return None if self._is_full() else self.since or number
 
     def _is_full(self) -> bool:
-        """What it leaves in the table has to be taken out again: if that is hardly anything, now is the time."""
+        """Return True if the journal is long, or half as long while hardly an entry of it would go into the table."""
         if self._length > FULL or self._size > LARGE:
             return True
         return self._length > FULL // 2 and len(self._netting.changed) - self._dropped() <= self._length // LITTLE

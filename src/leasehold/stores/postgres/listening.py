@@ -11,7 +11,7 @@ import threading
 
 import psycopg
 
-from leasehold.stores.postgres.connections import ask, connect, hang_up
+from leasehold.stores.postgres.connections import ask, connect
 from leasehold.stores.postgres.texts import LOSS
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class Listener:
         self._thread.start()
 
     def take(self) -> bool:
-        """Whether there was a hint since the last call."""
+        """Return True if there was a hint since the last call."""
         hinted, self._hinted = self._hinted, False
         return hinted
 
@@ -76,13 +76,13 @@ class Listener:
                 connection = connect(self._address.listen)
                 pause = FIRST_PAUSE
                 self._listen(connection)
-            except psycopg.Error:  # the fallback poll serves everybody meanwhile; whoever writes tells what is wrong
+            except psycopg.Error:  # the fallback poll serves waiters meanwhile; the next commit reports the failure
                 self._closing.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             finally:
                 self.listening.clear()
                 if connection is not None:
-                    hang_up(connection)
+                    connection.close()
 
     def _listen(self, connection: Connection) -> None:
         ask(connection, f"LISTEN {self._address.channel}")

@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """Records that were loaded or written; while it is whole, there are no others, but for some that are named."""
+    """Cached records. While it is whole, no others exist, except those known to have changed."""
 
     __slots__ = ("_cache", "_limit", "_unknown", "is_whole", "records")
 
     def __init__(self, limit: int = RECORDS) -> None:
         self._limit = limit
         self._cache = Cache(limit)
-        """What is done while it is not whole;"""
+        """Bounded cache, used until all records are loaded."""
         self.records = self._cache.records
-        """with the same records."""
         self.is_whole = False
         self._unknown: set[str] = set()
         """Those, some of which may have been loaded since."""
@@ -63,7 +62,7 @@ class Memory:
         self._cache.follow(changes)
 
     def renew(self, changed: Mapping[str, Record]) -> None:
-        """The same, of whoever knows what became of these records."""
+        """Apply the changed records as the caller has worked them out."""
         if self.is_whole:  # nothing that is there is ever forgotten: it does not matter which were used last
             self.records.update(changed)
         else:

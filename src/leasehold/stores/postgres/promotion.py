@@ -1,4 +1,4 @@
-"""Whether the database is still the one it was: a promoted standby, or one that was restored, may have lost commits.
+"""Detect that the database is a promoted standby, or was restored: it may have lost commits.
 
 Then the fences move up into a new epoch, above all that could have been given out and lost; and nothing new is granted
 until every lease that may have been lost has run out. That pause is kept by the rules, like every other.
@@ -19,7 +19,7 @@ EPOCH = 2**40
 
 
 def check(connections: Connections, connection: Connection) -> None:
-    """Begin a new epoch if the database has another history than it had when somebody looked last."""
+    """Begin a new epoch if the database has another history than at the last check."""
     queries = connections.queries
     try:
         system, timeline = ask(connection, queries["identity"])[-1][0]
@@ -37,13 +37,6 @@ def _begin_epoch(connections: Connections, connection: Connection, system: str, 
         known_system, known_timeline, longest = ask(connection, queries["meta_for_update"])[-1][0]
         if (known_system, known_timeline) == (system, timeline):
             return  # another server was quicker
-        is_same = (f"{known_system}/", known_timeline) == (_server_of(system), timeline)
-        pause = 0 if address.synchronous or is_same else longest if address.pause is None else address.pause
-        values = {"skip": 0 if is_same else EPOCH, "system": system, "timeline": timeline, "pause": pause}
+        pause = 0 if address.synchronous else longest if address.pause is None else address.pause
+        values = {"skip": EPOCH, "system": system, "timeline": timeline, "pause": pause}
         ask(connection, queries["new_epoch"], values)
-
-
-def _server_of(system: str) -> str:
-    """All that an earlier version had noted: it is the same as far as that tells, and from now on more is known."""
-    server, slash, _ = system.partition("/")
-    return server + slash

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from psycopg import sql
 
-SQL = Path(__file__).parent.parent / "sql" / "postgres"
+SQL = Path(__file__).parent
+SCHEMA_VERSION = 7
+"""Of `schema.sql`, and of what is packed in it. Tables of another version are refused."""
 _MARK = "-- name: "
 
 
@@ -27,7 +29,7 @@ class Queries:
         return self._texts[name]
 
     def called(self, name: str) -> bytes:
-        """The same, for `exchange`."""
+        """Return the text of this statement as bytes, for `exchange`."""
         return self._called[name]
 
 

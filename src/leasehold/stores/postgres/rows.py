@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from leasehold.model import EMPTY, Hold, Put
+from leasehold.keys import home
+from leasehold.model import EMPTY, LOSS_KINDS, Hold, Put
 from leasehold.records import build, grouped
 from leasehold.rules.timing import due
 from leasehold.stores.codec import pack, unpack, unpack_event
 from leasehold.stores.netting import is_new
-from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_LISTS, BETWEEN_ROWS, listed
+from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_LISTS, BETWEEN_ROWS, LOSS, listed
 from leasehold.stores.quick_json import decode, encode, encode_lines, spellings
 
 TYPE_CHECKING = False
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 
 ENGINE = "e"
-"""With this begin the keys of engines' own records."""
+"""The keys of engines' own records begin with this."""
+PAYLOAD_MOST = 200
+"""Engines named in one notification; it has room for 8,000 bytes."""
 
 
 class Writing:
@@ -34,10 +37,15 @@ class Writing:
         self.tickets: list[str] = []
         """Waiters that were promised a lease."""
         self.engines: list[Put | Drop] = []
-        """What is changed of engines' own."""
+        """Changes of engines' own records."""
         self._puts: dict[tuple[str, str], Entry] = {}
         self._drops: dict[tuple[str, str], None] = {}
         self._sort(changes)
+
+    @property
+    def new_engines(self) -> set[str]:
+        """The keys of engines that leave a receipt in here."""
+        return {change.key for change in self.engines if isinstance(change, Put)}
 
     @property
     def places(self) -> Collection[tuple[str, str]]:
@@ -45,7 +53,7 @@ class Writing:
         return self._puts
 
     def as_rows(self, known: Mapping[str, Record], ahead: Collection[tuple[str, str]] = ()) -> Values:
-        """What to write into the table, on top of records that are known, and of entries written since then."""
+        """Return the values that write these changes into the table, on top of known records and entries since."""
         fresh = self._puts
         others = {place: fresh[place] for place in fresh if place in ahead or not is_new(place[1], known.get(place[0]))}
         if others:
@@ -53,7 +61,7 @@ class Writing:
         return as_rows(self._drops, fresh, others)
 
     def as_journal(self) -> bytes:
-        """What to leave in the journal: what there is comes first, and what there is no more has only its place."""
+        """Return the text for the journal: entries that exist come first, dropped ones have only their place."""
         _, _, dues, bodies = _rows(self._puts)
         keys, ids = _places([*self._puts, *self._drops])
         return BETWEEN_LISTS.join((keys, ids, dues, bodies))
@@ -83,6 +91,66 @@ class Writing:
             self.tickets.append(hold.ticket)
 
 
+class Decided:
+    """Changes and events that a turn has decided: kept back, to be written with the rest, or written already."""
+
+    __slots__ = ("_events", "_is_loss", "_kept", "_places", "_tickets", "changes", "engines", "longest")
+
+    def __init__(self) -> None:
+        self._kept: list[Put | Drop] = []
+        self._events: list[Event] = []
+        self._is_loss = False
+        """True if it ends leases of other holders."""
+        self._places: set[tuple[str, str]] = set()
+        """Record and id of each entry that was written already."""
+        self._tickets: list[str] = []
+        self.changes: list[Put | Drop] = []
+        """All that was taken to be written."""
+        self.engines: list[Put | Drop] = []
+        """Those of them that change engines' own records."""
+        self.longest = 0
+        """The longest TTL among its leases."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """True if there was nothing to write, and is nothing now."""
+        return not (self._kept or self._events or self.changes)
+
+    def keep(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
+        """Keep these back."""
+        self._kept.extend(changes)
+        self._events.extend(events)
+        if not LOSS_KINDS.isdisjoint([event.kind for event in events]):
+            self._is_loss = True
+
+    def take(self) -> tuple[Writing, list[Put | Drop], list[Event]]:
+        """Take everything that was kept back, to write it."""
+        changes, self._kept = self._kept, []
+        events, self._events = self._events, []
+        writing = Writing(changes)
+        self.changes += changes
+        self.engines += writing.engines
+        self._tickets += writing.tickets
+        self.longest = max(self.longest, writing.longest)
+        return writing, changes, events
+
+    def as_rows(self, writing: Writing, known: Mapping[str, Record]) -> Values:
+        """Return the values that write this, on top of what was written already."""
+        values = writing.as_rows(known, self._places)
+        self._places.update(writing.places)
+        return values
+
+    def whom(self, known: Mapping[str, Record], ours: Collection[str]) -> bytes:
+        """Return whom to notify: engines elsewhere whose waiters were promised a lease, and everybody of a loss."""
+        engines: dict[str, None] = {}
+        for ticket in self._tickets:
+            queue = known.get(home(ticket), EMPTY).waiters
+            engines.update((waiter.engine, None) for waiter in queue if waiter.id == ticket)
+        named = [engine for engine in engines if engine not in ours]
+        payloads = [",".join(named[at : at + PAYLOAD_MOST]) for at in range(0, len(named), PAYLOAD_MOST)]
+        return listed([*payloads, LOSS] if self._is_loss else payloads)
+
+
 def as_rows(
     drops: Collection[tuple[str, str]], fresh: Mapping[tuple[str, str], Entry], others: Mapping[tuple[str, str], Entry]
 ) -> Values:
@@ -107,7 +175,7 @@ def _rows(entries: Mapping[tuple[str, str], Entry]) -> list[bytes]:
 
 
 def told(events: Sequence[Event]) -> Values:
-    """What it is told of these events: when the last was, how many, of which kinds, and all of them."""
+    """Return the values of these events: when the last was, how many, of which kinds, and all of them."""
     if not events:
         return [b"0", b"0", b"", b""]
     return [b"%d" % events[-1].at_us, b"%d" % len(events), listed({event.kind for event in events}), encode(events)]
@@ -145,9 +213,9 @@ def events_of(seq: int, events: str) -> list[Event]:
 
 
 def signs_of(query: HistoryQuery) -> dict[str, str]:
-    """What the text of all events that are wanted has in it, in one spelling or the other: others need no look."""
+    """Return texts that every wanted event contains, in one spelling or the other, so that SQL can skip the rest."""
     signs: dict[str, str] = {}
-    for name in ("space", "resource", "holder", "lease"):
-        value = getattr(query, name)
+    asked = {"space": query.space, "resource": query.resource, "holder": query.holder, "lease": query.lease}
+    for name, value in asked.items():
         signs[name], signs[f"{name}_in_ascii"] = ("", "") if value is None else spellings(value)
     return signs

@@ -21,5 +21,15 @@ def listed(items: Iterable[str]) -> bytes:
 
 
 def items_of(text: str) -> list[str]:
-    """What was listed."""
+    """Return the items of a list."""
     return text.split(BETWEEN) if text else []
+
+
+def number_of(value: bytes | None) -> int:
+    """Read a number of an answer; NULL is 0."""
+    return int(value or b"0")
+
+
+def text_of(value: bytes | None) -> str:
+    """Read a text of an answer; NULL is empty."""
+    return (value or b"").decode()

@@ -1,12 +1,12 @@
 """One turn: wait for it and load, then write and commit, each in one round trip. It decides nothing about leases.
 
-All transactions take the same lock, which ends with them: so they happen one after the other, whichever server they are
-of, and a cycle has one victim. The database's clock and the numbers are read once the lock is held. And while the last
-turn is one that we know, so are the records that we remember; a later one says what it has changed.
+All transactions take the same lock until they end, so they happen one after the other, whichever server runs them, and
+a cycle has one victim. The database's clock and the numbers are read once the lock is held. While this server knows the
+last turn, the records in its cache are true; a later turn names the records that it changed.
 
-Who remembers all records, and has seen nobody else for a while, assumes that this is still so: everything is decided
-before the turn is taken, and left in the journal, in one trip. PostgreSQL refuses it if anything was otherwise (see
-docs/adr).
+A server that caches all records, and was alone for a while, assumes that it still is: it decides everything before it
+takes the turn, and leaves the changes in the journal, in one trip. PostgreSQL refuses the turn if an assumption was
+wrong (docs/adr/0031, 0033, 0036).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import time
 
 import psycopg
 
-from leasehold.errors import Conflict, OutcomeUnknown, StoreError, StoreUnsuitable
-from leasehold.keys import home
-from leasehold.model import EMPTY, LOSS_KINDS
+from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.stepwise import through
 from leasehold.stores.postgres.certain import Certain
 from leasehold.stores.postgres.exchange import Exchange, exchange, is_midway, send
-from leasehold.stores.postgres.rows import Writing, each_row, gathered, gathered_all, told
-from leasehold.stores.postgres.texts import LOSS, items_of, listed
+from leasehold.stores.postgres.failures import not_synchronous, other_schema
+from leasehold.stores.postgres.queries import SCHEMA_VERSION
+from leasehold.stores.postgres.rows import Decided, each_row, gathered, gathered_all, told
+from leasehold.stores.postgres.texts import items_of, listed, number_of, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.connections import Connection
     from leasehold.stores.postgres.exchange import Call, Values
 
-SCHEMA_VERSION = 7
-"""The number of the newest migration."""
 PATIENCE = "5s"
 """So long is a turn waited for."""
 SILENCE = "2s"
@@ -43,14 +41,10 @@ SILENCE = "2s"
 _PATIENCE, _SILENCE = PATIENCE.encode(), SILENCE.encode()
 ALL_MOST = 5_000
 """Up to so many entries, all of them are loaded."""
-OUR_CLOCK = 999_000
-"""So many microseconds of the database's pass in a second of ours, at least: clocks are far better than that."""
 LAG = 50_000
 """So many microseconds may pass from the time that was decided by until the turn is ours, if it was only assumed."""
 PART = 26
 """After so many commands what was decided is handed on, to be written meanwhile: less is not worth a statement."""
-PAYLOAD_MOST = 200
-"""Servers named in one notification; it has room for 8,000 bytes."""
 
 
 class PostgresTransaction:
@@ -62,29 +56,18 @@ class PostgresTransaction:
         self._connection: Connection | None = None
         """Since the turn is ours."""
         self._assumed: Certain | None = None
-        """What is taken for true until then, if anything."""
+        """What is assumed until then, if anything."""
         self._is_over = False
         self._sent: Exchange | None = None
-        """The end of the turn, once it is on its way;"""
+        """The statements that end the turn, once they were sent."""
         self._ending: tuple[int, bytes, int | None, int, int] | None = None
-        """with its number and id, where the journal begins, the next fence, the longest TTL: if there is a change."""
+        """Number and id of the turn, where the journal begins, the next fence, the longest TTL; or no change."""
         self._foreseen: Mapping[str, Record] | None = None
-        self._kept: tuple[list[Put | Drop], list[Event]] = ([], [])
-        """What is to be written with the rest,"""
-        self._ahead: list[Put | Drop] = []
-        """what was written already,"""
-        self._engines: list[Put | Drop] = []
-        """of that what is engines' own,"""
-        self._places: set[tuple[str, str]] = set()
-        """and where."""
-        self._tickets: list[str] = []
-        self._takes_away = False
-        """Whether it ends leases that others hold."""
+        self._decided = Decided()
         self._now = 0
         self._fence = 0
         self._number = 0
         self._longest = 0
-        self._longest_here = 0
         self._opens_at = 0
         self._timeline = b""
 
@@ -129,7 +112,7 @@ class PostgresTransaction:
         return cache.records
 
     def _enter(self, wanted: Sequence[str] = ()) -> bool:
-        """Have our turn, or assume that we could. Whether all that is wanted is here."""
+        """Take the turn, or assume that we could. Return True if all wanted records are in the cache."""
         self._check_under_way()
         if self._connection is not None:
             return False
@@ -139,7 +122,7 @@ class PostgresTransaction:
             self._assumed = store.assumed() if is_all_here else None
             if self._assumed is None:
                 return self._begin(list(wanted))
-            self._now = store.not_before(_by_now(self._assumed))
+            self._now = store.not_before(self._assumed.by_now())
             _, _, self._fence, self._timeline, self._opens_at, self._longest = self._assumed
             self._number = store.known[0]
         return is_all_here
@@ -148,8 +131,7 @@ class PostgresTransaction:
         self._store.cache.records.update(gathered(keys, each_row(entries)))
 
     def _begin(self, wanted: list[str]) -> bool:
-        """Wait for our turn. Whether that has brought all that is wanted: not if somebody has come between."""
-        self._check_under_way()
+        """Wait for our turn. Return True if all wanted records are in the cache: not if another server came between."""
         store = self._store
         self._connection = store.writer()
         number, id_ = store.known
@@ -157,12 +139,11 @@ class PostgresTransaction:
         values: Values = [store.salt, _PATIENCE, _SILENCE, b"%d" % number, id_, listed(missing)]
         # What is known already is named only where others change it often: to be loaded at once, if they have.
         values.append(listed(wanted) if store.has_company and missing != wanted else values[-1])
-        begin, begin_turn = self._queries.called("begin"), self._queries.called("begin_turn")
-        _, row = self._ask((begin, []), (begin_turn, values))
+        _, row = self._ask((self._queries.called("begin"), []), (self._queries.called("begin_turn"), values))
         now, fence, last, last_id, changed, entries, *state = row
         self._check(state)
-        self._now, self._fence = store.not_before(_int(now)), _int(fence)
-        self._number = _int(last)
+        self._now, self._fence = store.not_before(number_of(now)), number_of(fence)
+        self._number = number_of(last)
         if changed == b"":
             self._keep(missing, entries)
             if store.wants_all():
@@ -176,7 +157,7 @@ class PostgresTransaction:
     def _load_all(self) -> None:
         """Every record, if there are not too many."""
         (row,) = self._ask((self._queries.called("load_all"), [b"%d" % (ALL_MOST + 1)]))
-        if _int(row[0]) <= ALL_MOST:
+        if number_of(row[0]) <= ALL_MOST:
             self._store.cache.know_all(gathered_all(each_row(row[1])))
         else:
             self._store.there_are_too_many()
@@ -184,42 +165,37 @@ class PostgresTransaction:
     def _check(self, state: Values) -> None:
         version, timeline, opens_at, longest, here, is_synchronous = state
         store = self._store
-        if version is None or _int(version) != SCHEMA_VERSION:
-            raise StoreUnsuitable(
-                f"{store.address.place} has schema {_text(version)}, this Leasehold has {SCHEMA_VERSION}: update it"
-            )
+        if number_of(version) != SCHEMA_VERSION:
+            raise other_schema(store.address, number_of(version), SCHEMA_VERSION)
         if timeline != here:
             store.was_promoted()
             raise Conflict("the database was promoted from a standby")
         if store.address.synchronous and is_synchronous != b"t":
-            raise StoreUnsuitable(
-                f"{store.address.place}: the URL says synchronous=yes, but synchronous_standby_names or "
-                "synchronous_commit there says otherwise; nothing was changed"
-            )
-        self._opens_at, self._longest, self._timeline = _int(opens_at), _int(longest), timeline or b""
+            raise not_synchronous(store.address)
+        self._opens_at, self._longest, self._timeline = number_of(opens_at), number_of(longest), timeline or b""
 
     def due(self, limit: int) -> Sequence[str]:
         """Keys of records that a sweep should look at, the most urgent first."""
         self._settle()
         (row,) = self._ask((self._queries.called("due"), [b"%d" % self.now, b"%d" % limit]))
-        return list(dict.fromkeys(items_of(_text(row[0]))))
+        return list(dict.fromkeys(items_of(text_of(row[0]))))
 
     # ------------------------------------------------------------------------------------ assumed turns
 
     def _settle(self) -> None:
-        """What was assumed must be so: wait for our turn, and see."""
+        """Wait for our turn. Raises Conflict if what was assumed is not true any more."""
         assumed, self._assumed = self._assumed, None
         if assumed is not None and (not self._begin([]) or self._fence != assumed.fence):
             raise Conflict("what was assumed is not true any more")
 
     def confirming(self) -> Steps[None]:
-        """The same, where there is nothing to write; for whoever has something else to do until it is answered."""
+        """Confirm step by step that what was assumed is true, where there is nothing to write."""
         if self._assumed is not None:
             yield self._send(*self._taking(), (self._queries.called("rollback"), []))
             self.finish_commit()
 
     def _taking(self) -> list[Call]:
-        """What takes our turn, if it was only assumed until now."""
+        """Return the statements that take our turn if it was only assumed until now."""
         if self._assumed is None:
             return []
         salt, *known = self._believed()
@@ -227,7 +203,7 @@ class PostgresTransaction:
         return [(self._queries.called("begin"), []), (take_turn, [salt, _PATIENCE, _SILENCE, *known])]
 
     def _believed(self) -> Values:
-        """What must be so for a turn to be taken that was only assumed until now: which it is no more."""
+        """Return what must be true for an assumed turn to be taken. From now on it is not assumed any more."""
         self._assumed = None
         store = self._store
         self._connection = store.writer()
@@ -248,104 +224,76 @@ class PostgresTransaction:
     # ----------------------------------------------------------------------------------------- writing
 
     def foresee(self, records: Mapping[str, Record]) -> None:
-        """What the changed records will be after `commit`, if the caller knows; but for engines' own."""
+        """Note what the changed records will be after `commit`, except engines' own."""
         self._foreseen = records
 
     def write_ahead(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
         """Have PostgreSQL write these while the rest is still being decided. `commit` makes them durable, with it."""
         self._check_under_way()
-        self._keep_back(changes, events)
+        self._decided.keep(changes, events)
         if self._assumed is not None:
             return  # there is little to write
         connection = self._connection
         if connection is None:
             raise StoreError("something to write before anything was loaded")
-        changes, events = self._all_kept()
-        writing = self._note(changes)
-        values = writing.as_rows(self._store.cache.records, self._places)
-        self._places.update(writing.places)
+        writing, _, events = self._decided.take()
+        self._store.engines |= writing.new_engines
+        values = self._decided.as_rows(writing, self._store.cache.records)
         try:
             send(connection, (self._queries.called("write_part"), [*values, *told(events)]))
         except psycopg.Error as error:
             raise self._lost(connection, error) from error
-
-    def _keep_back(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
-        self._kept[0].extend(changes)
-        self._kept[1].extend(events)
-        if not LOSS_KINDS.isdisjoint([event.kind for event in events]):
-            self._takes_away = True
-
-    def _all_kept(self) -> tuple[list[Put | Drop], list[Event]]:
-        kept, self._kept = self._kept, ([], [])
-        return kept
-
-    def _note(self, changes: Sequence[Put | Drop]) -> Writing:
-        """What there is to write, on top of what was written already."""
-        writing = Writing(changes)
-        self._store.note_engines(writing.engines)
-        self._engines += writing.engines
-        self._ahead += changes
-        self._tickets += writing.tickets
-        self._longest_here = max(self._longest_here, writing.longest)
-        return writing
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
         """Make all of this durable, or nothing of it."""
         through(self.committing(changes, events, fence))
 
     def committing(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
-        """The same, for whoever has something else to do until it is answered."""
+        """Commit step by step: an event loop does something else until PostgreSQL answers."""
         yield self.send_commit(changes, events, fence)
         self.finish_commit()
 
     def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Exchange:
-        """Do what there is to do before anybody has to wait for it; hands back what to wait for."""
+        """Send everything, and return the answer that is on its way."""
         self._check_under_way()
-        self._keep_back(changes, events)
-        changes, events = self._all_kept()
-        if not changes and not events and fence == self.fence and not self._ahead:
+        self._decided.keep(changes, events)
+        if self._decided.is_nothing and fence == self.fence:
             return self._send(*self._taking(), (self._queries.called("rollback"), []))
         try:
-            return self._send(*self._end(changes, events, fence))
+            return self._send(*self._end(fence))
         except BaseException:
             self._store.doubt()  # what it remembers of the journal is ahead
             raise
 
-    def _end(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> list[Call]:
-        """Who assumes that it is alone writes a journal, until it is full, and all that in one statement.
+    def _end(self, fence: int) -> list[Call]:
+        """Return the statements that end this turn.
 
-        In a turn that was waited for there is no journal any more.
+        An assumed turn is one statement, which leaves the changes in the journal until that is full. A turn that was
+        waited for has folded the journal.
         """
-        store = self._store
+        store, decided = self._store, self._decided
         number, id_ = self._number + 1, store.new_id()
-        writing = self._note(changes)
+        writing, changes, events = decided.take()
+        store.engines |= writing.new_engines
         fence = max(fence, self.fence)
-        longest = max(self._longest, self._longest_here)
+        longest = max(self._longest, decided.longest)
         is_alone = self._assumed is not None
         since = store.journal.add(number, changes, writing, store.cache.records) if is_alone else None
         self._ending = (number, id_, since, fence, longest)
-        this: Values = [
-            id_,
-            store.told_to_others(self._ahead),
-            b"%d" % fence,
-            b"%d" % (longest if longest > self._longest else 0),
-        ]
-        whom: Values = [store.channel, listed(told_whom) if (told_whom := self._whom()) else b""]
+        longer = longest if longest > self._longest else 0
+        this: Values = [id_, store.told_to_others(decided.changes), b"%d" % fence, b"%d" % longer]
+        whom: Values = [store.channel, decided.whom(store.cache.records, store.engines)]
+        commit: Call = (self._queries.called("commit"), [])
         if since is not None:
             values = [*self._believed(), *this, b"%d" % since, store.journal.newest, *told(events), *whom]
             whole_turn = (self._queries.called("whole_turn"), values)
-            return self._told_how(whole_turn) if store.must_be_told else [whole_turn]
-        rows = store.journal.folded() if is_alone else writing.as_rows(store.cache.records, self._places)
+            return [(self._queries.called("begin"), []), whole_turn, commit] if store.must_be_told else [whole_turn]
+        rows = store.journal.folded() if is_alone else decided.as_rows(writing, store.cache.records)
         values = [b"%d" % number, *this, *rows, *told(events), *whom]
-        end_turn = self._queries.called("end_turn")
-        return [*self._taking(), (end_turn, values), (self._queries.called("commit"), [])]
-
-    def _told_how(self, call: Call) -> list[Call]:
-        """The same as a transaction that says how it is to be carried out, for those where it is not usual."""
-        return [(self._queries.called("begin"), []), call, (self._queries.called("commit"), [])]
+        return [*self._taking(), (self._queries.called("end_turn"), values), commit]
 
     def finish_commit(self) -> None:
-        """Wait for what became of it, and do what is left to do."""
+        """Wait for the answer, and apply the committed changes to the cache."""
         sent, ending = self._sent, self._ending
         if sent is None:
             raise StoreError("nothing was sent that could be waited for")
@@ -362,8 +310,12 @@ class PostgresTransaction:
             self._store.leave()
             return
         number, id_, since, fence, longest = ending
-        now = _int((answers[-1] or answers[-2])[0])  # what commits has no answer of its own
-        self._follow()
+        now = number_of((answers[-1] or answers[-2])[0])  # COMMIT has no answer of its own
+        if self._foreseen is None:
+            self._store.cache.follow(self._decided.changes)
+        else:
+            self._store.cache.renew(self._foreseen)
+            self._store.cache.follow(self._decided.engines)
         certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
         self._store.got_through(number, id_, since, certain)
 
@@ -382,7 +334,7 @@ class PostgresTransaction:
         return self._sent
 
     def _unfinished(self, error: psycopg.Error) -> StoreError:
-        """What a failure at the end of a turn means."""
+        """Return the error for a failure at the end of a turn."""
         self._sent = None
         self._store.doubt()  # see above
         connection = self._connection
@@ -394,32 +346,10 @@ class PostgresTransaction:
         self._store.in_doubt()
         return OutcomeUnknown(f"{self._store.address.place}: the connection was lost during a commit")
 
-    def _follow(self) -> None:
-        cache = self._store.cache
-        if self._foreseen is None:
-            cache.follow(self._ahead)
-        else:
-            cache.renew(self._foreseen)
-            cache.follow(self._engines)
-
-    def _whom(self) -> list[str]:
-        """Everybody to notify: a payload each."""
-        promoted = self._promoted(self._tickets) if self._tickets else []
-        return [*promoted, LOSS] if self._takes_away else promoted
-
-    def _promoted(self, tickets: Iterable[str]) -> list[str]:
-        """Whom to notify: the engines of waiters elsewhere that were promised a lease."""
-        engines: dict[str, None] = {}
-        for ticket in tickets:
-            queue = self._store.cache.records.get(home(ticket), EMPTY).waiters
-            engines.update((waiter.engine, None) for waiter in queue if waiter.id == ticket)
-        named = [engine for engine in engines if engine not in self._store.engines]
-        return [",".join(named[at : at + PAYLOAD_MOST]) for at in range(0, len(named), PAYLOAD_MOST)]
-
     # ------------------------------------------------------------------------------------------ the end
 
     def close(self) -> None:
-        """Give the records up; what was not committed never happened."""
+        """End the turn. Rolls back what was not committed."""
         if self._is_over:
             return
         self._is_over = True
@@ -446,7 +376,7 @@ class PostgresTransaction:
             raise self._lost(connection, error) from error
 
     def _lost(self, connection: Connection, error: psycopg.Error) -> StoreError:
-        """What a failure before the commit means."""
+        """Return the error for a failure before the commit."""
         if connection.closed or connection.broken:
             self._store.connections.drop_writer()
             # Nothing was committed: once more, on a new connection; if there is none to be had, that will tell.
@@ -467,16 +397,3 @@ class PostgresTransaction:
     def _check_under_way(self) -> None:
         if self._is_over:
             raise StoreError("this transaction is over; begin another")
-
-
-def _by_now(certain: Certain) -> int:
-    """How late it is, or a little less: our clock may be the faster one."""
-    return certain.now + int((time.monotonic() - certain.at) * OUR_CLOCK)
-
-
-def _int(value: bytes | None) -> int:
-    return int(value or b"0")
-
-
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode()

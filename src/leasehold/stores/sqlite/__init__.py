@@ -87,7 +87,7 @@ class SqliteStore:
         return SqliteTransaction(self._database, self._cache, self._retention)
 
     def hint(self) -> bool:
-        """Whether another process has committed since the last call.
+        """Return True if another process has committed since the last call.
 
         A transaction in between does not count as a call: it looks at some records, not at all that wait.
         """
@@ -132,7 +132,7 @@ class SqliteStore:
         return prune(self._database, Retention(*self._retention))
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Close the database. Idempotent."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -161,13 +161,13 @@ class SqliteTransaction:
         self._retention = retention
         self._is_over = False
         self._committed: Sequence[Put | Drop] | None = None
-        """What was made durable; it is not in the cache before `close`."""
+        """The committed changes; `close` applies them to the cache."""
         self._foreseen: Mapping[str, Record] | None = None
         self._row: Row | None = None
         """The row of the journal that it is written to, of which the journal has yet to learn."""
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
-        self.opens_at = database.mark.opens_at
+        self.opens_at = database.log.mark.opens_at
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
         """The records of these keys, among others that we know to be true."""
@@ -195,9 +195,9 @@ class SqliteTransaction:
         return list(dict.fromkeys(key for _, key in found))
 
     def foresee(self, records: Mapping[str, Record]) -> None:
-        """What the changed records will be after `commit`, if the caller knows: all of them, and exactly that.
+        """Note what all changed records will be after `commit`.
 
-        Who knows this has worked out all changes and names each entry once.
+        The caller has worked out all changes, and names each entry once.
         """
         self._foreseen = records
 
@@ -209,7 +209,7 @@ class SqliteTransaction:
             return
         database = self._database
         database.doubt()
-        database.longest = max(database.longest, longest_of(changes))
+        database.log.longest = max(database.log.longest, longest_of(changes))
         try:
             if database.journal is None:
                 write(database.cursor, changes if self._foreseen is not None else last_of_each(changes))
@@ -225,7 +225,7 @@ class SqliteTransaction:
             raise
 
     def _tell(self, events: Sequence[Event], fence: int) -> bool:
-        """Whether the newest of these events, as it was written, also says what the database knows about itself."""
+        """Write these events. Return True if the newest also carries what the row in `meta` would."""
         first = self._database.meta.seq + 1
         newest = first + len(events) - 1
         is_timely = events[-1].at_us == self.now
@@ -249,13 +249,13 @@ class SqliteTransaction:
         database.commit(fence, len(events), self.now)
 
     def _goes_into(self, journal: Journal, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
-        """Whether this becomes a row of the journal."""
+        """Return True if this becomes a row of the journal."""
         if not self._database.is_journalling or not journal.has_room_for(changes, events):
             return False
         return not self._has_much_to_forget(journal, len(events))
 
     def _has_much_to_forget(self, journal: Journal, written: int) -> bool:
-        """Whether history is so long that it cannot wait until the journal is folded; looked for now and then."""
+        """Return True, now and then, if history is too long to wait until the journal is folded."""
         newest = journal.seq + written
         if not is_time_to_trim(newest - written + 1, newest):
             return False
@@ -274,7 +274,7 @@ class SqliteTransaction:
             raise StoreError("this transaction is over; begin another")
 
     def close(self) -> None:
-        """Give the records up; what was not committed never happened."""
+        """End the turn. Rolls back what was not committed."""
         if self._is_over:
             return
         self._is_over = True
@@ -285,7 +285,7 @@ class SqliteTransaction:
             self._database.leave()
 
     def _remember(self, changes: Sequence[Put | Drop]) -> None:
-        """What we know of the records is as good as it was before; after whoever waited was told."""
+        """Apply the committed changes to the cache. Runs after waiters are notified, to shorten hand-off."""
         journal = self._database.journal
         if self._row is not None and journal is not None:
             journal.append(self._row)
@@ -338,7 +338,7 @@ def write(cursor: apsw.Cursor, changes: Sequence[Put | Drop]) -> None:
 
 
 def tell(cursor: apsw.Cursor, events: Sequence[Event], first: int, fence: int | None = None) -> None:
-    """The same for events, from this number on; the newest also says the next fence, if there is one to say."""
+    """Write events into the table, from this number on; the newest also carries the next fence, if given."""
     newest = first + len(events) - 1
     rows = [
         (
@@ -360,7 +360,7 @@ def tell(cursor: apsw.Cursor, events: Sequence[Event], first: int, fence: int | 
 
 
 def is_time_to_trim(first: int, newest: int) -> bool:
-    """Whether to look for old history when these events are written."""
+    """Return True if it is time to look for old history."""
     return first // TRIM_EVERY != (newest + 1) // TRIM_EVERY
 
 

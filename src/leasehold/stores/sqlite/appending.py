@@ -1,4 +1,4 @@
-"""What a process that stays writes: rows of the journal, and the parts of chapters. Who only reads does not need this.
+"""Rows of the journal and parts of chapters, as a long-running process writes them. Readers do not need this.
 
 Both are JSON as text, because that is several times as quick to make as what SQLite reads best. Events are encoded
 once: what stands in a row is put into a chapter as it is.
@@ -23,13 +23,13 @@ _TAG_OF: Final = {**TAGS, str: DROPPED}
 
 
 def row_of(changes: Sequence[Put | Drop], parts: Sequence[Part]) -> bytes:
-    """What a row of the journal says. Refuses what could not be read again (`UnicodeEncodeError`)."""
+    """Return a row of the journal. Raises UnicodeEncodeError for text that could not be read again."""
     tags = encode_whole("".join([_TAG_OF[type(what)] for _, what in changes]))
     return b"[%b,%b,%b]" % (tags, encode_whole(changes), chapters.joined(parts))
 
 
 def parts_of(events: Sequence[Event]) -> list[Part]:
-    """These events as they stand in a row and in a chapter. Refuses the same."""
+    """Return these events as a row and a chapter hold them. Raises UnicodeEncodeError as well."""
     most = chapters.MOST
     if len(events) <= most:  # nearly always
         return [_part(events)] if events else []

@@ -96,7 +96,7 @@ def events_in(body: bytes, last: int, first: int = 0) -> list[Event]:
 
 
 def conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]]:
-    """What must be true of a chapter that has an event which is asked for. More may be true of others as well."""
+    """Return a condition that holds for every chapter with a wanted event, and may hold for others."""
     found, bindings = ["first IS NOT NULL"], list[str | int | bytes]()
     if query.since is not None:
         found.append("at >= ?")
@@ -112,5 +112,5 @@ def conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]]
 
 
 def _is_plain(word: str) -> bool:
-    """Whether every encoder of JSON writes it as it is."""
+    """Return True if every encoder of JSON writes this text unchanged."""
     return word.isprintable() and '"' not in word and "\\" not in word

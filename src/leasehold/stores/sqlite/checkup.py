@@ -1,4 +1,4 @@
-"""Facts about a database for whoever examines it: read without the gate, never written, not judged."""
+"""Facts about a database for `leasehold doctor`: read without the gate, never written, not judged."""
 
 # ruff: noqa: PTH110, PTH202
 
@@ -10,9 +10,9 @@ import apsw
 
 from leasehold.noun import Noun
 from leasehold.stores.sqlite.chapters import OLDEST
-from leasehold.stores.sqlite.database import READ_META, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.failures import explained
 from leasehold.stores.sqlite.gate import Gate
+from leasehold.stores.sqlite.meta import READ_META, Meta
 from leasehold.stores.sqlite.reading import journal_of
 
 SMALL = 64 * 1024 * 1024
@@ -24,17 +24,15 @@ SELECT CAST(body AS TEXT) ->> '$[2][0][1]' AS at FROM journal WHERE at IS NOT NU
 
 
 class Facts(Noun):
-    """What a database and the files beside it say about themselves."""
+    """Facts about a database and the files beside it."""
 
     schema: int
-    newest_schema: int
-    """The newest one that this version knows."""
     fence: int
     """The first one that was not given out."""
     mark: int | None
-    """The same as the gate knows it; None if there is no mark."""
+    """The first unused fence by the mark at the gate; None without a mark."""
     is_steady: bool
-    """Whether the clock counts from boot, where no step of the wall clock can reach it."""
+    """True if the clock counts from boot, so that steps of the wall clock do not affect it."""
     events: int
     oldest: int | None
     """Time of the oldest event."""
@@ -42,7 +40,7 @@ class Facts(Noun):
     log: int
     """Size of the write-ahead log."""
     damage: str | None
-    """What is wrong with the file; empty if nothing, None if it is too large to be looked through."""
+    """The damage of the file; empty if there is none, None if the file is too large to be checked."""
 
 
 def look(path: str) -> Facts:
@@ -66,7 +64,6 @@ def _facts(connection: apsw.Connection, path: str) -> Facts:
     events, oldest = _history(connection, meta)
     return Facts(
         connection.execute("PRAGMA user_version").get,
-        SCHEMA_VERSION,
         meta.fence,
         mark,
         meta.boot != "wall",

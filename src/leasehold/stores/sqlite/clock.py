@@ -1,7 +1,7 @@
-"""What the SQLite store takes its time from. It keeps nothing: the offset and the ratchet are in the database.
+"""The clock of the SQLite store. It keeps nothing: the offset and the ratchet are in the database.
 
 The store's time is the time since boot plus an offset that is fixed when the database is first opened in a
-boot. Whoever sets the wall clock after that changes nothing: no lease ends early, none lives on. Where there is
+boot. Setting the wall clock after that changes nothing: no lease ends early, none lives on. Where there is
 no clock that counts from boot (outside of Linux), it is the wall clock, held only by the ratchet: it never runs
 backwards, but a step forwards ends leases early.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
             """Time since that boot, sleep included; nobody can set it."""
 
         def wall(self) -> int:
-            """What people take for the time; anybody may set it."""
+            """The wall clock, which anybody may set."""
 
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"

@@ -1,7 +1,7 @@
-"""The database file, its gate and its clock: who may write now, and whether what we remember is still true.
+"""The database file, its gate and its clock: whose turn it is to write, and whether cached records are still true.
 
-It knows nothing of records. Everything here is on the way of a one-shot `leasehold acquire`, so what is rare
-(creating, migrating, explaining a failure) is in modules that are imported when it happens.
+It knows nothing of records. A one-shot `leasehold acquire` runs all of this, so what is rare (creating tables,
+explaining a failure) is in modules that are imported when it happens.
 """
 
 # Pathlib costs a one-shot process more than all of this.
@@ -15,8 +15,10 @@ from _thread import allocate_lock, get_ident
 import apsw
 
 from leasehold.errors import Closed, StoreBehind, StoreError, StoreUnsuitable
+from leasehold.noun import Noun
 from leasehold.stores.sqlite.clock import system_clock
-from leasehold.stores.sqlite.log import CONTINUED, COPIED, EMPTIED, FITS, Log, Mark, change_counter, fit
+from leasehold.stores.sqlite.log import FITS, LogKeeper, fit
+from leasehold.stores.sqlite.meta import APPLICATION_ID, READ_META, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.place import make_place
 
 TYPE_CHECKING = False
@@ -25,14 +27,8 @@ if TYPE_CHECKING:
 
     from leasehold.stores.sqlite.clock import Clock
     from leasehold.stores.sqlite.journal import Journal
+    from leasehold.stores.sqlite.log import Mark
 
-APPLICATION_ID = 0x1EA5E401
-SCHEMA_VERSION = 4
-"""Of `schema.sql` and of the nouns in it: a database of another one is refused."""
-
-BRIEF_CHECKPOINT = 150
-"""Pages in the write-ahead log before it is copied back. Whoever opens the database first must read the whole log, so
-one-shot processes keep it short; who commits again and again lets it grow, which is faster (see ``lasting``)."""
 STATEMENTS = 256
 """Places for prepared statements. apsw puts a statement into the next one after each row, over what was there: with
 few of them each large batch would have everything prepared again that is said once a turn. But it also looks at one
@@ -40,19 +36,10 @@ place after the other for each statement: with a thousand, that took longer than
 LASTING = 64
 """After so many commits a process counts as one that stays."""
 ALONE = 16
-"""It writes a journal once it has made so many commits since somebody else made one. Where processes take turns, each
+"""It writes a journal once it has made so many commits since another process made one. Where processes take turns, each
 would have to read what the others have journalled, and gain nothing."""
 
-READ_META = """
-SELECT coalesce(last.fence, newest.next, meta.fence), coalesce(last.seq, newest.seq, meta.seq),
-    coalesce(last.now, newest.at, meta.now), boot, offset, database, folded, coalesce(last.number, folded)
-FROM meta
-LEFT JOIN (SELECT seq, at, next FROM event ORDER BY seq DESC LIMIT 1) AS newest ON newest.seq > meta.seq
-LEFT JOIN (SELECT number, fence, seq, now FROM journal ORDER BY number DESC LIMIT 1) AS last ON last.number > folded
-"""
 _WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?, folded = ?"
-_STAMP = f"PRAGMA user_version = {SCHEMA_VERSION:d}"
-"""Changes nothing but the database's change counter, which tells later whether this log was copied into the file."""
 _UNKNOWN = -1
 """No version: whatever is remembered must be read again."""
 _abandoned: list[apsw.Connection | apsw.Cursor] = []
@@ -60,48 +47,17 @@ _forks = 0
 """How often this process, or one that it comes from, was forked off: cheaper to know than the number of a process."""
 
 
-class Meta:
-    """What the database knows about itself: its one row, or in part its newest event or the end of its journal."""
-
-    __slots__ = ("boot", "database", "fence", "folded", "now", "number", "offset", "seq")
-
-    def __init__(  # noqa: PLR0917 (as they stand in a row)
-        self, fence: int, seq: int, now: int, boot: str, offset: int, database: str, folded: int = 0, number: int = 0
-    ) -> None:
-        self.fence = fence
-        self.seq = seq
-        self.now = now
-        self.boot = boot
-        self.offset = offset
-        self.database = database
-        self.folded = folded
-        """Up to here the rows of the journal are in the tables."""
-        self.number = number
-        """The newest row of the journal; if it is `folded`, there is none."""
-
-
-class Options:
+class Options(Noun):
     """How a database is opened."""
 
-    __slots__ = ("accept_restore", "busy_ms", "creates_directory", "is_one_shot", "mounts")
-
-    def __init__(
-        self,
-        accept_restore: bool,
-        busy_ms: int,
-        mounts: str | None,
-        *,
-        is_one_shot: bool = False,
-        creates_directory: bool = False,
-    ) -> None:
-        self.creates_directory = creates_directory
-        self.accept_restore = accept_restore
-        self.busy_ms = busy_ms
-        """How long to wait for a program that locks the database without coming through the gate."""
-        self.mounts = mounts
-        """Stands in for ``/proc/self/mountinfo``."""
-        self.is_one_shot = is_one_shot
-        """Leave the log as it is at the end: to copy it into the database would cost each command several fsyncs."""
+    accept_restore: bool
+    busy_ms: int
+    """How long to wait for a program that locks the database without a turn at the gate."""
+    mounts: str | None
+    """Replaces ``/proc/self/mountinfo`` in tests."""
+    is_one_shot: bool = False
+    """Leave the log as it is at the end: to copy it into the database file would cost each command several fsyncs."""
+    creates_directory: bool = False
 
 
 class Database:
@@ -118,21 +74,15 @@ class Database:
         self._commits = 0
         self._alone = 0
         self._doubts = 0
-        """How often nobody knew what had become of our last commit."""
+        """How often the outcome of our last commit was unknown."""
         self._latest = 0
         self._is_to_be_marked = False
-        """Whether something was committed in our turn: its end tells the gate."""
-        self._unmarked = False
-        """Whether that could not be told: then the beginning of the next one does."""
+        """True if something was committed in our turn: the end of the turn writes the mark."""
         self.journal: Journal | None = None
-        """What is in the journal, once there is one or we write one ourselves."""
-        self.longest = 0
-        """The longest TTL that was ever granted."""
+        """The contents of the journal, once there is one or we write one."""
         self._is_one_shot = options.is_one_shot
-        self._begin_log()
-        self.mark = Mark(1)
-        """The high-water mark, as we know it."""
         self.gate = make_place(self.path, options)
+        self.log = LogKeeper(self.path, self.gate, self.busy_ms)
         self.connection = self.connect()
         self.cursor = self.connection.cursor()
         """For what each turn says to SQLite: a cursor of its own for each statement costs more than most statements."""
@@ -144,16 +94,6 @@ class Database:
             raise
         self.closed = False
 
-    def _begin_log(self) -> None:
-        self._log: Log | None = None
-        self._frames = 0
-        """Pages in the log."""
-        self.log_limit = self.fold_limit = BRIEF_CHECKPOINT
-        """Pages in the log before it is copied into the database; where the journal is folded as well, see `stay`."""
-        self.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
-        self._is_stamped = False
-        """Whether the transaction under way changes the database's change counter: then its log may be copied."""
-
     def connect(self) -> apsw.Connection:
         """A connection with everything that durability needs."""
         try:
@@ -163,7 +103,7 @@ class Database:
             connection.execute("PRAGMA synchronous = FULL")
             # A checkpoint at every close would cost each one-shot process two more fsyncs.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            connection.set_wal_hook(self._keep_log_short)
+            connection.set_wal_hook(self.log.after_commit)
         except apsw.Error as error:
             raise self.explain(error) from error
         return connection
@@ -181,7 +121,7 @@ class Database:
             raise self.explain(error) from error
 
     def _is_current(self) -> bool:
-        """Whether it can be used as it is. Needs no turn at the gate: each value is read before what it bounds."""
+        """Return True if it needs no preparation. Needs no turn: each value is read before the one that it bounds."""
         mark = self.gate.mark()
         if mark is None or fit(self.path, mark) != FITS:
             return False
@@ -191,18 +131,12 @@ class Database:
         self._look()
         if self.is_behind(mark):
             return False
-        self.heed(mark)
+        self.log.heed(mark)
         return self.meta.boot == self.clock.boot()
 
     def is_behind(self, mark: Mark) -> bool:
-        """Whether commits are missing that were made."""
+        """Return True if the database lacks commits that were made."""
         return self.meta.fence < mark.fence or self.meta.now < mark.now
-
-    def heed(self, mark: Mark) -> None:
-        """Go on from this mark."""
-        self.mark = mark
-        self.longest = max(self.longest, mark.longest)
-        self._frames = 0 if mark.log == EMPTIED else mark.frames
 
     def _look(self) -> None:
         self.opened_at = self.data_version()
@@ -219,11 +153,11 @@ class Database:
         return int(self.connection.execute("PRAGMA data_version").get)
 
     def schema_version(self) -> int:
-        """Which layout the database has."""
+        """The schema of the database; 0 if it is empty."""
         return int(self.connection.execute("PRAGMA user_version").get)
 
     def read_meta(self, connection: apsw.Connection | None = None) -> Meta:
-        """What it knows about itself."""
+        """Read the row about the database itself, or what replaces it."""
         row = (connection or self.connection).execute(READ_META).get
         if row is None:
             raise StoreError(f"{self.path}: the database is damaged (it lost the row about itself); restore a backup")
@@ -242,23 +176,23 @@ class Database:
             raise StoreError(f"{self.path} was opened before a fork: connect again in the child")
 
     def is_inherited(self) -> bool:
-        """Whether this process is a forked child, so that nothing here is its own."""
+        """Return True in a forked child: the connection is its parent's."""
         return self._forks != _forks
 
     @property
     def is_lasting(self) -> bool:
-        """Whether this process stays."""
+        """True if this process counts as long-running."""
         return self._commits >= LASTING
 
     @property
     def is_journalling(self) -> bool:
-        """Whether it writes its commits to the journal."""
+        """True if it writes its commits to the journal."""
         return self._commits >= LASTING and self._alone >= ALONE
 
     # --------------------------------------------------------------------------------------- writing
 
     def enter(self) -> None:
-        """Wait for our turn and begin; `forget` is called if somebody else has written since our last turn."""
+        """Wait for our turn and begin; `forget` is called if another process has written since our last turn."""
         self.check_usable()
         if self._owner == get_ident():
             raise StoreError(f"{self.path}: a transaction of this store is already under way in this thread")
@@ -270,8 +204,8 @@ class Database:
         try:
             self.gate.take()
             self.begin()
-            if self._unmarked:
-                self._set_mark()
+            if self.log.is_unmarked:
+                self.log.write_mark(self.meta)
         except BaseException as error:
             self.leave()
             if isinstance(error, apsw.Error | OSError):
@@ -298,10 +232,9 @@ class Database:
             return
         schema = self.schema_version()
         if schema != SCHEMA_VERSION:
-            raise StoreUnsuitable(
-                f"{self.path} was changed to schema {schema} by another version of Leasehold while this one "
-                f"(schema {SCHEMA_VERSION}) was running: update and connect again"
-            )
+            from leasehold.stores.sqlite.failures import other_schema  # noqa: PLC0415 (rare)
+
+            raise other_schema(self.path, schema)
         if self.version != _UNKNOWN:
             self._alone = 0
         else:
@@ -329,18 +262,18 @@ class Database:
                 "Use a server for several: https://…, postgresql://… or etcd://…"
             )
         before, self.meta = self.meta, meta
-        mark = self.gate.mark() or self.mark
+        mark = self.gate.mark() or self.log.mark
         if meta.database != before.database or meta.fence < before.fence or self.is_behind(mark):
             self.meta = before
             raise StoreBehind(f"{self.path} was replaced by another database while it was open: connect again")
-        self.heed(mark)
+        self.log.heed(mark)
 
     def doubt(self) -> None:
-        """Until `trust` tells otherwise, what we remember is not what the database holds."""
+        """The cache may differ from the database, until `trust` is called."""
         self.version = _UNKNOWN
 
     def trust(self) -> None:
-        """What we remember is what the database holds after our commit."""
+        """The cache agrees with the database after our commit."""
         self.version = self.connection.data_version()
 
     def commit(self, fence: int, events: int, now: int, *, is_told: bool = False, rows: int = 0) -> None:
@@ -360,9 +293,7 @@ class Database:
 
             stay(self)
         is_folding = self.journal is not None and not rows and self.is_lasting
-        self._is_stamped = self._frames >= (self.fold_limit if is_folding else self.log_limit)
-        if self._is_stamped:
-            self.cursor.execute(_STAMP)
+        self.log.stamp(self.cursor, is_folding=is_folding)
         self.cursor.execute("COMMIT")
         self._is_to_be_marked = True
         self.meta = meta
@@ -374,67 +305,13 @@ class Database:
         self.journal = self.journal or _new_journal()
         self.journal.settle(meta)
 
-    def _keep_log_short(self, connection: apsw.Connection, _name: str, pages: int) -> int:
-        """Copy a long log into the database; called by SQLite after each commit, while it is still our turn.
-
-        SQLite's own way to do this leaves the log as it is, for the same process to write over. The next one-shot
-        process cannot know that it was copied, reads all of it and appends to it: it would grow for ever. So those
-        empty it.
-        """
-        self._frames = pages
-        self.mark = self.mark._replace(frames=pages, log=CONTINUED)
-        if self._is_stamped:
-            self._is_stamped = False
-            self.copy_log(connection)
-        else:
-            self.mark = self.mark._replace(end=b"")
-        return apsw.SQLITE_OK
-
-    def copy_log(self, connection: apsw.Connection) -> None:
-        """Copy the log into the database as far as nobody reads it, and note how far that went."""
-        self.mark = self.mark._replace(end=self._end_of_log())
-        try:
-            connection.set_busy_timeout(0)  # whoever reads just now is not waited for: the next commit tries again
-            length, copied = connection.wal_checkpoint(mode=self.checkpoint_mode)
-            if length == copied:
-                is_emptied = self.checkpoint_mode == apsw.SQLITE_CHECKPOINT_TRUNCATE
-                self._frames = 0 if is_emptied else self._frames
-                log = EMPTIED if is_emptied else COPIED
-                self.mark = self.mark._replace(log=log, counter=change_counter(self.path))
-        except apsw.Error:
-            pass  # the commit happened, and must not be reported as failed; what ails the disk, the next one tells
-        finally:
-            connection.set_busy_timeout(self.busy_ms)
-
-    @property
-    def has_log(self) -> bool:
-        """Whether there is something in the log that may not be in the database file."""
-        return self._frames > 0
-
-    def empty_log(self) -> None:
-        """Commit, and have everything in the database file alone, if nobody reads just now."""
-        self.log_limit = self.fold_limit = 0
-        self.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
-        self.commit(self.meta.fence, 0, self.meta.now)
-        self.write_mark()
-
-    def _end_of_log(self) -> bytes:
-        self._log = self._log or Log(self.path)
-        return self._log.end(self.mark.frames)
-
     def write_mark(self) -> None:
         """Tell the gate how far the database has come. Only in our turn, after a commit."""
-        self._is_to_be_marked, self._unmarked = False, True
+        self._is_to_be_marked = False
         try:  # noqa: SIM105 (a one-shot process does not load contextlib)
-            self._set_mark()
+            self.log.write_mark(self.meta)
         except OSError:
-            pass  # the commit happened, so it must not be reported as failed: the next turn tries again, and tells
-
-    def _set_mark(self) -> None:
-        end = self.mark.end or self._end_of_log()
-        self.mark = self.mark._replace(fence=self.meta.fence, now=self.meta.now, longest=self.longest, end=end)
-        self.gate.set_mark(self.mark)
-        self._unmarked = False
+            pass  # the commit happened, so it must not be reported as failed: the next turn tries again, and reports it
 
     def leave(self) -> None:
         """Roll back what was not committed and end our turn. Does nothing if the turn is a parent process's."""
@@ -453,7 +330,7 @@ class Database:
             self._mutex.release()
 
     def explain(self, error: apsw.Error | OSError) -> StoreError:
-        """The same failure in words that say what to do."""
+        """Return the failure as an error that says what to do."""
         from leasehold.stores.sqlite.failures import explained  # noqa: PLC0415 (rare)
 
         return explained(self.path, error)
@@ -471,12 +348,12 @@ class Database:
             self._mutex.release()
 
     def others(self) -> tuple[int, int] | None:
-        """Differs from what it was if somebody else has committed since; None while that cannot be told."""
+        """Differs from what it was if another process has committed since; None while that is unknown."""
         version = self.peek_version()
         return None if version is None or self.version == _UNKNOWN else (version, self._doubts)
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Close the connection and the gate. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -496,8 +373,7 @@ class Database:
                 self.gate.sync()
         finally:
             self.connection.close()
-            if self._log is not None:
-                self._log.close()
+            self.log.close()
             self.gate.close()
             self._mutex.release()
 

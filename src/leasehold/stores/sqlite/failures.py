@@ -1,10 +1,11 @@
-"""What SQLite's and the system's failures mean, and what to do about them."""
+"""Meanings of SQLite's and the system's failures, and what to do about them."""
 
 from __future__ import annotations
 
 import apsw
 
 from leasehold.errors import StoreBehind, StoreError, StoreUnsuitable
+from leasehold.stores.sqlite.meta import SCHEMA_VERSION
 
 _NOT_OURS = (
     "this user may not open or create it: have the files and their directory shared with a group of yours, or set "
@@ -45,6 +46,18 @@ def behind(path: str, why: str) -> StoreBehind:
         "a full TTL, and nothing new is granted for the longest TTL that was ever used. In Python that is "
         "leasehold.connect(url, accept_restore=True); on the command line\n"
         f"LEASEHOLD_URL={_quoted(f'sqlite://{path}')} leasehold doctor --accept-restore"
+    )
+
+
+def other_schema(path: str, version: int) -> StoreUnsuitable:
+    """The database was created by another version of Leasehold, which reads and writes other tables."""
+    differs = f"{path} has schema {version}, and this Leasehold works with schema {SCHEMA_VERSION} only"
+    if version > SCHEMA_VERSION:
+        return StoreUnsuitable(f"{differs}: update Leasehold (every process on this machine), or give another path")
+    return StoreUnsuitable(
+        f"{differs}: an older version created it. Nothing was changed. To start anew, stop every process that uses it "
+        "and remove it together with its -wal, -shm and .gate files; to keep it, give another path. Its leases and "
+        "its history are not carried over"
     )
 
 

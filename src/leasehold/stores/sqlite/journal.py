@@ -4,7 +4,7 @@ A page of SQLite's log is written as a whole, and a commit of a few entries touc
 indexes. A process that stays writes everything into one row instead. Now and then the journal is folded: what its
 changes come to is written to the tables, and its rows are deleted, in one transaction (docs/adr/0032).
 
-Whoever looks lays the journal over the tables; whoever is about to change the tables folds it first. Only imported
+Readers overlay the journal on the tables; a process folds it before it changes the tables. Only imported
 where there is a journal, or where one is written.
 """
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from leasehold.model import Entry, Event, Record
     from leasehold.stores.netting import Place
     from leasehold.stores.sqlite.chapters import Part
-    from leasehold.stores.sqlite.database import Meta
+    from leasehold.stores.sqlite.meta import Meta
 
     Row: TypeAlias = tuple[list[Part], int, int]
-    """What is kept in mind of a row: its events, its size in bytes, and how many changes and events it has."""
+    """Kept of a row in memory: its events, its size in bytes, and how many changes and events it has."""
 
 FULL = 5_000
-"""Changes and events in it before it is folded: whoever looks at the database first has to read all those changes."""
+"""Changes and events in it before it is folded: the next process to open the database has to read the changes."""
 LARGE = 1 << 20
 """The same in bytes, where entries are large."""
 DROPPED = "-"
@@ -73,7 +73,7 @@ class Journal:
         self.length = self.size = 0
 
     def has_room_for(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
-        """Whether others would not have to read for too long, with these in it as well."""
+        """Return True if the journal stays short enough for readers with these in it."""
         return self.length + len(changes) + len(events) <= FULL and self.size <= LARGE
 
     @property
@@ -118,7 +118,7 @@ class Journal:
         self.length += len(changes) + len(events)
 
     def follow(self, changes: Sequence[Put | Drop], before: Mapping[str, Record]) -> None:
-        """What it comes to with these changes; as far as they are known, the records were so `before`."""
+        """Add these changes to the net effect; `before` has the records as far as they are known."""
         self._netting.net(changes, before)
         self.keys.update([change[0] for change in changes])
 

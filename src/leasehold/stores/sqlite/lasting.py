@@ -1,4 +1,4 @@
-"""What only a process that stays does: a long log, and no journal left behind. It knows nothing of records.
+"""Specific to long-running processes: a long log, and no journal left behind. It knows nothing of records.
 
 The log is written to its full length before it is needed. Each commit into a file that grows has the file system commit
 its own journal as well, with whatever other programs have put in there; a commit over what is there already has not.
@@ -27,8 +27,9 @@ CHUNK = 1 << 20
 
 def stay(database: Database) -> None:
     """From now on the log is long, and is written over where it is. Called within a transaction."""
-    database.log_limit, database.fold_limit = CHECKPOINT, EARLY
-    database.checkpoint_mode = apsw.SQLITE_CHECKPOINT_PASSIVE
+    log = database.log
+    log.limit, log.fold_limit = CHECKPOINT, EARLY
+    log.checkpoint_mode = apsw.SQLITE_CHECKPOINT_PASSIVE
     try:
         lengthen(f"{database.path}-wal", CHECKPOINT, database.connection.execute("PRAGMA page_size").get)
     except OSError:
@@ -49,21 +50,29 @@ def lengthen(log: str, pages: int, page_size: int) -> None:
 
 
 def fold_at_last(database: Database) -> None:
-    """Leave neither a journal nor a log behind: from now on the database file has everything. Not if somebody writes.
+    """Leave neither a journal nor a log behind, unless another process writes: the database file has everything then.
 
-    Whoever opens it next need not read the log, and a copy of the one file is a copy of everything.
+    The next process need not read the log, and a copy of the one file is a copy of everything.
     """
     if not database.gate.try_to_take():
         return
     try:
         database.connection.set_busy_timeout(0)
         database.begin()
-        if database.journal is not None and database.meta.number != database.meta.folded:
+        has_journal = database.journal is not None and database.meta.number != database.meta.folded
+        if database.journal is not None and has_journal:
             database.journal.fold(database.cursor, is_lasting=database.is_lasting)
-            database.empty_log()
-        elif database.has_log:
-            database.empty_log()
+        if has_journal or database.log.frames:
+            _empty_log(database)
     except (apsw.Error, OSError, StoreError):
         pass  # all of it is in the log, where the next one finds it: that one tells what is wrong
     finally:
         database.gate.release()
+
+
+def _empty_log(database: Database) -> None:
+    """Commit, and leave everything in the database file alone, unless another process reads just now."""
+    database.log.limit = database.log.fold_limit = 0
+    database.log.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
+    database.commit(database.meta.fence, 0, database.meta.now)
+    database.write_mark()

@@ -1,4 +1,4 @@
-"""The files of SQLite as they are on disk: the database's change counter, and the end of its write-ahead log.
+"""The write-ahead log: how far it goes, when it is copied into the database file, and which file it belongs to.
 
 SQLite does not notice that a log belongs to another state of the database than the one that it lies beside: it reads
 pages of both. The high-water mark on the gate says which belong together (docs/adr/0011).
@@ -16,6 +16,16 @@ import os
 import apsw
 
 from leasehold.noun import Noun
+from leasehold.stores.sqlite.meta import SCHEMA_VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.stores.sqlite.gate import Gate
+    from leasehold.stores.sqlite.meta import Meta
+
+BRIEF_CHECKPOINT = 150
+"""Pages in the log before it is copied into the database file. The process that opens the database first must read the
+whole log, so one-shot processes keep it short; a process that stays lets it grow, which is faster (see ``lasting``)."""
 
 NO_LOG = b"0" * 32
 """Stands for the end of the log where there was none yet."""
@@ -28,6 +38,8 @@ FRAME = 24
 """Bytes that SQLite writes before all pages of its log, and before each of them."""
 COUNTER = 24
 """Where the change counter is in a database file."""
+_STAMP = f"PRAGMA user_version = {SCHEMA_VERSION:d}"
+"""Changes nothing but the database's change counter, which tells later whether this log was copied into the file."""
 _MAGIC = (0x377F0682, 0x377F0683)
 _MOST_CHECKED = 4_096
 """Pages of a log that are looked through for a commit: no transaction of ours is so large."""
@@ -73,12 +85,13 @@ class Log:
     __slots__ = ("_fd", "_page")
 
     def __init__(self, path: str) -> None:
+        self._fd = -1
         self._fd = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         self._page = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether no log has begun in it."""
+        """True if no log has begun in the file."""
         return int.from_bytes(os.pread(self._fd, 4, 0), "big") not in _MAGIC
 
     def salt(self) -> int:
@@ -95,7 +108,7 @@ class Log:
         return found.hex().encode() if len(found) == 16 else NO_LOG
 
     def has_commit(self) -> bool:
-        """Whether SQLite would find a transaction in it, and not only the beginning of one that was never finished."""
+        """Return True if SQLite would find a whole transaction in it, not only the beginning of one."""
         head = os.pread(self._fd, HEAD, 0)
         order = "big" if int.from_bytes(head[:4], "big") & 1 else "little"
         page = int.from_bytes(head[8:12], "big")
@@ -112,14 +125,110 @@ class Log:
         return True
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
 
     def __del__(self) -> None:
-        if hasattr(self, "_fd"):
-            self.close()
+        self.close()
+
+
+class LogKeeper:
+    """Keeps the log of an open database short, and the gate's high-water mark in step with it."""
+
+    __slots__ = (
+        "_busy_ms",
+        "_gate",
+        "_is_stamped",
+        "_log",
+        "_path",
+        "checkpoint_mode",
+        "fold_limit",
+        "frames",
+        "is_unmarked",
+        "limit",
+        "longest",
+        "mark",
+    )
+
+    def __init__(self, path: str, gate: Gate, busy_ms: int) -> None:
+        self._path = path
+        self._gate = gate
+        self._busy_ms = busy_ms
+        self._log: Log | None = None
+        self.mark = Mark(1)
+        """The high-water mark of the last commit."""
+        self.longest = 0
+        """The longest TTL that was ever granted."""
+        self.is_unmarked = False
+        """True while the gate still lacks the mark of a commit, because it could not be written."""
+        self.frames = 0
+        """Pages in the log."""
+        self.limit = self.fold_limit = BRIEF_CHECKPOINT
+        """Pages in the log before it is copied into the database file; in a commit that folds the journal as well."""
+        self.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
+        self._is_stamped = False
+        """True while the transaction under way changes the database's change counter: then its log may be copied."""
+
+    def heed(self, mark: Mark) -> None:
+        """Continue from this mark."""
+        self.mark = mark
+        self.longest = max(self.longest, mark.longest)
+        self.frames = 0 if mark.log == EMPTIED else mark.frames
+
+    def stamp(self, cursor: apsw.Cursor, *, is_folding: bool) -> None:
+        """Change the database's change counter if the log is to be copied after the commit that follows."""
+        self._is_stamped = self.frames >= (self.fold_limit if is_folding else self.limit)
+        if self._is_stamped:
+            cursor.execute(_STAMP)
+
+    def after_commit(self, connection: apsw.Connection, _name: str, pages: int) -> int:
+        """Copy a long log into the database file. SQLite calls this after each commit, still during the turn.
+
+        SQLite's own way to do this leaves the log as it is, for the same process to overwrite. The next one-shot
+        process cannot know that it was copied, reads all of it and appends to it: the log would grow for ever. So
+        one-shot processes empty it.
+        """
+        self.frames = pages
+        self.mark = self.mark._replace(frames=pages, log=CONTINUED, end=b"")
+        if self._is_stamped:
+            self._is_stamped = False
+            self.copy(connection)
+        return apsw.SQLITE_OK
+
+    def copy(self, connection: apsw.Connection) -> None:
+        """Copy the log into the database file as far as no reader needs it, and note how far that went."""
+        self.mark = self.mark._replace(end=self._end())
+        try:
+            connection.set_busy_timeout(0)  # readers are not waited for: the next commit tries again
+            length, copied = connection.wal_checkpoint(mode=self.checkpoint_mode)
+            if length == copied:
+                is_emptied = self.checkpoint_mode == apsw.SQLITE_CHECKPOINT_TRUNCATE
+                self.frames = 0 if is_emptied else self.frames
+                log = EMPTIED if is_emptied else COPIED
+                self.mark = self.mark._replace(log=log, counter=change_counter(self._path))
+        except apsw.Error:
+            pass  # the commit happened, and must not be reported as failed; the next one reports what ails the disk
+        finally:
+            connection.set_busy_timeout(self._busy_ms)
+
+    def _end(self) -> bytes:
+        self._log = self._log or Log(self._path)
+        return self._log.end(self.mark.frames)
+
+    def write_mark(self, meta: Meta) -> None:
+        """Write the mark of the last commit to the gate. Only during a turn, after the commit."""
+        self.is_unmarked = True
+        end = self.mark.end or self._end()
+        self.mark = self.mark._replace(fence=meta.fence, now=meta.now, longest=self.longest, end=end)
+        self._gate.set_mark(self.mark)
+        self.is_unmarked = False
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        if self._log is not None:
+            self._log.close()
 
 
 def _summed(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
@@ -132,7 +241,7 @@ def _summed(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
 
 
 def is_alone(path: str) -> bool:
-    """Whether the database file has no log beside it, so that all there is is in it."""
+    """Return True if the database file has no log beside it, so that it alone has everything."""
     return not os.path.exists(f"{path}-wal") or os.stat(f"{path}-wal").st_size == 0
 
 

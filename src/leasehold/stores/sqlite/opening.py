@@ -1,6 +1,7 @@
-"""What is done once: create the database, bring it up to date, and settle what happened while it was away.
+"""Create a database, or settle what happened since its last commit: a reboot, a restore, a killed process.
 
-All of it in one transaction, during our turn at the gate. Not imported when a database is opened as it is.
+All of it is one transaction, during this process's turn at the gate. A database that needs none of it is opened
+without this module.
 """
 
 # Pathlib is slow to import, and the first acquire on a machine comes through here.
@@ -12,9 +13,9 @@ import os
 
 from leasehold.errors import StoreUnsuitable
 from leasehold.model import SECOND
-from leasehold.stores.sqlite.database import APPLICATION_ID, SCHEMA_VERSION, Meta
-from leasehold.stores.sqlite.failures import behind
+from leasehold.stores.sqlite.failures import behind, other_schema
 from leasehold.stores.sqlite.log import CONTINUED, EMPTIED, STRANGE, UNKNOWN, Mark, change_counter, fit, is_alone
+from leasehold.stores.sqlite.meta import APPLICATION_ID, SCHEMA_VERSION, Meta
 from leasehold.stores.sqlite.survivors import revive
 
 TYPE_CHECKING = False
@@ -28,7 +29,7 @@ SKIP = 1_000_000
 """So many fences are left out after a restore: more than could have been given out since the mark was written."""
 
 LONGEST = 1_800 * SECOND
-"""What counts as the longest TTL where the gate does not know: what surfaces give by default."""
+"""Counts as the longest TTL where the gate does not know it: what surfaces give by default."""
 
 _OTHER_TIME = "its -wal file is of another time than the database"
 
@@ -55,10 +56,10 @@ def prepare(database: Database, *, accept_restore: bool) -> None:
             if database.connection.in_transaction:
                 database.connection.execute("ROLLBACK")
             raise
-        database.longest = mark.longest
-        database.mark = mark._replace(frames=database.mark.frames, log=CONTINUED, end=b"")
+        database.log.longest = mark.longest
+        database.log.mark = mark._replace(frames=database.log.mark.frames, log=CONTINUED, end=b"")
         if database.meta.seq == 0 and database.meta.fence == 1:
-            database.copy_log(database.connection)  # the file alone says from the beginning that it is one of ours
+            database.log.copy(database.connection)  # the file alone says from the beginning that it is one of ours
         database.write_mark()
     finally:
         database.gate.release()
@@ -72,22 +73,16 @@ def _refuse_strange(database: Database, accept_restore: bool) -> None:
 
 
 def _check_ours(connection: apsw.Connection, path: str) -> None:
-    """Never touch somebody else's database, nor one from the future."""
+    """Refuse the database of another program, and one with another schema, before anything in it is changed."""
     application = connection.execute("PRAGMA application_id").get
     version = connection.execute("PRAGMA user_version").get
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if application != APPLICATION_ID and (application or version or tables):
+    if application == version == tables == 0:
+        return
+    if application != APPLICATION_ID:
         raise StoreUnsuitable(f"{path} is a database of another program; give another path")
-    if version > SCHEMA_VERSION:
-        raise StoreUnsuitable(
-            f"{path} has schema {version}, this Leasehold knows schemas up to {SCHEMA_VERSION}: "
-            "update Leasehold (every process on this machine), or give another path"
-        )
-    if application == APPLICATION_ID and 0 < version < SCHEMA_VERSION:
-        raise StoreUnsuitable(
-            f"{path} has schema {version}, of an earlier Leasehold; this one needs schema {SCHEMA_VERSION}, and what "
-            "is held cannot be carried over: once nothing is held there, remove the file, or give another path"
-        )
+    if version != SCHEMA_VERSION:
+        raise other_schema(path, version)
 
 
 def _use_wal(connection: apsw.Connection, path: str) -> None:
@@ -97,10 +92,10 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
 
 
 def _settle(database: Database, accept_restore: bool) -> tuple[Meta, Mark]:
-    """Create the tables if need be, and find out what happened from mark and boot id. Return what the gate is told."""
+    """Create the tables, or find out from the mark and the boot id what happened. Returns the gate's mark, too."""
     connection, mark = database.connection, database.gate.mark()
-    is_new = create(connection)
-    if is_new:
+    if database.schema_version() == 0:
+        create(connection)
         meta, mark = _first_meta(database, mark, accept_restore)
     else:
         meta, mark = _continued(database, mark, accept_restore)
@@ -109,16 +104,11 @@ def _settle(database: Database, accept_restore: bool) -> tuple[Meta, Mark]:
     return meta, mark
 
 
-def create(connection: apsw.Connection) -> bool:
-    """Create the tables; False if they are there."""
-    if connection.execute("PRAGMA user_version").get:
-        return False
-    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "sqlite", "schema.sql")
-    with open(path, encoding="utf-8") as file:
+def create(connection: apsw.Connection) -> None:
+    """Create the tables in an empty database."""
+    with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
         connection.execute(file.read())
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-    return True
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}; PRAGMA user_version = {SCHEMA_VERSION:d}")
 
 
 def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[Meta, Mark]:
@@ -127,7 +117,7 @@ def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> 
     now = clock.wall()
     if gate.is_new() or (mark is not None and mark.fence == 1):  # or nothing was ever granted
         gate.set_mark(Mark(1, log=EMPTIED))
-        gate.sync()  # from now on a gate without a mark means that somebody removed it
+        gate.sync()  # from now on a gate without a mark means that the mark was removed
         return _meta_at(clock, 1, now), Mark(1)
     if not accept_restore:
         raise behind(database.path, "the database is gone, and its .gate file is still there")
@@ -167,7 +157,7 @@ def _continued(database: Database, mark: Mark | None, accept_restore: bool) -> t
 
 
 def _counter(path: str, mark: Mark, trouble: str) -> int:
-    """What the file's change counter was when the log began that is beside it, as far as it is known."""
+    """Return the change counter that the file had when the log beside it began, if known."""
     return change_counter(path) if trouble or is_alone(path) else mark.counter
 
 
@@ -196,7 +186,7 @@ def _check_sound(database: Database) -> None:
 
 
 def _fold(connection: apsw.Connection, meta: Meta) -> None:
-    """Who kept the journal is gone, or was never here: everything into the tables, where `revive` looks."""
+    """Fold a journal whose writer is gone into the tables, where `revive` looks."""
     from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (rare)
 
     journal = Journal()

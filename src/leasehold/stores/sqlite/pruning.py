@@ -64,7 +64,7 @@ def trim(connection: apsw.Connection, retention: Retention, newest: int, now: in
 
 
 def is_overdue(connection: apsw.Connection, retention: Retention, newest: int, now: int, journalled: int) -> bool:
-    """Whether there is more than a little to forget, in the table or from this event on, which is in the journal.
+    """Return True if there is more than a little to forget, in the table or, from this event on, in the journal.
 
     A little is a part of what is to be kept: it goes when the journal is folded anyway.
     """
@@ -74,7 +74,7 @@ def is_overdue(connection: apsw.Connection, retention: Retention, newest: int, n
 
 
 def _is_there(connection: apsw.Connection, before: int, last: int) -> bool:
-    """Whether the table has an event from before this time, or up to this number."""
+    """Return True if the table has an event from before this time, or up to this number."""
     oldest = connection.execute(OLDEST).fetchone()
     return oldest is not None and (oldest[1] <= last or oldest[2] < before)
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from leasehold.model import Record
     from leasehold.stores import HistoryQuery
-    from leasehold.stores.sqlite.database import Database, Meta
+    from leasehold.stores.sqlite.database import Database
     from leasehold.stores.sqlite.journal import Journal
+    from leasehold.stores.sqlite.meta import Meta
 
 _SCAN = "SELECT key, body FROM entry WHERE key >= ? AND key < ? ORDER BY key"
 _EVENTS = f"""
@@ -69,7 +70,7 @@ class Reader:
             raise self._database.explain(error) from error
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record of this kind. The log cannot be emptied while somebody is at it, so do not dawdle."""
+        """Every record of this kind. The log cannot be emptied before the last one is taken."""
         connection = self._database.connect()
         try:
             connection.execute("BEGIN")
@@ -100,7 +101,7 @@ class Reader:
             connection.close()
 
     def close(self) -> None:
-        """Wait for whoever reads, and give the connection back."""
+        """Wait for readers, and close the connection."""
         if self._connection is not None and self._database.is_inherited():
             abandon(self._connection)
             return

@@ -20,7 +20,7 @@ _OTHERS = "SELECT rowid, key, body FROM entry WHERE rowid > ? AND NOT (key >= 'a
 
 
 def revive(connection: apsw.Connection, last: int, now: int) -> None:
-    """Give whoever held at `last` a full TTL from `now`, and drop what went down with the machine."""
+    """Give each lease held at `last` a full TTL from `now`, and drop what ended with the machine."""
     ends: dict[str, int] = {}
     for rowid, key, entry in _entries(connection, _ACTORS):
         after = after_reboot(entry, last, now, ends)

@@ -1,5 +1,5 @@
--- Every statement of the PostgreSQL store but the migrations. `{schema}` is where its tables are.
--- Those of a turn have numbered values; they go by `exchange`, and lists in them as one text (see the migrations).
+-- Every statement of the PostgreSQL store but its `schema.sql`. `{schema}` is where its tables are.
+-- Those of a turn have numbered values; `exchange` sends them, with each list as one text (see `schema.sql`).
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE

@@ -1,4 +1,4 @@
--- The tables of a new store.
+-- The schema of the PostgreSQL store. Any change of it raises SCHEMA_VERSION.
 
 -- Entries of all records, but for what the journal changes in them: nobody looks here alone. One row an entry; `body` is
 -- the packed entry (stores/codec.py).
@@ -50,7 +50,7 @@ CREATE SEQUENCE {schema}.latest AS bigint;
 -- One row about the database itself.
 CREATE TABLE {schema}.meta (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
-    version integer NOT NULL, -- the last migration
+    version integer NOT NULL, -- of this schema
     database text NOT NULL, -- a name of this database's own
     system text NOT NULL, -- the server that it lived on last,
     timeline text NOT NULL, -- and which of its histories
@@ -83,7 +83,7 @@ FROM
     ) AS change (key, id, due, body)
 ORDER BY change.key COLLATE "C", change.id COLLATE "C", told.number DESC;
 
--- All entries, for whoever looks without having a turn.
+-- All entries, for readers without a turn.
 CREATE VIEW {schema}.entry AS
 WITH change AS MATERIALIZED (SELECT * FROM {schema}.journal)
 SELECT key, id, due, body FROM {schema}.folded
