@@ -220,9 +220,7 @@ def postgres(rest: str, *, is_examined: bool = False) -> PostgresStore:
     try:
         from leasehold.stores.postgres import PostgresStore  # noqa: PLC0415
     except ImportError as error:
-        if error.name is not None and error.name.startswith("leasehold"):
-            raise
-        raise LeaseholdError(f"{error.name} is missing; install the store: pip install 'leasehold[postgres]'") from None
+        raise _missing(error, "postgres") from None
     return PostgresStore(f"postgresql:{rest}", is_examined=is_examined)
 
 
@@ -232,9 +230,19 @@ def _etcd(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a resto
 
 def etcd(rest: str) -> EtcdStore:
     """The store that the part of an `etcd:` URL after the colon means."""
-    from leasehold.stores.etcd import EtcdStore  # noqa: PLC0415
-
+    try:
+        from leasehold.stores.etcd import EtcdStore  # noqa: PLC0415
+    except ImportError as error:
+        raise _missing(error, "etcd") from None
     return EtcdStore(rest)
+
+
+def _missing(error: ImportError, extra: str) -> Exception:
+    """Say how to install a store's extra if one of its libraries is missing; any other error stays as it is."""
+    if error.name is None or error.name.startswith("leasehold"):
+        return error
+    library = error.name.partition(".")[0]
+    return LeaseholdError(f"{library} is missing; install the store:\n  pip install 'leasehold[{extra}]'")
 
 
 _PLAIN = {"": (30, 1_000_000, 0), "?create=1": (30, 1_000_000, 1)}

@@ -12,15 +12,15 @@ OVER_ETCD = (
     Mutant(
         "etcd: a commit compares nothing",
         "stores/etcd/transaction.py",
-        "compares = [memory.unchanged(store.names), *assumed, *compares]",
+        "compares = [replica.unchanged(store.names), *assumed, *compares]",
         "compares = [*assumed, *compares]",
         (STORE, "-k", "comes_second"),
     ),
     Mutant(
         "etcd: what is assumed is not compared",
         "stores/etcd/transaction.py",
-        "compares = [memory.unchanged(store.names), *assumed, *compares]",
-        "compares = [memory.unchanged(store.names), *compares]",
+        "compares = [replica.unchanged(store.names), *assumed, *compares]",
+        "compares = [replica.unchanged(store.names), *compares]",
         ("tests/stores/test_etcd_journal.py",),
     ),
     Mutant(
@@ -61,14 +61,14 @@ OVER_ETCD = (
     ),
     Mutant(
         "etcd: an event loop waits for what is not known",
-        "stores/etcd/memory.py",
+        "stores/etcd/replica.py",
         "        if any(overlay.known(key) is None for key in laid_over):\n            return None\n",
         "",
         (STEPS, "-k", "decides_without_waiting"),
     ),
     Mutant(
         "etcd: history is looked for in one spelling",
-        "stores/etcd/past.py",
+        "stores/etcd/history.py",
         "for each in spellings(word))",
         "for each in spellings(word)[:1])",
         ("tests/stores/test_etcd_history.py", "-k", "asked_for"),

@@ -17,7 +17,7 @@ from leasehold.model import EMPTY, SECOND, Put, Ref
 from leasehold.stores.etcd import EPOCH, EtcdStore, messages, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE
-from leasehold.stores.etcd.clock import EXACT, Clock
+from leasehold.stores.etcd.clock import EXACT, MemberClock
 from leasehold.stores.etcd.clock import parse as parse_date
 from leasehold.testing.conformance.asking import leases_of, until
 from leasehold.testing.etcd import QUICK, Etcd
@@ -97,7 +97,7 @@ def test_nobody_there_is_told_clearly() -> None:
 
 
 def test_dates_narrow_down_how_far_ahead_the_clock_is() -> None:
-    clock = Clock()
+    clock = MemberClock()
     assert not clock.is_exact
     ahead = 1_000_000.25  # seconds
     moment = 5.0
@@ -111,7 +111,7 @@ def test_dates_narrow_down_how_far_ahead_the_clock_is() -> None:
 
 def test_one_look_at_each_turn_of_a_second_keeps_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Although our own clock goes slow by one part in ten thousand: the estimate is never ahead, nor far behind."""
-    clock, ahead, moment = Clock(), 1_000_000.6, 5.0
+    clock, ahead, moment = MemberClock(), 1_000_000.6, 5.0
     monkeypatch.setattr("time.monotonic_ns", lambda: int(moment * 1e9))
     clock.tell(_date(int(moment + ahead)), moment, moment)
     for turn in range(200):
@@ -124,7 +124,7 @@ def test_one_look_at_each_turn_of_a_second_keeps_the_time(monkeypatch: pytest.Mo
 
 
 def test_a_clock_that_was_set_is_noticed_and_nonsense_is_not_a_date() -> None:
-    clock = Clock()
+    clock = MemberClock()
     clock.tell(_date(1_000), 1.0, 1.0)
     clock.tell(_date(90_000), 1.5, 1.5)
     assert clock._low == 90_000 * SECOND - 1_500_000
@@ -283,8 +283,8 @@ def test_a_commit_that_arrived_before_it_was_looked_for_stays(
 
 def test_after_a_restore_fences_go_on_far_above(store: EtcdStore) -> None:
     put(store, "na", "x")
-    before = store.memory.meta.fence
-    meta = store.memory.meta._replace(cluster="another one")
+    before = store.replica.meta.fence
+    meta = store.replica.meta._replace(cluster="another one")
     store.txn([], [messages.put(store.names.meta, rows.meta_data(meta))], [], changes=True)
     with pytest.raises(Conflict):
         put(store, "na", "y")

@@ -14,7 +14,7 @@ import pytest
 
 import leasehold
 from leasehold.stores import etcd as stores_etcd
-from leasehold.stores.etcd import folding, journal
+from leasehold.stores.etcd import checkpointing, journal
 from leasehold.testing.conformance.asking import take
 from tests.stores import etcd
 
@@ -37,7 +37,7 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal of a few entries, which goes into the records a few operations at a time; and much is assumed."""
     monkeypatch.setattr(stores_etcd, "DOUBT", 2)
     monkeypatch.setattr(journal, "ENTRIES", 4)
-    monkeypatch.setattr(folding, "OPERATIONS", 9)
+    monkeypatch.setattr(checkpointing, "OPERATIONS", 9)
 
 
 class Delays:
@@ -46,7 +46,7 @@ class Delays:
     def __init__(self, store: EtcdStore, seed: int) -> None:
         self._chance = random.Random(seed)
         self._store, self._changing, self._asking = store, store.calls.changing, store.calls.asking
-        store.memory.cache._limit = 5
+        store.replica.cache._limit = 5
 
     def _pause(self) -> None:
         if self._chance.random() < 0.3:

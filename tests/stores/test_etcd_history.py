@@ -9,7 +9,7 @@ import pytest
 
 from leasehold.model import Event, Put, Ref
 from leasehold.stores import HistoryQuery, quick_json
-from leasehold.stores.etcd import EtcdStore, messages, parts, past, rows
+from leasehold.stores.etcd import EtcdStore, history, messages, parts, rows
 from tests.stores import etcd
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def some_query(chance: random.Random, last: int) -> HistoryQuery:
 def test_whatever_is_asked_for_is_found(
     store: EtcdStore, writer: str, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(past, "PAGE", 4)
+    monkeypatch.setattr(history, "PAGE", 4)
     monkeypatch.setattr(parts, "ROOM", room)
     if writer == "in_ascii":
         monkeypatch.setattr(rows, "events_data", lambda events: quick_json.in_ascii(events).encode())
@@ -130,7 +130,7 @@ class Asked:
 
 
 def test_etcd_reads_no_more_than_is_looked_at(store: EtcdStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "PAGE", 8)
+    monkeypatch.setattr(history, "PAGE", 8)
     for number in range(200):
         commit(store, [Event("granted", number, "s", (f"r{number}",), "h", None, "l", 1, {})])
     asked = Asked(monkeypatch)
@@ -147,7 +147,7 @@ def test_etcd_reads_no_more_than_is_looked_at(store: EtcdStore, monkeypatch: pyt
 
 
 def test_few_large_commits_are_looked_at_together(store: EtcdStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "PAGE", 8)
+    monkeypatch.setattr(history, "PAGE", 8)
     for _ in range(20):
         commit(store, [Event("granted", 1, "s", ("r",), "h", None, "l", 1, {})] * 100)
     asked = Asked(monkeypatch)

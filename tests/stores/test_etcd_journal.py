@@ -19,9 +19,9 @@ from leasehold.records import apply
 from leasehold.rules.timing import first_due
 from leasehold.stepwise import through
 from leasehold.stores import HistoryQuery
-from leasehold.stores.etcd import EtcdStore, folding, journal, looking, messages, parts, rows, transaction
+from leasehold.stores.etcd import EtcdStore, checkpointing, journal, messages, parts, reading, rows, transaction
 from leasehold.stores.etcd.calls import RANGE
-from leasehold.stores.etcd.reminding import SPAN, reminders_in
+from leasehold.stores.etcd.reminders import SPAN, reminders_in
 from leasehold.testing.conformance.asking import until
 from tests.stores import etcd
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from leasehold.model import Record
     from leasehold.stepwise import Steps
-    from leasehold.stores.etcd.memory import Memory
-    from leasehold.stores.etcd.reminding import Reminder
+    from leasehold.stores.etcd.reminders import Reminder
+    from leasehold.stores.etcd.replica import Replica
 
 HOUR = 3_600_000_000
 KEYS = [f"n{number}" for number in range(12)]
@@ -50,7 +50,7 @@ def opened(url: str, number: int = 1) -> Iterator[list[EtcdStore]]:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal of a few entries, which goes into the records a few operations at a time."""
     monkeypatch.setattr(journal, "ENTRIES", 4)
-    monkeypatch.setattr(folding, "OPERATIONS", 7)
+    monkeypatch.setattr(checkpointing, "OPERATIONS", 7)
 
 
 def write(store: EtcdStore, changes: Sequence[Put | Drop], events: Sequence[Event] = ()) -> None:
@@ -125,7 +125,7 @@ def reminders_fit(store: EtcdStore) -> None:
     store.read(())
     known = [(each.at, key) for each in reminders(store) for key in each.keys]
     for key, record in written(store).items():
-        at = first_due(record) if key not in store.memory.overlay.lines else None
+        at = first_due(record) if key not in store.replica.overlay.lines else None
         assert at is None or any(at - SPAN < early <= at and key == of for early, of in known), (key, at)
 
 
@@ -210,11 +210,11 @@ def test_a_second_server_follows_the_journal_without_reading_the_records() -> No
         write(one, [Put("na", Ref("x")), Put("nb", Ref("x"))])
         two.read(["na", "nb"])
         write(one, [Put("na", Ref("y")), Drop("nb", "x")])
-        known = two.memory.cache.records
+        known = two.replica.cache.records
         two.read(())
         assert set(known["na"].notes) == {"x", "y"}
         assert known["nb"] == EMPTY
-        assert two.memory.meta.at == one.memory.meta.at
+        assert two.replica.meta.at == one.replica.meta.at
 
 
 @pytest.mark.usefixtures("short")
@@ -277,7 +277,7 @@ def test_records_of_the_same_second_share_a_reminder_until_none_of_them_needs_it
         keys = [f"n{number}" for number in range(4)]
         for key in keys:
             write(one, [Put(key, Receipt("i", "", HOUR + int(key[1:])))])
-        while set(keys) - set(written(one)) or set(keys) & set(one.memory.overlay.lines):
+        while set(keys) - set(written(one)) or set(keys) & set(one.replica.overlay.lines):
             write(one, [Put("m", Ref("x"))])
         assert 0 < len(reminders(one)) < 4
         assert due(two)[1] == set(keys)
@@ -294,13 +294,13 @@ def test_a_time_that_was_there_before_is_reminded_of_again() -> None:
     """The reminder of the first time may have gone meanwhile, although the record is kept as it was."""
     with opened(etcd.empty()) as (store,):
         write(store, [Put("na", Receipt("i", "", HOUR))])
-        while "na" in store.memory.overlay.lines:
+        while "na" in store.replica.overlay.lines:
             write(store, [Put("m", Ref("x"))])
         write(store, [Drop("na", "i")])
         assert due(store)[1] == set()
         assert reminders(store) == []
         write(store, [Put("na", Receipt("i", "", HOUR))])
-        while "na" in store.memory.overlay.lines:
+        while "na" in store.replica.overlay.lines:
             write(store, [Put("m", Ref("x"))])
         assert due(store)[1] == {"na"}
 
@@ -341,7 +341,7 @@ def test_a_record_that_was_assumed_not_to_be_there_is_found() -> None:
         write(one, [Put("na", Ref("x"))])
         while "na" not in written(one):
             write(one, [Put("nb", Ref("x"))])
-        while "na" in one.memory.overlay.lines:
+        while "na" in one.replica.overlay.lines:
             write(one, [Put("nb", Ref("x"))])
         two.read(())
         turn = two.begin()
@@ -363,7 +363,7 @@ def test_what_the_journal_has_changed_is_not_assumed_not_to_be_there() -> None:
             is_there = turn % 2 == 0
             write(one, [Put("na", Ref("x")) if is_there else Drop("na", "x")])
             two.read(())
-            two.memory.cache.clear()  # as if many others had been asked for since
+            two.replica.cache.clear()  # as if many others had been asked for since
             look = two.begin()
             told = look.load(["na"])["na"]
             try:
@@ -404,7 +404,7 @@ def test_what_was_partly_assumed_and_partly_read_is_true(most: int, monkeypatch:
             kept.follow(changes)
             store = chance.choice(stores)
             if chance.random() < 0.5:
-                store.memory.cache.clear()
+                store.replica.cache.clear()
             keys = chance.sample(KEYS, chance.randrange(1, len(KEYS)))
             told = confirmed(store, keys)
             assert told == {key: kept.records.get(key, EMPTY) for key in keys}
@@ -412,15 +412,15 @@ def test_what_was_partly_assumed_and_partly_read_is_true(most: int, monkeypatch:
 
 def test_more_than_can_be_assumed_are_looked_for_only_beyond_that(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    ask = looking.ask
+    ask = reading.ask
 
-    def note(store: EtcdStore, memory: Memory, keys: Sequence[str], only: Sequence[str] | None = None) -> int:
+    def note(store: EtcdStore, replica: Replica, keys: Sequence[str], only: Sequence[str] | None = None) -> int:
         asked.append(len(keys))
-        return ask(store, memory, keys, only)
+        return ask(store, replica, keys, only)
 
     with opened(etcd.empty()) as (store,):
         write(store, [Put("na", Ref("x"))])
-        monkeypatch.setattr(looking, "ask", note)
+        monkeypatch.setattr(reading, "ask", note)
         keys = [f"n{number}" for number in range(transaction.ASSUMED + 8)]
         write(store, [Put(key, Ref("x")) for key in keys])
         assert asked == [8]
@@ -434,7 +434,7 @@ def test_what_was_assumed_in_vain_is_not_assumed_again_however_much_is_loaded(mo
         for number in range(8):  # until it is in the records
             write(two, [Put(f"nb{number}", Ref("x"))])
         for attempt in range(3):
-            one.memory.cache.clear()  # there is little room
+            one.replica.cache.clear()  # there is little room
             turn = one.begin()
             try:
                 for key in ("nc", "nd", "na"):
@@ -454,7 +454,7 @@ def test_an_assumption_that_nobody_confirmed_is_forgotten() -> None:
         turn = store.begin()
         turn.load(["na"])
         turn.close()
-        assert "na" not in store.memory.cache.records
+        assert "na" not in store.replica.cache.records
 
 
 def test_what_was_foreseen_and_a_receipt_are_both_remembered() -> None:
@@ -465,18 +465,18 @@ def test_what_was_foreseen_and_a_receipt_are_both_remembered() -> None:
         changes = [Put("na", Ref("y")), Put("na", Receipt("receipt", "b", HOUR))]
         turn.foresee({"na": apply(before, changes[0])})  # as an engine does, which adds its receipt later
         turn.commit(changes, [], turn.fence)
-        assert set(one.memory.cache.records["na"].notes) == {"x", "y", "receipt"}
+        assert set(one.replica.cache.records["na"].notes) == {"x", "y", "receipt"}
         assert one.read(["na"])[1] == two.read(["na"])[1]
-        assert one.memory.overlay.lines["na"].mark == HOUR
+        assert one.replica.overlay.lines["na"].mark == HOUR
 
 
 def test_a_commit_of_somebody_who_asked_for_nothing_tells_the_time_all_the_same() -> None:
     with opened(etcd.empty()) as (store,):
         write(store, [Put("na", Ref("x"))])
-        before = store.memory.meta.now
+        before = store.replica.meta.now
         turn = store.begin()
-        turn.commit([Put("na", Ref("y"))], [], store.memory.meta.fence)
-        assert store.memory.meta.now >= before > HOUR
+        turn.commit([Put("na", Ref("y"))], [], store.replica.meta.fence)
+        assert store.replica.meta.now >= before > HOUR
 
 
 # ------------------------------------------------------------------------------- whoever dies on the way
@@ -527,11 +527,11 @@ def test_a_server_that_dies_between_two_transactions_leaves_everything_whole(
             changes = some_changes(chance, mortal.read(())[0], kept.records)
             write(mortal, changes)
             kept.follow(changes)
-        before = mortal.memory.meta.at
+        before = mortal.replica.meta.at
         monkeypatch.setattr(mortal.calls, "changing", Dies(mortal, at, is_carried_out=is_carried_out))
         last, begun = until_it_dies(mortal, kept, chance)
         other.read(())
-        if other.memory.meta.at - before == begun:  # the last one was carried out, although nobody heard of it
+        if other.replica.meta.at - before == begun:  # the last one was carried out, although nobody heard of it
             kept.follow(last)
         for _ in range(3 * journal.ENTRIES):
             kept.is_seen_by(other)
@@ -580,7 +580,7 @@ def test_one_commit_of_many_times_what_etcd_takes_at_once() -> None:
         assert [event.detail["said"] for event in told] == long[::-1]
         assert [event.seq for event in told] == list(range(300, 0, -1))
         assert _parts(one)
-        assert one.memory.overlay.size > 4_000_000  # not what the reference weighs
+        assert one.replica.overlay.size > 4_000_000  # not what the reference weighs
         for _ in range(20):
             write(two, [Put("m", Ref("x"))])
         assert numbers(two)[0] > 1  # it was too long to stay in the journal
@@ -620,7 +620,7 @@ def test_parts_to_which_nothing_refers_go_and_others_stay(monkeypatch: pytest.Mo
         long = os.urandom(1_000).hex()
         write(store, [Put("na", Receipt("i", long, HOUR))])
         now = store.read(())[0]
-        spilled = parts.Spilled(store, now)
+        spilled = parts.LargeValues(store, now)
         spilled.value(store.names.record("nb"), os.urandom(1_000))
         through(spilled.writing())  # and then it died
         assert len(_parts(store)) == 2

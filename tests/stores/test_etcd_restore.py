@@ -69,7 +69,7 @@ def test_nothing_is_written_over_a_new_connection_before_it_has_told_whose_it_is
 def _put(store: EtcdStore, id_: str) -> int:
     transaction = store.begin()
     try:
-        transaction.load(["na"] if store.memory.is_blank else [])
+        transaction.load(["na"] if store.replica.is_blank else [])
         transaction.commit([Put("na", Ref(id_))], [], transaction.fence + 1)
         return transaction.fence
     finally:

@@ -15,7 +15,8 @@ from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.model import Event, Put, Receipt, Ref
 from leasehold.stepwise import through
 from leasehold.stores import HistoryQuery
-from leasehold.stores.etcd import MANY, EtcdStore, calls, folding, http2, journal, parts
+from leasehold.stores.etcd import MANY, EtcdStore, calls, checkpointing, journal, parts
+from leasehold.stores.etcd.grpc import GrpcConnection
 from leasehold.testing.etcd import QUICK, Etcd
 from tests.stores import etcd
 
@@ -94,11 +95,11 @@ def hear(answering: Answering) -> None:
 def without_waiting() -> Iterator[None]:
     """Nobody may wait for a member in here."""
 
-    def wait(_connection: http2.Connection, _event: int) -> None:
+    def wait(_connection: GrpcConnection, _event: int) -> None:
         raise AssertionError("it waits")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(http2.Connection, "_wait", wait)
+        patched.setattr(GrpcConnection, "_wait", wait)
         yield
 
 
@@ -122,7 +123,7 @@ def test_a_commit_that_is_followed_is_a_commit(store: EtcdStore) -> None:
     with opened(url_of(store)) as (other,):
         assert notes(other) == notes(store) == {"first", "whole", *(f"step{number}" for number in range(5))}
         assert len(other.history(HistoryQuery())) == 7
-        assert other.memory.meta == store.memory.meta
+        assert other.replica.meta == store.replica.meta
 
 
 def test_the_same_over_tls(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_something_large_waits_before_it_is_committed(store: EtcdStore, monkeypa
     steps = turn.committing([Put("na", Receipt("large", long, HOUR))], [], turn.fence + 1)
     yielded = list(steps)
     assert yielded[:-1] == [None] * (len(yielded) - 1) != []
-    assert isinstance(yielded[-1], http2.Connection)
+    assert isinstance(yielded[-1], GrpcConnection)
     assert notes(store) == {"first", "large"}
 
 
@@ -220,7 +221,7 @@ def test_the_rest_of_a_commit_can_be_another_threads(store: EtcdStore) -> None:
     assert not store._mutex.locked()
     follow(store, "y")  # by the connection that the thread has used
     assert notes(store) == {"first", "x", "y"}
-    assert store.memory.meta.at == 3
+    assert store.replica.meta.at == 3
 
 
 def elsewhere(steps: Steps[None]) -> BaseException | None:
@@ -275,7 +276,7 @@ def test_a_connection_that_breaks_is_an_answer_too() -> None:
         steps = putting(store, "na", "x")
         with paused(cluster.members[0]):
             answering = sent(steps)
-            assert isinstance(answering, http2.Connection)
+            assert isinstance(answering, GrpcConnection)
             answering.hang_up()
             with without_waiting():
                 hear(answering)
@@ -333,15 +334,15 @@ def test_an_answer_that_comes_late_is_heard_by_another_thread(monkeypatch: pytes
     with Etcd(*QUICK) as cluster, opened(cluster.url) as (store,):
         put(store, "na", "first")
         steps = putting(store, "na", "x")
-        member, wait = cluster.members[0], http2.Connection._wait
+        member, wait = cluster.members[0], GrpcConnection._wait
 
-        def waits(connection: http2.Connection, event: int) -> None:
+        def waits(connection: GrpcConnection, event: int) -> None:
             member.go_on()  # not before there is somebody who waits
             wait(connection, event)
 
         with paused(member):
             assert not sent(steps).is_answered()
-            monkeypatch.setattr(http2.Connection, "_wait", waits)
+            monkeypatch.setattr(GrpcConnection, "_wait", waits)
             assert elsewhere(steps) is None
         assert notes(store) == {"first", "x"}
 
@@ -379,12 +380,12 @@ def test_a_store_says_whether_it_has_to_wait(store: EtcdStore) -> None:
 def test_whoever_is_ready_decides_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a journal that is moved all the time, another server, and little memory."""
     monkeypatch.setattr(journal, "ENTRIES", 4)
-    monkeypatch.setattr(folding, "OPERATIONS", 7)
+    monkeypatch.setattr(checkpointing, "OPERATIONS", 7)
     chance, url = random.Random(5), etcd.empty()
     told = {True: 0, False: 0}
     with opened(url, url) as stores:
         for each in stores:
-            each.memory.cache._limit = 5
+            each.replica.cache._limit = 5
         for number in range(300):
             store = stores[0] if chance.random() < 0.8 else stores[1]
             keys = [f"n{chance.randrange(20)}" for _ in range(chance.choice((1, 1, 2, 5)))]

@@ -135,3 +135,23 @@ def test_what_a_plain_command_imports_is_light(home: Path, is_git: bool) -> None
     loaded = set(done.stdout.split())
     assert "leasehold.config" in loaded
     assert not {name for name in loaded if name.partition(".")[0] in FORBIDDEN}
+
+
+WITHOUT = """
+import sys
+sys.modules[sys.argv[1]] = None
+from leasehold import opening
+try:
+    opening.open_store(sys.argv[2])
+except opening.LeaseholdError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "url", "extra"),
+    [("h2", "etcd://127.0.0.1:1", "etcd"), ("psycopg", "postgresql://127.0.0.1:1/x", "postgres")],
+)
+def test_a_missing_library_comes_with_the_command_that_installs_it(library: str, url: str, extra: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT, library, url], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{library} is missing; install the store:\n  pip install 'leasehold[{extra}]'\n"

@@ -14,16 +14,16 @@ from leasehold.errors import StoreError
 from leasehold.model import EMPTY
 from leasehold.stepwise import through
 from leasehold.stores import Capabilities
-from leasehold.stores.etcd import messages, parts, past, rows
+from leasehold.stores.etcd import history, messages, parts, rows
 from leasehold.stores.etcd.address import parse
-from leasehold.stores.etcd.calls import RANGE, TRANSACTION, Calls
+from leasehold.stores.etcd.calls import RANGE, TRANSACTION, EtcdCalls
 from leasehold.stores.etcd.clock import clock_of
 from leasehold.stores.etcd.gateway import Gateway, text64
-from leasehold.stores.etcd.looking import look
 from leasehold.stores.etcd.members import Members
-from leasehold.stores.etcd.memory import Memory
 from leasehold.stores.etcd.precedence import Precedence
+from leasehold.stores.etcd.reading import look
 from leasehold.stores.etcd.refusals import Compacted
+from leasehold.stores.etcd.replica import Replica
 from leasehold.stores.etcd.timekeeping import Timekeeper
 from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
@@ -71,13 +71,13 @@ class EtcdStore:
 
     def __init__(self, rest: str) -> None:
         self.address = parse(rest)
-        self.names = rows.Names(self.address.prefix)
+        self.names = rows.KeyNames(self.address.prefix)
         self.clock = clock_of(self.address.members)
         self._members = members = Members(self.address)
         self.gateway = Gateway(members, self.clock.tell)
         greeting = messages.range_request(self.names.meta, keys_only=True)
-        self.calls = Calls(members, self.gateway.authenticate, greeting)
-        self.memory = Memory()
+        self.calls = EtcdCalls(members, self.gateway.authenticate, greeting)
+        self.replica = Replica()
         self.id = os.urandom(8).hex()
         self._latest = 0
         self._mutex = allocate_lock()
@@ -133,7 +133,7 @@ class EtcdStore:
             return False
         if self._losses >= MANY or self.precedence.is_theirs or self.calls.accepted != self.cluster:
             return False
-        unknown = self.memory.unknown(keys)
+        unknown = self.replica.unknown(keys)
         if unknown is None:
             return False
         return not unknown or (self._doubts <= 1 and len(unknown) <= ASSUMED)  # the next to ask `may_assume` may
@@ -166,20 +166,20 @@ class EtcdStore:
         wanted = list(dict.fromkeys(keys))
         self.settle()
         if not self._mutex.acquire(blocking=False):  # what is remembered is in use: as if nothing were
-            return self._read(Memory(), wanted, wanted if all(map(_is_plain, wanted)) else None)
+            return self._read(Replica(), wanted, wanted if all(map(_is_plain, wanted)) else None)
         self._owner = get_ident()
         try:
-            return self._read(self.memory, wanted)
+            return self._read(self.replica, wanted)
         finally:
             self.leave()
 
     def _read(
-        self, memory: Memory, wanted: list[str], only: list[str] | None = None
+        self, replica: Replica, wanted: list[str], only: list[str] | None = None
     ) -> tuple[int, Mapping[str, Record]]:
         self._keep_time()
-        look(self, memory, wanted, only)
-        records = memory.cache.records
-        return max(self.clock.now(), memory.meta.now, self._latest), {key: records[key] for key in wanted}
+        look(self, replica, wanted, only)
+        records = replica.cache.records
+        return max(self.clock.now(), replica.meta.now, self._latest), {key: records[key] for key in wanted}
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Every record whose key starts with this letter, as of one moment."""
@@ -195,9 +195,9 @@ class EtcdStore:
         return look()
 
     def _scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        memory = Memory()
-        revision = look(self, memory, (), [kind])
-        overlay = memory.overlay
+        replica = Replica()
+        revision = look(self, replica, (), [kind])
+        overlay = replica.overlay
         left = {key: line for key, line in overlay.lines.items() if key.startswith(kind)}
         first = self.names.record(kind)
         for name, data in self._each(first, rows.after(first), revision=revision):
@@ -212,7 +212,7 @@ class EtcdStore:
                 yield key, record
 
     def _each(self, first: str, end: str, *, revision: int = 0, **more: bool) -> Iterator[tuple[str, bytes]]:
-        """Names of a range, and what is kept there, as of one moment."""
+        """KeyNames of a range, and what is kept there, as of one moment."""
         while True:
             asked = messages.range_request(first, end, limit=PAGE, revision=revision, **more)
             found = messages.range_answer(self.calls.ask(RANGE, asked))
@@ -229,7 +229,7 @@ class EtcdStore:
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
         """Past events, newest first. They are looked through: there is no index."""
-        return self._undisturbed(lambda: past.find(self, query))
+        return self._undisturbed(lambda: history.find(self, query))
 
     def prune(self) -> int:
         """Forget some of what is older than the newest events that are kept; about how many went."""
@@ -240,7 +240,7 @@ class EtcdStore:
         old = rows.each(messages.range_answer(self.calls.ask(RANGE, asked))) if last > 0 else []
         if not old:
             return parts.collect(self, self.clock.now())
-        went = past.count(self, old)
+        went = history.count(self, old)
         spilled = [parts.removal(self, parts.id_in(data)) for _, data in old if parts.is_reference(data)]
         self.txn([], [messages.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
         return max(went, 1)
@@ -258,13 +258,13 @@ class EtcdStore:
 
     def txn(
         self, compares: list[bytes], then: list[bytes], otherwise: list[bytes], *, changes: bool = False
-    ) -> messages.Answer:
+    ) -> messages.TxnAnswer:
         """One transaction of etcd's."""
         return through(self.asking(compares, then, otherwise, changes=changes))
 
     def asking(
         self, compares: list[bytes], then: list[bytes], otherwise: list[bytes], *, changes: bool = False
-    ) -> Steps[messages.Answer]:
+    ) -> Steps[messages.TxnAnswer]:
         """The same, step by step."""
         asking = self.calls.changing if changes else self.calls.asking
         told = yield from asking(TRANSACTION, messages.transaction(compares, then, otherwise))
@@ -281,14 +281,14 @@ class EtcdStore:
         It may be just what the snapshot has: then no compare would tell that others have gone on from there.
         """
         if self.calls.accepted != self.cluster:
-            self.memory.forget()
+            self.replica.forget()
             self.calls.accepted = self.cluster
 
     def note_doubt(self) -> None:
         """A commit from what is remembered was sent, and nobody knows whether it was carried out."""
-        memory = self.memory
-        later = memory.meta._replace(now=memory.meta.now + 1)
-        self._in_doubt = memory.unchanged(self.names), messages.put(self.names.meta, rows.meta_data(later))
+        replica = self.replica
+        later = replica.meta._replace(now=replica.meta.now + 1)
+        self._in_doubt = replica.unchanged(self.names), messages.put(self.names.meta, rows.meta_data(later))
 
     def settle(self) -> None:
         """If a commit is in doubt: from here on it has been carried out, or never will be.
@@ -302,17 +302,17 @@ class EtcdStore:
             if self._in_doubt is doubt:  # several may settle it at once
                 self._in_doubt = None
 
-    def raise_fence(self, memory: Memory, revision: int) -> None:
+    def raise_fence(self, replica: Replica, revision: int) -> None:
         """Above etcd's own revision, should our number be lost; and far above, if this was restored from a backup."""
-        fence = max(memory.meta.fence, revision)
-        if memory.meta.cluster not in ("", self.cluster):
+        fence = max(replica.meta.fence, revision)
+        if replica.meta.cluster not in ("", self.cluster):
             fence = (fence // EPOCH + 1) * EPOCH
-        memory.meta = memory.meta._replace(fence=fence)
+        replica.meta = replica.meta._replace(fence=fence)
 
     def tell_time(self) -> int:
         """The time of etcd; never earlier than any that was told before by anybody."""
         self._keep_time()
-        self._latest = max(self._latest, self.memory.meta.now, self.clock.now())
+        self._latest = max(self._latest, self.replica.meta.now, self.clock.now())
         return self._latest
 
     def _keep_time(self) -> None:
@@ -349,7 +349,7 @@ class EtcdStore:
 
     def leave(self) -> None:
         """The next transaction of this store may begin."""
-        self.memory.cache.trim()
+        self.replica.cache.trim()
         self._owner = 0
         self._mutex.release()
 

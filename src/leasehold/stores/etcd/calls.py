@@ -1,4 +1,4 @@
-"""Calls of etcd's key-value service over connections that are kept, with fail-over between its members.
+"""EtcdCalls of etcd's key-value service over connections that are kept, with fail-over between its members.
 
 An answer that never came may have been carried out: whoever changes something says so, and gets `OutcomeUnknown`.
 """
@@ -10,8 +10,9 @@ import time
 from leasehold.errors import Closed, Conflict, OutcomeUnknown, Unreachable
 from leasehold.noun import Noun
 from leasehold.stepwise import through
-from leasehold.stores.etcd import http2, messages
-from leasehold.stores.etcd.doubting import HEADER, SILENCE, TRANSIENT, trouble_with
+from leasehold.stores.etcd import messages
+from leasehold.stores.etcd.grpc import CallRefused, GrpcConnection
+from leasehold.stores.etcd.health import HEADER, SILENCE, TRANSIENT, member_trouble
 from leasehold.stores.etcd.members import TIMEOUT
 from leasehold.stores.etcd.refusals import FINAL, explained
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.stepwise import Steps
+    from leasehold.stores.etcd.grpc import GrpcReply
     from leasehold.stores.etcd.members import Members
 
 TRANSACTION = "/etcdserverpb.KV/Txn"
@@ -27,16 +29,16 @@ RANGE = "/etcdserverpb.KV/Range"
 UNAUTHENTICATED = 16
 
 
-class _Line(Noun):
+class _PooledConnection(Noun):
     """A connection to one member."""
 
-    connection: http2.Connection
+    connection: GrpcConnection
     place: tuple[str, int]
     turn: int
     """Whose turn it was when it was made."""
 
 
-class Calls:
+class EtcdCalls:
     """etcd, from the outside. A connection carries one call at a time, and is then kept for the next, whoever calls.
 
     Each call can also be made step by step, where the next step may be another thread's.
@@ -51,13 +53,13 @@ class Calls:
         """The cluster that has answered, by its id: one that was restored from a snapshot is another one."""
         self.accepted = ""
         """The one that whoever changes something has reckoned with. Nothing is changed in another one."""
-        self._met: set[http2.Connection] = set()
+        self._met: set[GrpcConnection] = set()
         """Connections that have told whose they are: until they break, that stays so."""
         self._token = ""
         self._tls = members.tls("h2")
-        self._idle: list[_Line] = []
+        self._idle: list[_PooledConnection] = []
         """Those without a call, the last one used last. As many as there ever were calls at the same time."""
-        self._all: set[http2.Connection] = set()
+        self._all: set[GrpcConnection] = set()
         self._latest = b""
         """How the last answer began."""
         self._terms: dict[tuple[str, int], int] = {}
@@ -115,7 +117,7 @@ class Calls:
             self._refuse(reply, turn, changes=changes)
         raise self._members.silent(troubles)
 
-    def _refuse(self, reply: http2.Reply, turn: int, *, changes: bool) -> None:
+    def _refuse(self, reply: GrpcReply, turn: int, *, changes: bool) -> None:
         """Whoever can answer another time, another member can now; a refusal that this does not mend is told."""
         if reply.status in FINAL or not (changes or reply.status in TRANSIENT):
             raise explained(self._members.address, reply.status, reply.error)
@@ -123,7 +125,7 @@ class Calls:
         if changes:
             raise OutcomeUnknown(f"etcd did not say whether it was written: {reply.error}")
 
-    def _call(self, path: str, message: bytes, *, changes: bool) -> Steps[http2.Reply]:
+    def _call(self, path: str, message: bytes, *, changes: bool) -> Steps[GrpcReply]:
         if not self.is_connected:
             yield None
         if self._has_user and not self._token:
@@ -137,7 +139,7 @@ class Calls:
         self._give_back(line)
         return reply
 
-    def _check_cluster(self, line: _Line) -> Steps[http2.Reply | None]:
+    def _check_cluster(self, line: _PooledConnection) -> Steps[GrpcReply | None]:
         """See that this connection leads where it is expected to; why that cannot be told, if etcd refuses to tell.
 
         What is compared within a change is in the snapshot, too: only the cluster's id tells that it was restored.
@@ -152,13 +154,12 @@ class Calls:
             raise Conflict("another cluster answers than before: etcd was restored")
         return None
 
-    def _exchange(self, line: _Line, path: str, message: bytes, *, changes: bool) -> Steps[http2.Reply]:
+    def _exchange(self, line: _PooledConnection, path: str, message: bytes, *, changes: bool) -> Steps[GrpcReply]:
         connection = line.connection
         authority = "{}:{}".format(*line.place)
-        headers = http2.head(path, authority, self._token, tls=self._tls is not None)
         try:
-            reply = yield from connection.calling(headers, message, self._patience(line.place))
-        except http2.Refused as error:
+            reply = yield from connection.calling(path, message, self._token, self._patience(line.place))
+        except CallRefused as error:
             self._drop(connection)
             raise Unreachable(f"etcd at {authority}: {error}") from error
         except OSError as error:
@@ -176,7 +177,7 @@ class Calls:
             self._met.add(connection)
         return reply
 
-    def _give_back(self, line: _Line) -> None:
+    def _give_back(self, line: _PooledConnection) -> None:
         if line.connection.is_ending:
             self._drop(line.connection)
         else:
@@ -191,14 +192,14 @@ class Calls:
             if len(self._members) == 1 and not is_over:
                 return True
             before = max(messages.term(latest), known)
-            trouble, self._terms[place] = trouble_with(place, self._tls, self._token, before)
+            trouble, self._terms[place] = member_trouble(place, self._tls, self._token, before)
             if trouble or is_over:
                 raise TimeoutError(trouble or f"it takes longer than {TIMEOUT:.0f} s")
             return True
 
         return goes_on
 
-    def _take_line(self) -> _Line:
+    def _take_line(self) -> _PooledConnection:
         """One that nobody else uses meanwhile, also not another call of this thread."""
         while True:
             if self._is_closed:
@@ -211,17 +212,17 @@ class Calls:
                 return line
             self._drop(line.connection)
 
-    def _connect(self) -> _Line:
+    def _connect(self) -> _PooledConnection:
         turn = self._members.turn
         host, port = self._members.present
         try:
-            made = http2.Connection(host, port, self._members.patience, self._tls, SILENCE)
+            made = GrpcConnection(host, port, self._members.patience, self._tls, SILENCE)
         except OSError as error:
             raise Unreachable(f"etcd at {host}:{port}: {error}") from error
         self._all.add(made)
-        return _Line(made, (host, port), turn)
+        return _PooledConnection(made, (host, port), turn)
 
-    def _drop(self, connection: http2.Connection) -> None:
+    def _drop(self, connection: GrpcConnection) -> None:
         connection.close()
         self._all.discard(connection)
         self._met.discard(connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leasehold.errors import StoreError
 from leasehold.noun import Noun
 from leasehold.stores.etcd import messages
-from leasehold.stores.etcd.doubting import trouble_with
+from leasehold.stores.etcd.health import member_trouble
 from leasehold.stores.etcd.members import Members
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ def look(store: EtcdStore) -> Facts:
     address = store.address
     tls, troubles = Members(address).tls("h2"), []
     for host, port in address.members:
-        trouble, _ = trouble_with((host, port), tls, "", 0)
+        trouble, _ = member_trouble((host, port), tls, "", 0)
         if trouble:
             troubles.append(f"{host}:{port}: {trouble}")
     return Facts(_refusal(store), len(address.members), tuple(troubles))

@@ -19,15 +19,15 @@ STEP = 5 * SECOND
 DRIFT = 5_000
 """Two clocks go apart by at most one part in this many."""
 
-_known: dict[object, Clock] = {}
+_known: dict[object, MemberClock] = {}
 
 
-def clock_of(members: object) -> Clock:
+def clock_of(members: object) -> MemberClock:
     """The clock of these members, as far as this process knows it already."""
-    return _known.setdefault(members, Clock())
+    return _known.setdefault(members, MemberClock())
 
 
-class Clock:
+class MemberClock:
     """By how many microseconds etcd's clock is ahead of our monotonic one."""
 
     def __init__(self) -> None:

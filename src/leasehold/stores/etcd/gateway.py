@@ -16,7 +16,7 @@ from contextlib import suppress
 from http import HTTPStatus
 
 from leasehold.errors import Closed, StoreError, StoreUnsuitable, Unreachable
-from leasehold.stores.etcd.doubting import SILENCE, TRANSIENT, trouble_with
+from leasehold.stores.etcd.health import SILENCE, TRANSIENT, member_trouble
 from leasehold.stores.etcd.members import TIMEOUT
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ class Gateway:
         while not ready.poll(SILENCE * 1_000):
             trouble = ""
             if len(self._members) > 1:
-                trouble, _ = trouble_with((connection.host, connection.port), self._members.tls("h2"), "", 0)
+                trouble, _ = member_trouble((connection.host, connection.port), self._members.tls("h2"), "", 0)
             if trouble or time.monotonic() > end:
                 raise TimeoutError(trouble or "timed out")
 

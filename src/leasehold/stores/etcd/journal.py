@@ -53,7 +53,7 @@ def mark_of(record: Record) -> int:
     return first_due(record) or 0
 
 
-class Entry(Noun):
+class JournalEntry(Noun):
     """What one commit changed."""
 
     number: int
@@ -82,7 +82,7 @@ def decode(data: bytes, only: Sequence[str] | None = None) -> list[list[Any]]:
     return groups
 
 
-class Line:
+class OverlaidRecord:
     """What is laid over one record."""
 
     __slots__ = ("base", "based", "changes", "last", "mark", "written")
@@ -105,19 +105,19 @@ class Overlay:
     """The journal, by record."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, OverlaidRecord] = {}
         self.entries: deque[tuple[int, list[str], int, str]] = deque()
         """Number, records, size and parts of each, the oldest first."""
         self.size = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         """One more commit."""
         lines, number = self.lines, entry.number
         for group in entry.groups:
             key, base = group[0], group[1]
             line = lines.get(key)
             if line is None:
-                line = lines[key] = Line(base, group[2], number)
+                line = lines[key] = OverlaidRecord(base, group[2], number)
             else:
                 if base is not None:
                     line.base, line.based = base, number

@@ -17,11 +17,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIGNED = 1 << 64
 
 
-class Malformed(ValueError):
+class MalformedMessage(ValueError):
     """These bytes are no such message."""
 
 
-class Found(Noun):
+class RangeAnswer(Noun):
     """What a range gave."""
 
     pairs: list[tuple[str, bytes]]
@@ -32,16 +32,16 @@ class Found(Noun):
 
 
 _RANGE = b"\x0a"
-_NOTHING = Found([])
+_NOTHING = RangeAnswer([])
 
 
-class Answer(Noun):
+class TxnAnswer(Noun):
     """What a transaction gave."""
 
     succeeded: bool
     """Whether all of its compares held."""
     revision: int
-    responses: list[Found]
+    responses: list[RangeAnswer]
     """One an operation."""
 
 
@@ -162,11 +162,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
                 continue
             size, at = read_varint(data, at) if kind == _BYTES else ({_FIXED64: 8, _FIXED32: 4}[kind], at)
             if at + size > end:
-                raise Malformed("a field is longer than its message")
+                raise MalformedMessage("a field is longer than its message")
             yield tag >> 3, 0, data[at : at + size]
             at += size
     except (IndexError, KeyError):
-        raise Malformed("it ends in the middle, or is nothing of the kind") from None
+        raise MalformedMessage("it ends in the middle, or is nothing of the kind") from None
 
 
 def _revision(header: bytes) -> int:
@@ -206,7 +206,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
     return key.decode(), value
 
 
-def range_answer(data: bytes) -> Found:
+def range_answer(data: bytes) -> RangeAnswer:
     """What a range gave."""
     pairs, more, revision = [], False, 0
     for field, number, content in _fields(data):
@@ -216,10 +216,10 @@ def range_answer(data: bytes) -> Found:
             pairs.append(_pair(content))
         elif field == 3:
             more = bool(number)
-    return Found(pairs, more, revision)
+    return RangeAnswer(pairs, more, revision)
 
 
-def answer(data: bytes, *, is_wanted: bool = True) -> Answer:
+def answer(data: bytes, *, is_wanted: bool = True) -> TxnAnswer:
     """What a transaction gave; if it succeeded, with what its operations gave only if that is wanted."""
     succeeded, revision = False, 0
     responses = []
@@ -232,10 +232,10 @@ def answer(data: bytes, *, is_wanted: bool = True) -> Answer:
             if succeeded and not is_wanted:
                 break
             responses.append(_response(content))
-    return Answer(succeeded, revision, responses)
+    return TxnAnswer(succeeded, revision, responses)
 
 
-def _response(data: bytes) -> Found:
+def _response(data: bytes) -> RangeAnswer:
     if data[:1] != _RANGE:  # of what was written nothing is told that we do not know
         return _NOTHING
     return range_answer(next(content for _, _, content in _fields(data)))

@@ -35,7 +35,7 @@ def id_in(reference: bytes) -> str:
     return reference[len(_REFERENCE) :].partition(b":")[0].decode()
 
 
-class Spilled:
+class LargeValues:
     """What has to be in the transaction that writes some values, beside them."""
 
     def __init__(self, store: EtcdStore, now: int) -> None:

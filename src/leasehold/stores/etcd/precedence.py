@@ -61,7 +61,7 @@ class Precedence:
         """Our commit was carried out, and the mark is gone with it."""
         self._ours = b""
 
-    def learn(self, answer: messages.Found) -> bool:
+    def learn(self, answer: messages.RangeAnswer) -> bool:
         """Whether somebody else goes first."""
         mark = rows.only(answer)
         if mark != self._ours:  # nobody, or somebody else; ours may have been there for too long

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from leasehold.model import Event, Record
-    from leasehold.stores.etcd.messages import Found
+    from leasehold.stores.etcd.messages import RangeAnswer
 
 _WIDE = 16
 """Digits of a number in a key, so that keys are in the order of their numbers."""
@@ -96,7 +96,7 @@ def events_of(data: bytes, last: int) -> list[Event]:
     return [unpack_event(fields, last - age) for age, fields in enumerate(reversed(decode(data)))]
 
 
-class Names:
+class KeyNames:
     """What is kept where, below one prefix."""
 
     def __init__(self, prefix: str) -> None:
@@ -177,11 +177,11 @@ def after(prefix: str) -> str:
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
-def each(found: Found) -> list[tuple[str, bytes]]:
+def each(found: RangeAnswer) -> list[tuple[str, bytes]]:
     """What a range gave: names, and what was kept there."""
     return [(name, data_of(value)) for name, value in found.pairs]
 
 
-def only(found: Found) -> bytes:
+def only(found: RangeAnswer) -> bytes:
     """What a range of one key gave; empty: there is no such key."""
     return data_of(found.pairs[0][1]) if found.pairs else b""

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.stores.etcd.clock import Clock
+    from leasehold.stores.etcd.clock import MemberClock
 
 PATIENCE = 5.0
 
@@ -18,7 +18,7 @@ PATIENCE = 5.0
 class Timekeeper:
     """Asks, until it is closed."""
 
-    def __init__(self, clock: Clock, ask: Callable[[], None]) -> None:
+    def __init__(self, clock: MemberClock, ask: Callable[[], None]) -> None:
         self._clock = clock
         self._ask = ask
         self._is_closed = threading.Event()

@@ -14,11 +14,11 @@ from leasehold.model import EMPTY, Put, Receipt
 from leasehold.records import apply
 from leasehold.stepwise import through
 from leasehold.stores.codec import pack
-from leasehold.stores.etcd import looking, messages, rows
-from leasehold.stores.etcd.folding import Piece
-from leasehold.stores.etcd.journal import MOST, NOTHING, Entry, encode, mark_of
-from leasehold.stores.etcd.parts import Spilled, id_in, is_reference
-from leasehold.stores.etcd.reminding import reminders_in
+from leasehold.stores.etcd import messages, reading, rows
+from leasehold.stores.etcd.checkpointing import Checkpoint
+from leasehold.stores.etcd.journal import MOST, NOTHING, JournalEntry, encode, mark_of
+from leasehold.stores.etcd.parts import LargeValues, id_in, is_reference
+from leasehold.stores.etcd.reminders import reminders_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from leasehold.model import Drop, Event, Record
     from leasehold.stepwise import Steps
     from leasehold.stores.etcd import EtcdStore
-    from leasehold.stores.etcd.messages import Answer
-    from leasehold.stores.etcd.reminding import Reminder
+    from leasehold.stores.etcd.messages import TxnAnswer
+    from leasehold.stores.etcd.reminders import Reminder
 
 REMINDERS = 100
 """So many reminders are looked at together."""
@@ -42,7 +42,7 @@ class EtcdTransaction:
 
     def __init__(self, store: EtcdStore) -> None:
         self._store = store
-        self._memory = store.memory
+        self._replica = store.replica
         self._assumed: dict[str, None] = {}
         self._assumes: bool | None = None
         """Whether anything may be, once that was asked: the same for all of it, or what was wrong could be so again."""
@@ -64,7 +64,7 @@ class EtcdTransaction:
     def fence(self) -> int:
         """The next unused number."""
         self._tell()
-        return self._memory.meta.fence
+        return self._replica.meta.fence
 
     def _tell(self) -> None:
         """From here on nothing may change any more."""
@@ -73,7 +73,7 @@ class EtcdTransaction:
 
     def _telling(self) -> Steps[None]:
         if not self._has_told:
-            if self._memory.is_blank:
+            if self._replica.is_blank:
                 yield None
                 self._look(())
             self._now = self._store.tell_time()
@@ -88,55 +88,55 @@ class EtcdTransaction:
     def loading(self, keys: Iterable[str]) -> Steps[Mapping[str, Record]]:
         """The same, step by step: there is nothing to wait for if all is known, or assumed not to be there."""
         wanted = list(dict.fromkeys(keys))
-        missing = self._memory.missing(wanted)
+        missing = self._replica.missing(wanted)
         if missing:
             yield from self._find(wanted, missing)
         yield from self._telling()
-        return self._memory.cache.records
+        return self._replica.cache.records
 
     def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> Steps[None]:
         """Most of what is asked for and not known is not there: then there is no need to ask etcd before the commit."""
-        memory, records = self._memory, self._memory.cache.records
+        replica, records = self._replica, self._replica.cache.records
         assumed = self._assumable(missing)
         unsure = [key for key in missing if key not in assumed]
         if unsure:
             yield None
             self._ask_for([key for key in wanted if key not in assumed], unsure)
             self._store.note_presence(records, unsure)
-            still = memory.missing(assumed)
+            still = replica.missing(assumed)
             if still:  # what is new may be about these
                 yield from self._find(wanted, still)
             return
         self._assumed.update(assumed)
-        memory.assume(assumed)
+        replica.assume(assumed)
 
     def _assumable(self, missing: Sequence[str]) -> dict[str, None]:
         """Not what the journal has changed: the compare of the commit sees only what is kept below it."""
-        memory = self._memory
+        replica = self._replica
         if self._assumes is None:
             self._assumes = self._store.may_assume()
-        if memory.is_blank or not self._assumes or self._store.is_doubtful:
+        if replica.is_blank or not self._assumes or self._store.is_doubtful:
             return {}
-        lines = memory.overlay.lines
+        lines = replica.overlay.lines
         free = [key for key in missing if key not in lines]
         return dict.fromkeys(free[: max(0, ASSUMED - len(self._assumed))])
 
     def _ask_for(self, wanted: Sequence[str], unsure: Sequence[str]) -> None:
         if self._has_told:
-            for start in range(0, len(unsure), looking.AT_ONCE):
-                self._read(unsure[start : start + looking.AT_ONCE])
+            for start in range(0, len(unsure), reading.AT_ONCE):
+                self._read(unsure[start : start + reading.AT_ONCE])
         else:
             self._look(wanted)
 
     def _look(self, wanted: Sequence[str]) -> None:
-        looking.look(self._store, self._memory, wanted)
+        reading.look(self._store, self._replica, wanted)
         self._is_checked = True
 
     def _read(self, keys: Sequence[str]) -> None:
         """Records as of what was told already."""
-        last = self._memory.last
-        looking.ask(self._store, self._memory, keys)
-        if self._memory.last != last:
+        last = self._replica.last
+        reading.ask(self._store, self._replica, keys)
+        if self._replica.last != last:
             self._lose()
         self._is_checked = True
 
@@ -148,7 +148,7 @@ class EtcdTransaction:
     def due(self, limit: int) -> Sequence[str]:
         """Keys of records that a sweep should look at, the most urgent first."""
         now = self.now
-        found = set(self._memory.overlay.due(now))
+        found = set(self._replica.overlay.due(now))
         needless = []
         for reminder in self._reminders(now):
             marks = self._marks(reminder.keys)
@@ -172,11 +172,11 @@ class EtcdTransaction:
 
     def _marks(self, keys: Sequence[str]) -> dict[str, int]:
         """When each of these records is due."""
-        memory = self._memory
-        missing = memory.missing(keys)
-        for start in range(0, len(missing), looking.AT_ONCE):
-            self._read(missing[start : start + looking.AT_ONCE])
-        return {key: mark_of(memory.cache.records[key]) for key in keys}
+        replica = self._replica
+        missing = replica.missing(keys)
+        for start in range(0, len(missing), reading.AT_ONCE):
+            self._read(missing[start : start + reading.AT_ONCE])
+        return {key: mark_of(replica.cache.records[key]) for key in keys}
 
     # ------------------------------------------------------------------------------------- writing
 
@@ -210,32 +210,32 @@ class EtcdTransaction:
             self.close()
 
     def _write(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
-        store, memory = self._store, self._memory
-        known = memory.cache.records
+        store, replica = self._store, self._replica
+        known = replica.cache.records
         unknown = [change.key for change in changes if change.key not in known]
         if unknown:
             yield from self.loading(unknown)
         after = self._after(changes)
-        while memory.overlay.is_long(MOST):
+        while replica.overlay.is_long(MOST):
             yield from self._fold()
-        spilled = Spilled(store, self._now)
+        spilled = LargeValues(store, self._now)
         entry, value = self._entry(changes, after, spilled)
         piece = yield from self._piece(spilled, after)
-        meta = self._meta(piece, fence=fence, seq=memory.meta.seq + len(events), at=entry.number)
+        meta = self._meta(piece, fence=fence, seq=replica.meta.seq + len(events), at=entry.number)
         operations = [messages.put(store.names.journal(entry.number), value)]
         if events:
             name = store.names.events(meta.seq)
             operations.append(messages.put(name, spilled.value(name, rows.events_data(events))))
         yield from spilled.writing()
         yield from self._put(meta, operations, spilled, piece)
-        memory.committed(rows.meta_data(meta), meta, entry, after)
+        replica.committed(rows.meta_data(meta), meta, entry, after)
         self._assumed.clear()
         if piece is not None:
             piece.done(meta.at)
         store.won()
 
     def _after(self, changes: Sequence[Put | Drop]) -> dict[str, Record]:
-        known, foreseen = self._memory.cache.records, self._foreseen
+        known, foreseen = self._replica.cache.records, self._foreseen
         after: dict[str, Record] = {}
         for change in changes:
             key = change.key
@@ -246,11 +246,11 @@ class EtcdTransaction:
         return after
 
     def _entry(
-        self, changes: Sequence[Put | Drop], after: Mapping[str, Record], spilled: Spilled
-    ) -> tuple[Entry, bytes]:
+        self, changes: Sequence[Put | Drop], after: Mapping[str, Record], spilled: LargeValues
+    ) -> tuple[JournalEntry, bytes]:
         """What goes into the journal."""
-        memory = self._memory
-        known, lines = memory.cache.records, memory.overlay.lines
+        replica = self._replica
+        known, lines = replica.cache.records, replica.overlay.lines
         groups: dict[str, list[Any]] = {}
         for key, record in after.items():
             mark = NOTHING if record is EMPTY else mark_of(record)
@@ -260,42 +260,44 @@ class EtcdTransaction:
                 groups[key] = [key, NOTHING if known[key] is EMPTY else mark_of(known[key]), mark]
         for change in changes:
             groups[change.key].append(pack(change.entry) if isinstance(change, Put) else change.id)
-        number = memory.meta.at + 1
+        number = replica.meta.at + 1
         told = list(groups.values())
         data = encode(told)
         value = spilled.value(self._store.names.journal(number), data)
         if is_reference(value):
-            return Entry(number, told, len(data), id_in(value)), value
-        return Entry(number, told, len(value)), value
+            return JournalEntry(number, told, len(data), id_in(value)), value
+        return JournalEntry(number, told, len(value)), value
 
-    def _piece(self, spilled: Spilled, after: Mapping[str, Record]) -> Steps[Piece | None]:
+    def _piece(self, spilled: LargeValues, after: Mapping[str, Record]) -> Steps[Checkpoint | None]:
         """If the journal is long: what of it goes into the records now."""
-        if not self._memory.overlay.is_long():
+        if not self._replica.overlay.is_long():
             return None
-        piece = Piece(self._store, self._memory, spilled, after)
+        piece = Checkpoint(self._store, self._replica, spilled, after)
         if not piece.unknown:
             return piece
         yield None
         self._read(piece.unknown)
-        return Piece(self._store, self._memory, spilled, after)
+        return Checkpoint(self._store, self._replica, spilled, after)
 
     def _fold(self) -> Steps[None]:
         """Shorten the journal, and nothing else."""
-        spilled = Spilled(self._store, self._now)
+        spilled = LargeValues(self._store, self._now)
         piece = yield from self._piece(spilled, {})
         meta = self._meta(piece)
         yield from spilled.writing()
         yield from self._put(meta, [], spilled, piece)
-        self._memory.committed(rows.meta_data(meta), meta, None, {})
+        self._replica.committed(rows.meta_data(meta), meta, None, {})
         if piece is not None:
             piece.done(meta.at)
 
-    def _meta(self, piece: Piece | None, **more: int) -> rows.Meta:
-        store, meta = self._store, self._memory.meta
+    def _meta(self, piece: Checkpoint | None, **more: int) -> rows.Meta:
+        store, meta = self._store, self._replica.meta
         folded, part = (meta.folded, meta.part) if piece is None else (piece.folded, piece.part)
         return meta._replace(now=self._now, cluster=store.cluster, folded=folded, part=part, by=store.id, **more)
 
-    def _put(self, meta: rows.Meta, operations: list[bytes], spilled: Spilled, piece: Piece | None) -> Steps[None]:
+    def _put(
+        self, meta: rows.Meta, operations: list[bytes], spilled: LargeValues, piece: Checkpoint | None
+    ) -> Steps[None]:
         names = self._store.names
         operations = [messages.put(names.meta, rows.meta_data(meta)), *operations, *spilled.marks]
         operations += piece.operations if piece is not None else []
@@ -310,33 +312,33 @@ class EtcdTransaction:
             # whoever only looks must not have to wait until something can be written again.
             if not isinstance(error, StoreError) or isinstance(error, OutcomeUnknown):
                 self._store.note_doubt()
-            self._memory.forget()
+            self._replica.forget()
             raise
         precedence.has_gone()
 
-    def _checked(self, operations: list[bytes], compares: list[bytes], *, changes: bool = False) -> Steps[Answer]:
+    def _checked(self, operations: list[bytes], compares: list[bytes], *, changes: bool = False) -> Steps[TxnAnswer]:
         """The answer, if what we know is true; otherwise what is new is learned, and everything starts over."""
-        store, memory = self._store, self._memory
+        store, replica = self._store, self._replica
         assumed = [messages.absent(store.names.record(key)) for key in self._assumed]
-        compares = [memory.unchanged(store.names), *assumed, *compares]
+        compares = [replica.unchanged(store.names), *assumed, *compares]
         # Always asked for: a transaction without any question is answered by a member from what it knows by itself.
-        news = [*memory.news(store.names), store.precedence.question]
+        news = [*replica.news(store.names), store.precedence.question]
         answer = yield from store.asking(compares, operations, news, changes=changes)
         if not answer.succeeded:
-            if looking.waits(answer):
+            if reading.waits(answer):
                 yield None
             self._unassume()
-            before = memory.last
-            looking.learn(store, memory, answer)
+            before = replica.last
+            reading.learn(store, replica, answer)
             is_second = store.precedence.learn(answer.responses[-1])
-            if assumed and memory.last == before and not is_second:
+            if assumed and replica.last == before and not is_second:
                 store.doubt()
             self._lose()
         self._is_checked = True
         return answer
 
     def _unassume(self) -> None:
-        self._memory.unassume(self._assumed)
+        self._replica.unassume(self._assumed)
         self._assumed.clear()
 
     def close(self) -> None:

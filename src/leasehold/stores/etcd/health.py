@@ -7,7 +7,8 @@ way to a leader: there is none, or another one than before. It asks; what is giv
 
 from __future__ import annotations
 
-from leasehold.stores.etcd import http2, messages
+from leasehold.stores.etcd import messages
+from leasehold.stores.etcd.grpc import GrpcConnection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,17 +23,16 @@ HEADER = 64
 """In so many bytes at the beginning of an answer it says from when it is."""
 
 
-def trouble_with(place: tuple[str, int], tls: ssl.SSLContext | None, token: str, before: int) -> tuple[str, int]:
+def member_trouble(place: tuple[str, int], tls: ssl.SSLContext | None, token: str, before: int) -> tuple[str, int]:
     """Why not to wait on for the answer of this member, in words; nothing, if it may still come.
 
     And how often it says that a leader was elected, 0 if it does not say; when it was asked, that was `before`.
     """
     host, port = place
-    asked = http2.head(STATUS, f"{host}:{port}", token, tls=tls is not None)
     try:
-        connection = http2.Connection(host, port, SILENCE, tls)
+        connection = GrpcConnection(host, port, SILENCE, tls)
         try:
-            reply = connection.call(asked, b"")
+            reply = connection.call(STATUS, b"", token)
         finally:
             connection.close()
     except OSError as error:

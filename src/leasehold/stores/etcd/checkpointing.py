@@ -10,7 +10,7 @@ from __future__ import annotations
 from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.journal import NOTHING, mark_of
 from leasehold.stores.etcd.parts import ROOM, removal
-from leasehold.stores.etcd.reminding import Reminders
+from leasehold.stores.etcd.reminders import Reminders
 from leasehold.stores.quick_json import encode
 
 TYPE_CHECKING = False
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from leasehold.model import Record
     from leasehold.stores.etcd import EtcdStore
-    from leasehold.stores.etcd.journal import Line
-    from leasehold.stores.etcd.memory import Memory
-    from leasehold.stores.etcd.parts import Spilled
+    from leasehold.stores.etcd.journal import OverlaidRecord
+    from leasehold.stores.etcd.parts import LargeValues
+    from leasehold.stores.etcd.replica import Replica
 
 OPERATIONS = 110
 """So many a piece takes at most: a transaction has room for 128, and the commit needs some."""
@@ -30,12 +30,12 @@ SIZE = 1 << 18
 """So many bytes of records are enough for a piece; one record may be larger."""
 
 
-class Piece:
+class Checkpoint:
     """How far one transaction takes the journal, and what it writes for that."""
 
-    def __init__(self, store: EtcdStore, memory: Memory, spilled: Spilled, after: Mapping[str, Record]) -> None:
+    def __init__(self, store: EtcdStore, replica: Replica, spilled: LargeValues, after: Mapping[str, Record]) -> None:
         self._store = store
-        self._memory = memory
+        self._replica = replica
         self._spilled = spilled
         self._after = after
         """What the commit itself makes of records."""
@@ -46,11 +46,11 @@ class Piece:
         self.operations: list[bytes] = []
         self.bases: dict[str, int] = {}
         """The marks of the records as they are then kept."""
-        self.folded, self.part = memory.meta.folded, memory.meta.part
+        self.folded, self.part = replica.meta.folded, replica.meta.part
         self._plan()
 
     def _plan(self) -> None:
-        overlay, names = self._memory.overlay, self._store.names
+        overlay, names = self._replica.overlay, self._store.names
         first, until = self.folded, overlay.oldest()
         removals = []
         for number, keys, _, parts in overlay.entries:
@@ -71,7 +71,7 @@ class Piece:
 
     def _take_some(self, keys: Sequence[str]) -> None:
         """As many of an entry as there is room for."""
-        lines, bases, after = self._memory.overlay.lines, self.bases, self._after
+        lines, bases, after = self._replica.overlay.lines, self.bases, self._after
         for key in keys[self.part :]:
             line = lines.get(key)
             if line is not None and line.mark == NOTHING == line.base and key not in after:  # mostly, and then quick
@@ -82,7 +82,7 @@ class Piece:
 
     def _take(self, key: str) -> bool:
         """Whether this record is in the piece; if not, it is for the next."""
-        line = self._memory.overlay.lines.get(key)
+        line = self._replica.overlay.lines.get(key)
         if line is None or key in self.bases:
             return True
         record = self._after.get(key)
@@ -96,24 +96,24 @@ class Piece:
             return False
         return self._write(key, mark, data)
 
-    def _data(self, key: str, line: Line) -> bytes | None:
+    def _data(self, key: str, line: OverlaidRecord) -> bytes | None:
         """The record as it is to be kept, if that can be told."""
         record = self._after.get(key)
         if record is None and line.mark == NOTHING:
             return b""
         if record is None and line.base == NOTHING:  # then what is laid over it is all of it
             return encode([raw for raw in line.changes.values() if not isinstance(raw, str)])
-        record = record or self._memory.cache.records.get(key)
+        record = record or self._replica.cache.records.get(key)
         return rows.record_data(record) if record is not None else None
 
     def _look_ahead(self, until: int) -> None:
         """What else of this kind will be in the way."""
         found = dict.fromkeys(self.unknown)
-        for number, keys, _, _ in self._memory.overlay.entries:
+        for number, keys, _, _ in self._replica.overlay.entries:
             if number > until or len(found) >= LOOKS_AHEAD:
                 break
             for key in keys:
-                line = self._memory.overlay.lines.get(key)
+                line = self._replica.overlay.lines.get(key)
                 if line is not None and (line.base is None or self._data(key, line) is None):
                     found[key] = None
         self.unknown = list(found)[:LOOKS_AHEAD]
@@ -137,4 +137,4 @@ class Piece:
 
     def done(self, at: int) -> None:
         """It is written, as of this entry."""
-        self._memory.overlay.pass_by(self.folded, self.part, self.bases, at)
+        self._replica.overlay.pass_by(self.folded, self.part, self.bases, at)

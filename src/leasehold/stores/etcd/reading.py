@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from leasehold.stores.etcd import EtcdStore
-    from leasehold.stores.etcd.memory import Memory
-    from leasehold.stores.etcd.messages import Answer
+    from leasehold.stores.etcd.messages import TxnAnswer
+    from leasehold.stores.etcd.replica import Replica
 
 OPERATIONS = 128
 """What etcd takes in one transaction, unless it was told otherwise: compares, and operations."""
@@ -21,7 +21,7 @@ AT_ONCE = OPERATIONS - 2
 TRIES = 5
 
 
-def look(store: EtcdStore, memory: Memory, keys: Iterable[str], only: Sequence[str] | None = None) -> int:
+def look(store: EtcdStore, replica: Replica, keys: Iterable[str], only: Sequence[str] | None = None) -> int:
     """Bring what is remembered up to date, with these records; the revision as of which it is.
 
     `only`: of what the journal says nothing is wanted but that of records whose keys begin like one of these.
@@ -29,52 +29,52 @@ def look(store: EtcdStore, memory: Memory, keys: Iterable[str], only: Sequence[s
     wanted = list(dict.fromkeys(keys))
     revision = 0
     for _ in range(TRIES + len(wanted) // AT_ONCE):
-        missing = memory.missing(wanted)
-        if revision and not memory.is_blank and not missing:
+        missing = replica.missing(wanted)
+        if revision and not replica.is_blank and not missing:
             return revision
-        revision = ask(store, memory, missing[:AT_ONCE], only)
+        revision = ask(store, replica, missing[:AT_ONCE], only)
     raise StoreError("etcd is too busy: each time somebody else was quicker; try again")
 
 
-def ask(store: EtcdStore, memory: Memory, keys: Sequence[str], only: Sequence[str] | None = None) -> int:
+def ask(store: EtcdStore, replica: Replica, keys: Sequence[str], only: Sequence[str] | None = None) -> int:
     """These records, and what is new if there is something; the revision as of which it is."""
     asked = [messages.get(store.names.record(key)) for key in keys]
-    answer = store.txn([memory.unchanged(store.names)], asked, [*memory.news(store.names), *asked])
+    answer = store.txn([replica.unchanged(store.names)], asked, [*replica.news(store.names), *asked])
     responses = answer.responses
     if not answer.succeeded:
-        if not learn(store, memory, answer, only):
+        if not learn(store, replica, answer, only):
             return 0
         responses = responses[2:]
     kept = [rows.record_of(whole(store, rows.only(response))) for response in responses]
-    memory.keep(keys, kept)
+    replica.keep(keys, kept)
     return answer.revision
 
 
-def learn(store: EtcdStore, memory: Memory, answer: Answer, only: Sequence[str] | None = None) -> bool:
+def learn(store: EtcdStore, replica: Replica, answer: TxnAnswer, only: Sequence[str] | None = None) -> bool:
     """Somebody else has committed: this is what is new. False: it does not fit what is remembered, which is gone."""
     meta, entries, *_ = answer.responses
     new = [_entry(store, name, value, only) for name, value in entries.pairs]
-    was_blank = memory.is_blank
-    is_known = memory.learn(rows.only(meta), new)
+    was_blank = replica.is_blank
+    is_known = replica.learn(rows.only(meta), new)
     if was_blank and not is_known:  # all of it was read at one moment
         raise StoreError(
             f"the journal in etcd below {store.names.journal_start} has a gap: somebody has removed some of it; "
             "restore etcd from a snapshot"
         )
     if is_known:
-        store.raise_fence(memory, answer.revision)
+        store.raise_fence(replica, answer.revision)
     return is_known
 
 
-def waits(answer: Answer) -> bool:
+def waits(answer: TxnAnswer) -> bool:
     """Whether to `learn` what this answer tells takes further questions."""
     return any(is_reference(value) for _, value in answer.responses[1].pairs)
 
 
-def _entry(store: EtcdStore, name: str, value: bytes, only: Sequence[str] | None) -> journal.Entry:
+def _entry(store: EtcdStore, name: str, value: bytes, only: Sequence[str] | None) -> journal.JournalEntry:
     data = rows.data_of(value)
     number = store.names.journal_number(name)
     if not is_reference(data):
-        return journal.Entry(number, journal.decode(data, only), len(value))
+        return journal.JournalEntry(number, journal.decode(data, only), len(value))
     found = whole(store, data)
-    return journal.Entry(number, journal.decode(found, only), len(found), id_in(data))
+    return journal.JournalEntry(number, journal.decode(found, only), len(found), id_in(data))

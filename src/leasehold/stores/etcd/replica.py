@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from leasehold.model import Record
-    from leasehold.stores.etcd.journal import Entry
-    from leasehold.stores.etcd.rows import Meta, Names
+    from leasehold.stores.etcd.journal import JournalEntry
+    from leasehold.stores.etcd.rows import KeyNames, Meta
 
 
-class Memory:
+class Replica:
     """The last commit that we know of, the journal up to it, and some records as of it."""
 
     def __init__(self) -> None:
@@ -42,13 +42,13 @@ class Memory:
 
     # ----------------------------------------------------------------------------------- to be asked
 
-    def unchanged(self, names: Names) -> bytes:
+    def unchanged(self, names: KeyNames) -> bytes:
         """The compare by which etcd tells that nobody has committed since."""
         if self.last is None:  # there is no such revision: whoever knows nothing is told everything
             return messages.unchanged(names.meta, -1)
         return messages.equal(names.meta, self.last) if self.last else messages.absent(names.meta)
 
-    def news(self, names: Names) -> list[bytes]:
+    def news(self, names: KeyNames) -> list[bytes]:
         """What tells what was committed since."""
         first, end = names.journal(0 if self.last is None else self.meta.at + 1), names.journal_end
         return [messages.get(names.meta), messages.get(first, end)]
@@ -86,7 +86,7 @@ class Memory:
             records[key] = overlay.on(key, record)
             overlay.read(key, mark_of(record), self.meta.part)
 
-    def learn(self, last: bytes, entries: Sequence[Entry]) -> bool:
+    def learn(self, last: bytes, entries: Sequence[JournalEntry]) -> bool:
         """The last commit, and the entries of the journal that we asked for. False: we have to ask for all of it."""
         meta = rows.meta_of(last) if last else _without_meta(entries)
         is_another = not self.is_blank and (meta.cluster != self.meta.cluster or meta.at < self.meta.at)
@@ -104,7 +104,7 @@ class Memory:
         self.meta, self.last = meta, last
         return True
 
-    def _follow(self, entry: Entry) -> None:
+    def _follow(self, entry: JournalEntry) -> None:
         records = self.cache.records
         for key, _, _, *changes in entry.groups:
             before = records.get(key)
@@ -112,7 +112,7 @@ class Memory:
                 records[key] = changed(before, changes)
         self.overlay.add(entry)
 
-    def committed(self, last: bytes, meta: Meta, entry: Entry | None, after: Mapping[str, Record]) -> None:
+    def committed(self, last: bytes, meta: Meta, entry: JournalEntry | None, after: Mapping[str, Record]) -> None:
         """We have written this."""
         records = self.cache.records
         for key, record in after.items():
@@ -132,7 +132,7 @@ class Memory:
             self.cache.records.pop(key, None)
 
 
-def _without_meta(entries: Sequence[Entry]) -> Meta:
+def _without_meta(entries: Sequence[JournalEntry]) -> Meta:
     """Somebody has removed it: what the journal tells of it."""
     if not entries:
         return rows.Meta()

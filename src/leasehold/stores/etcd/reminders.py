@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from leasehold.stores.etcd.messages import Found
-    from leasehold.stores.etcd.rows import Names
+    from leasehold.stores.etcd.messages import RangeAnswer
+    from leasehold.stores.etcd.rows import KeyNames
 
 SPAN = SECOND
 
@@ -49,7 +49,7 @@ class Reminders:
         """This record is due then."""
         self._spans.setdefault(at // SPAN, []).append((at, key))
 
-    def operations(self, names: Names) -> list[bytes]:
+    def operations(self, names: KeyNames) -> list[bytes]:
         """What writes them."""
         puts = []
         for found in self._spans.values():
@@ -58,7 +58,7 @@ class Reminders:
         return puts
 
 
-def reminders_in(found: Found, names: Names) -> Iterable[Reminder]:
+def reminders_in(found: RangeAnswer, names: KeyNames) -> Iterable[Reminder]:
     """Those that a range gave. One without a list is of the record that it is named after, as they once were."""
     for name, value in found.pairs:
         keys = decode(value) if value else [names.due_id(name)]
