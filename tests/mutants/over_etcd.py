@@ -26,8 +26,8 @@ OVER_ETCD = (
     Mutant(
         "etcd: two calls at a time on one connection",
         "stores/etcd/calls.py",
-        "line = self._idle.pop()",
-        "line = self._idle[-1]",
+        "pooled = self._idle.pop()",
+        "pooled = self._idle[-1]",
         (STEPS, "-k", "carries_no_other"),
     ),
     Mutant(
@@ -40,9 +40,9 @@ OVER_ETCD = (
     Mutant(
         "etcd: the answer to who gave up is taken for another's",
         "stores/etcd/calls.py",
-        "        except BaseException:  # an interrupt, or nobody wants to know any more: the answer may still come\n"
+        "        except BaseException:  # interrupted or cancelled: the answer may still come\n"
         "            self._drop(connection)\n",
-        "        except BaseException:\n            self._idle.append(line)\n",
+        "        except BaseException:\n            self._idle.append(pooled)\n",
         (STEPS, "-k", "gives_a_commit_up"),
     ),
     Mutant(

@@ -141,7 +141,7 @@ def _date(seconds: int) -> str:
 # ------------------------------------------------------------------------------------------- who was quicker
 
 
-@pytest.mark.parametrize("kept", ["", '"schema": 99, '])
+@pytest.mark.parametrize("kept", ["", '"schema": 99, "unknown": 1, '])
 def test_what_another_version_kept_is_refused(kept: str) -> None:
     url = etcd.empty()
     store = EtcdStore(url)
@@ -327,8 +327,8 @@ def test_what_nobody_listened_to_counts_as_changed(store: EtcdStore) -> None:
     watcher = store._watcher
     assert watcher is not None
     watcher.move()
-    until(lambda: watcher._is_deaf, "it does not listen")
-    until(lambda: not watcher._is_deaf, "it listens again")
+    until(lambda: watcher._is_cut_off, "it does not listen")
+    until(lambda: not watcher._is_cut_off, "it listens again")
     assert store.hint()
     assert not store.hint()
 

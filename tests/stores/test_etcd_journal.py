@@ -656,35 +656,7 @@ def test_parts_that_went_meanwhile_are_not_referred_to(monkeypatch: pytest.Monke
         assert store.read(["nb"])[1]["nb"] == EMPTY
 
 
-# ---------------------------------------------------------------------------------- what was there before
-
-
-def test_a_store_without_a_journal_is_understood() -> None:
-    """As it was kept before there was one: a key for each record, and numbered events."""
-    url = etcd.empty()
-    with opened(url) as (store,):
-        names = store.names
-        old = '[["r","x"],["t","receipt","abc",1000]]'
-        event = '[["granted",5,"default",["x"],"ada",null,null,3,{},7]]'
-        puts = {
-            names.record("n0"): old,
-            names.due(1_000, "n0"): "",
-            names.events(7): event,
-            names.meta: json.dumps({"fence": 4711, "seq": 7, "now": 5, "cluster": store.cluster}),
-        }
-        store.txn([], [messages.put(name, text.encode()) for name, text in puts.items()], [], changes=True)
-    kept = Kept()
-    kept.follow([Put("n0", Ref("x")), Put("n0", Receipt("receipt", "abc", 1_000))])
-    with opened(url) as (store,):
-        kept.is_seen_by(store)
-        turn = store.begin()
-        assert turn.fence >= 4711
-        turn.close()
-        assert [(event.seq, event.resources) for event in store.history(HistoryQuery())] == [(7, ("x",))]
-        changes: list[Put | Drop] = [Drop("n0", "receipt"), Put("n1", Ref("y"))]
-        write(store, changes)
-        kept.follow(changes)
-        kept.is_seen_by(store)
+# -------------------------------------------------------------------------------------- what others have done
 
 
 def test_a_journal_with_a_gap_is_told_and_not_passed_over() -> None:

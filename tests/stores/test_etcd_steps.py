@@ -277,7 +277,7 @@ def test_a_connection_that_breaks_is_an_answer_too() -> None:
         with paused(cluster.members[0]):
             answering = sent(steps)
             assert isinstance(answering, GrpcConnection)
-            answering.hang_up()
+            answering.shut_down()
             with without_waiting():
                 hear(answering)
                 with pytest.raises(OutcomeUnknown):

@@ -1,6 +1,6 @@
 """The etcd store: records by consensus, one transaction with a compare for each batch. It decides nothing about leases.
 
-It speaks gRPC by hand: see docs/adr for why, and docs/etcd.md for how to run it.
+`docs/etcd.md` says how it works and how to run it, `docs/adr/0026` and `0042` why.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Looked = TypeVar("Looked")
 __all__ = ["EtcdStore"]
 
 EPOCH = 1 << 40
-"""After a restore, fences go on above everything that can have been given out since the backup."""
+"""After a restore, the fence jumps to a multiple of this: above any fence issued since the backup."""
 PAGE = 500
 PRUNE = 200
 TRIES = 5
-"""So often a look is begun anew."""
+"""Attempts at a read of several requests whose revision is compacted meanwhile."""
 MANY, MEET_AGAIN = 10, 0.002
-"""Whoever loses knows what is new and tries again at once; after so many losses in a row, at another moment."""
+"""Failed commits in a row after which a transaction begins with a random pause, and its longest, in seconds."""
 SETTLED = 2.0
-"""So many seconds after it was opened a store is here to stay. A command that only asks something is gone by then."""
+"""Seconds after which an open store starts to follow the clock; a one-shot command is done by then."""
 DOUBT = 20
-"""So many times records are looked for before they are assumed not to be there, once one was."""
+"""Transactions that read unknown records, after one was found that had been assumed to be absent."""
 
 
 class EtcdStore:
@@ -86,7 +86,7 @@ class EtcdStore:
         self.precedence = Precedence(self)
         self._doubts = 0
         self._in_doubt: tuple[bytes, bytes] | None = None
-        """What a commit compared of which nobody knows, and what then keeps it from being carried out late."""
+        """The compare of a commit with an unknown outcome, and the operation that keeps it from succeeding late."""
         self._told: list[Callable[[], None]] = []
         self._starting = allocate_lock()
         self._watcher: Watcher | None = None
@@ -100,15 +100,15 @@ class EtcdStore:
             raise
 
     def _learn_the_time(self) -> None:
-        """Ask until a second has turned: then their clock is known as exactly as an exchange takes."""
-        self.txn([], [messages.get(self.names.meta)], [])  # also if it is known: is anybody there?
+        """Ask for the date until a second has turned: then the clock is known well enough."""
+        self.txn([], [messages.get(self.names.meta)], [])  # also if the clock is known: it fails if no member answers
         while not self.clock.is_exact:
             self.gateway.ask_the_time()
 
     # ------------------------------------------------------------------------------------ the protocol
 
     def begin(self) -> EtcdTransaction:
-        """Start a transaction. Nobody is kept out: who commits first wins."""
+        """Start a transaction. It excludes no other store: the first commit wins."""
         if self._owner == get_ident():
             raise StoreError("a transaction of this store is already under way in this thread")
         self._mutex.acquire()
@@ -125,9 +125,9 @@ class EtcdStore:
         return EtcdTransaction(self)
 
     def ready(self, keys: Iterable[str]) -> bool:
-        """Whether a transaction on these could begin and decide now without waiting for anything. It changes nothing.
+        """True if a transaction on these records could begin and decide now without waiting. Changes nothing.
 
-        It then has to be begun at once: a reader of another thread may come in between.
+        Begin it at once: a reader in another thread may take the store in between.
         """
         if self._mutex.locked() or self._in_doubt is not None or not self.calls.is_connected:
             return False
@@ -136,14 +136,14 @@ class EtcdStore:
         unknown = self.replica.unknown(keys)
         if unknown is None:
             return False
-        return not unknown or (self._doubts <= 1 and len(unknown) <= ASSUMED)  # the next to ask `may_assume` may
+        return not unknown or (self._doubts <= 1 and len(unknown) <= ASSUMED)  # `may_assume` is about to allow it
 
     def hint(self) -> bool:
-        """Whether somebody else has committed since the last call, or may have."""
+        """True if another store may have committed since the last call."""
         return self._watching().take()
 
     def loss_mark(self) -> int:
-        """Another value once somebody else has committed, or may have."""
+        """A value that differs once another store may have committed."""
         return self._watching().news
 
     def _watching(self) -> Watcher:
@@ -154,7 +154,7 @@ class EtcdStore:
             return self._watcher
 
     def tell_hints(self, told: Callable[[], None]) -> None:
-        """Have `told` called as soon as there is a hint."""
+        """Call `told`, from another thread, as soon as there is a hint."""
         self._told.append(told)
 
     def _tell(self) -> None:
@@ -162,10 +162,10 @@ class EtcdStore:
             told()
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
-        """The time and these records, as of one moment."""
+        """Return the time and these records, as of one moment."""
         wanted = list(dict.fromkeys(keys))
         self.settle()
-        if not self._mutex.acquire(blocking=False):  # what is remembered is in use: as if nothing were
+        if not self._mutex.acquire(blocking=False):  # a transaction uses the replica: read into a new one
             return self._read(Replica(), wanted, wanted if all(map(_is_plain, wanted)) else None)
         self._owner = get_ident()
         try:
@@ -182,11 +182,11 @@ class EtcdStore:
         return max(self.clock.now(), replica.meta.now, self._latest), {key: records[key] for key in wanted}
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record whose key starts with this letter, as of one moment."""
+        """Return every record whose key starts with this letter, as of one moment."""
         return iter(self._undisturbed(lambda: [*self._scan(kind)]))
 
     def _undisturbed(self, look: Callable[[], list[Looked]]) -> list[Looked]:
-        """What takes several questions as of one moment, once more if somebody had etcd forget that one meanwhile."""
+        """Read by several requests as of one revision; start over if etcd compacts that revision meanwhile."""
         for _ in range(TRIES):
             try:
                 return look()
@@ -212,7 +212,7 @@ class EtcdStore:
                 yield key, record
 
     def _each(self, first: str, end: str, *, revision: int = 0, **more: bool) -> Iterator[tuple[str, bytes]]:
-        """KeyNames of a range, and what is kept there, as of one moment."""
+        """Yield the names and values of a range, as of one revision."""
         while True:
             asked = messages.range_request(first, end, limit=PAGE, revision=revision, **more)
             found = messages.range_answer(self.calls.ask(RANGE, asked))
@@ -224,15 +224,15 @@ class EtcdStore:
             first = pairs[-1][0] + "\0"
 
     def each_name(self, first: str, end: str) -> Iterator[str]:
-        """Every key of a range, as of one moment."""
+        """Yield the names of a range, as of one revision."""
         return (name for name, _ in self._each(first, end, keys_only=True))
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
-        """Past events, newest first. They are looked through: there is no index."""
+        """Return past events, newest first."""
         return self._undisturbed(lambda: history.find(self, query))
 
     def prune(self) -> int:
-        """Forget some of what is older than the newest events that are kept; about how many went."""
+        """Remove some of the events beyond those to keep, or parts without a reference; return about how many."""
         first, _ = self.names.all_events()
         meta = rows.meta_of(rows.only(self.txn([], [messages.get(self.names.meta)], []).responses[0]))
         last = meta.seq - self.address.keep_events
@@ -246,7 +246,7 @@ class EtcdStore:
         return max(went, 1)
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Close all connections and threads. Idempotent."""
         if self._watcher is not None:
             self._watcher.close()
         self.calls.close()
@@ -259,101 +259,101 @@ class EtcdStore:
     def txn(
         self, compares: list[bytes], then: list[bytes], otherwise: list[bytes], *, changes: bool = False
     ) -> messages.TxnAnswer:
-        """One transaction of etcd's."""
+        """Run one transaction of etcd."""
         return through(self.asking(compares, then, otherwise, changes=changes))
 
     def asking(
         self, compares: list[bytes], then: list[bytes], otherwise: list[bytes], *, changes: bool = False
     ) -> Steps[messages.TxnAnswer]:
-        """The same, step by step."""
+        """Run one transaction of etcd, step by step."""
         asking = self.calls.changing if changes else self.calls.asking
         told = yield from asking(TRANSACTION, messages.transaction(compares, then, otherwise))
         return messages.answer(told, is_wanted=not changes)
 
     @property
     def cluster(self) -> str:
-        """The id of the cluster that has answered."""
+        """Id of the cluster that answered last."""
         return self.calls.cluster
 
     def _accept_cluster(self) -> None:
-        """If another cluster answers than before, nothing that is remembered can be trusted, above all no fence.
+        """Discard the replica if another cluster answers than before: it was restored, and may issue fences again.
 
-        It may be just what the snapshot has: then no compare would tell that others have gone on from there.
+        The restored snapshot may equal the replica, so no compare would reveal it.
         """
         if self.calls.accepted != self.cluster:
             self.replica.forget()
             self.calls.accepted = self.cluster
 
     def note_doubt(self) -> None:
-        """A commit from what is remembered was sent, and nobody knows whether it was carried out."""
+        """Note that a commit was sent whose outcome is unknown."""
         replica = self.replica
         later = replica.meta._replace(now=replica.meta.now + 1)
         self._in_doubt = replica.unchanged(self.names), messages.put(self.names.meta, rows.meta_data(later))
 
     def settle(self) -> None:
-        """If a commit is in doubt: from here on it has been carried out, or never will be.
+        """If a commit's outcome is unknown: make sure that it has been carried out, or never will be.
 
-        It may still be on its way, with a member that is cut off for now. So what it compares is changed; and if that
-        has changed already, it has got there or comes too late.
+        It may still be on its way, at a member that is cut off. So change the value that it compares; if that value has
+        changed already, the commit has succeeded or will fail.
         """
         doubt = self._in_doubt
         if doubt is not None:
             self.txn([doubt[0]], [doubt[1]], [])
-            if self._in_doubt is doubt:  # several may settle it at once
+            if self._in_doubt is doubt:  # several threads may settle it at once
                 self._in_doubt = None
 
     def raise_fence(self, replica: Replica, revision: int) -> None:
-        """Above etcd's own revision, should our number be lost; and far above, if this was restored from a backup."""
+        """Raise the fence above etcd's revision, in case `meta` was deleted; far above it after a restore."""
         fence = max(replica.meta.fence, revision)
         if replica.meta.cluster not in ("", self.cluster):
             fence = (fence // EPOCH + 1) * EPOCH
         replica.meta = replica.meta._replace(fence=fence)
 
     def tell_time(self) -> int:
-        """The time of etcd; never earlier than any that was told before by anybody."""
+        """Return etcd's time; never earlier than any time that any store has used."""
         self._keep_time()
         self._latest = max(self._latest, self.replica.meta.now, self.clock.now())
         return self._latest
 
     def _keep_time(self) -> None:
-        """Whoever stays for long looks at their clock again and again."""
+        """Start to follow the members' clock once the store has been open for a while."""
         if self._timekeeper is None and time.monotonic() > self._opened + SETTLED:
             self._timekeeper = Timekeeper(self.clock, self.gateway.ask_the_time)
 
     def may_assume(self) -> bool:
-        """Whether records that are not known are so seldom there that they need not be looked for first."""
+        """True if unknown records may be assumed to be absent: none was found in the last transactions."""
         self._doubts = max(0, self._doubts - 1)
         return not self._doubts
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether one that was not known was there, not long ago."""
+        """True if an unknown record was found in one of the last transactions."""
         return self._doubts > 0
 
     def note_presence(self, records: Mapping[str, Record], keys: Iterable[str]) -> None:
-        """Whether some of these were there, which were not known."""
+        """Note if one of these records, which were unknown, exists."""
         if any(records[key] is not EMPTY for key in keys):
             self.doubt()
 
     def doubt(self) -> None:
-        """A record that was not known was there."""
+        """Note that an unknown record exists."""
         self._doubts = DOUBT
 
     def won(self) -> None:
-        """It is written."""
+        """Note a successful commit."""
         self._losses = 0
 
     def lost_out(self) -> None:
-        """Somebody else was quicker."""
+        """Note a commit that failed because another store was first."""
         self._losses += 1
 
     def leave(self) -> None:
-        """The next transaction of this store may begin."""
+        """Let the next transaction of this store begin."""
         self.replica.cache.trim()
         self._owner = 0
         self._mutex.release()
 
 
 def _is_plain(key: str) -> bool:
-    """Whether it is spelled the same in whatever JSON, as keys are."""
+    """True if every JSON encoder spells this key the same."""
     return key.isascii() and key.isalnum()

@@ -1,4 +1,4 @@
-"""From an `etcd:` URL to members, credentials and where in etcd the locks are. Pure; a password is in no message."""
+"""Parse an `etcd:` URL into members, credentials and prefix. Pure; no message contains a password."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = ("tls", "ca", "cert", "key", "keep_events", "connect_timeout")
 
 
 class Address(Noun):
-    """Where etcd is, and on what terms it is used."""
+    """The members of an etcd cluster, how to connect to them, and the prefix of our keys."""
 
     members: tuple[tuple[str, int], ...]
     prefix: str
@@ -32,7 +32,7 @@ class Address(Noun):
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """The members, for messages."""
         return ", ".join(f"{host}:{port}" for host, port in self.members)
 
 
@@ -47,7 +47,7 @@ def parse(url: str) -> Address:
     user, _, password = credentials.partition(":")
     if at and not user:
         raise InvalidInput("url", "has an @ but no user before it")
-    if not at and "@" in rest and not all(map(_is_member, members.split(","))):  # what is there is part of a password
+    if not at and "@" in rest and not all(map(_is_member, members.split(","))):  # an unescaped @ or / in a password
         raise InvalidInput("url", "is not understood: write special characters of a password as %XX")
     words = _words(query)
     return Address(

@@ -1,6 +1,6 @@
-"""EtcdCalls of etcd's key-value service over connections that are kept, with fail-over between its members.
+"""Calls to etcd over pooled gRPC connections, with fail-over between the members.
 
-An answer that never came may have been carried out: whoever changes something says so, and gets `OutcomeUnknown`.
+A call whose answer is lost may have been carried out: a call that changes something then raises `OutcomeUnknown`.
 """
 
 from __future__ import annotations
@@ -35,60 +35,60 @@ class _PooledConnection(Noun):
     connection: GrpcConnection
     place: tuple[str, int]
     turn: int
-    """Whose turn it was when it was made."""
+    """`Members.turn` when it was opened; after a fail-over the pool drops it."""
 
 
 class EtcdCalls:
-    """etcd, from the outside. A connection carries one call at a time, and is then kept for the next, whoever calls.
+    """A client of etcd's gRPC services. Any thread may call; a connection carries one call at a time.
 
-    Each call can also be made step by step, where the next step may be another thread's.
+    Each call can also be made step by step; another thread may take the next step.
     """
 
     def __init__(self, members: Members, authenticate: Callable[[], str], greeting: bytes = b"") -> None:
         self._members = members
         self._authenticate = authenticate
         self._greeting = greeting
-        """A range to ask for before anything is changed over a connection that has not told whose it is."""
+        """A range request that reveals the cluster's id, sent before the first change over a new connection."""
         self.cluster = ""
-        """The cluster that has answered, by its id: one that was restored from a snapshot is another one."""
+        """Id of the cluster that answered last; a cluster restored from a snapshot has another id."""
         self.accepted = ""
-        """The one that whoever changes something has reckoned with. Nothing is changed in another one."""
+        """Id of the cluster that the store's cache describes. Changes to any other cluster raise `Conflict`."""
         self._met: set[GrpcConnection] = set()
-        """Connections that have told whose they are: until they break, that stays so."""
+        """Connections whose cluster is known."""
         self._token = ""
         self._tls = members.tls("h2")
         self._idle: list[_PooledConnection] = []
-        """Those without a call, the last one used last. As many as there ever were calls at the same time."""
+        """Connections without a call, the most recently used last."""
         self._all: set[GrpcConnection] = set()
         self._latest = b""
-        """How the last answer began."""
+        """The first bytes of the last answer, with its header."""
         self._terms: dict[tuple[str, int], int] = {}
-        """How often a leader was elected, by what each said when it was last asked how it is.
+        """The raft term that each member reported with its last status.
 
-        What it is asked from then on is not lost with a leader before: so slow disks, too, are waited for again.
+        Calls sent since then cannot be lost with an earlier leader, so a slow member is waited for again.
         """
         self._is_closed = False
 
     def ask(self, path: str, message: bytes) -> bytes:
-        """The answer to a call that changes nothing: another member is asked if one does not answer."""
+        """Make a call that changes nothing; if a member does not answer, call another one."""
         return through(self.asking(path, message))
 
     def asking(self, path: str, message: bytes) -> Steps[bytes]:
-        """The same, step by step."""
+        """Make a call that changes nothing, step by step."""
         return self._ask(path, message, changes=False)
 
     def change(self, path: str, message: bytes) -> bytes:
-        """The answer to a call that changes something: sent once, unless it certainly was not carried out."""
+        """Make a call that changes something; repeat it only if a member certainly did not carry it out."""
         return through(self.changing(path, message))
 
     def changing(self, path: str, message: bytes) -> Steps[bytes]:
-        """The same, step by step."""
+        """Make a call that changes something, step by step."""
         return self._ask(path, message, changes=True)
 
     @property
     def is_connected(self) -> bool:
-        """Whether a call can be sent at once."""
-        idle = self._idle[-1:]  # another thread may take it
+        """True if a call can be sent without connecting or authenticating first."""
+        idle = self._idle[-1:]  # a copy: another thread may take the connection
         return bool(idle) and idle[0].turn == self._members.turn and (bool(self._token) or not self._has_user)
 
     @property
@@ -118,7 +118,7 @@ class EtcdCalls:
         raise self._members.silent(troubles)
 
     def _refuse(self, reply: GrpcReply, turn: int, *, changes: bool) -> None:
-        """Whoever can answer another time, another member can now; a refusal that this does not mend is told."""
+        """Fail over after a refusal that another member may not give; raise any other, and any unknown outcome."""
         if reply.status in FINAL or not (changes or reply.status in TRANSIENT):
             raise explained(self._members.address, reply.status, reply.error)
         self._members.next(turn)
@@ -130,45 +130,45 @@ class EtcdCalls:
             yield None
         if self._has_user and not self._token:
             self._token = self._authenticate()
-        line = self._take_line()
+        pooled = self._take_connection()
         if changes and self._greeting:
-            refusal = yield from self._check_cluster(line)
+            refusal = yield from self._check_cluster(pooled)
             if refusal is not None:
                 return refusal
-        reply = yield from self._exchange(line, path, message, changes=changes)
-        self._give_back(line)
+        reply = yield from self._exchange(pooled, path, message, changes=changes)
+        self._return(pooled)
         return reply
 
-    def _check_cluster(self, line: _PooledConnection) -> Steps[GrpcReply | None]:
-        """See that this connection leads where it is expected to; why that cannot be told, if etcd refuses to tell.
+    def _check_cluster(self, pooled: _PooledConnection) -> Steps[GrpcReply | None]:
+        """Raise `Conflict` if this connection leads to another cluster; return etcd's reply if it refuses to say.
 
-        What is compared within a change is in the snapshot, too: only the cluster's id tells that it was restored.
+        A restored snapshot satisfies the compares of a change, too: only the cluster's id reveals the restore.
         """
-        if line.connection not in self._met:
-            reply = yield from self._exchange(line, RANGE, self._greeting, changes=False)
+        if pooled.connection not in self._met:
+            reply = yield from self._exchange(pooled, RANGE, self._greeting, changes=False)
             if reply.status:
-                self._give_back(line)
+                self._return(pooled)
                 return reply
         if self.cluster != self.accepted:
-            self._give_back(line)
+            self._return(pooled)
             raise Conflict("another cluster answers than before: etcd was restored")
         return None
 
-    def _exchange(self, line: _PooledConnection, path: str, message: bytes, *, changes: bool) -> Steps[GrpcReply]:
-        connection = line.connection
-        authority = "{}:{}".format(*line.place)
+    def _exchange(self, pooled: _PooledConnection, path: str, message: bytes, *, changes: bool) -> Steps[GrpcReply]:
+        connection = pooled.connection
+        authority = "{}:{}".format(*pooled.place)
         try:
-            reply = yield from connection.calling(path, message, self._token, self._patience(line.place))
+            reply = yield from connection.calling(path, message, self._token, self._patience(pooled.place))
         except CallRefused as error:
             self._drop(connection)
             raise Unreachable(f"etcd at {authority}: {error}") from error
         except OSError as error:
             self._drop(connection)
-            # What never left as a whole was never carried out. Once it was sent, nobody knows.
+            # etcd carries out whole messages only: the outcome is unknown once all of this one was sent.
             if changes and connection.is_sent:
                 raise OutcomeUnknown(f"the connection to etcd broke before it answered: {error}") from error
             raise Unreachable(f"etcd at {authority}: {error}") from error
-        except BaseException:  # an interrupt, or nobody wants to know any more: the answer may still come
+        except BaseException:  # interrupted or cancelled: the answer may still come
             self._drop(connection)
             raise
         self._latest = reply.message[:HEADER] or self._latest
@@ -177,14 +177,14 @@ class EtcdCalls:
             self._met.add(connection)
         return reply
 
-    def _give_back(self, line: _PooledConnection) -> None:
-        if line.connection.is_ending:
-            self._drop(line.connection)
+    def _return(self, pooled: _PooledConnection) -> None:
+        if pooled.connection.is_ending:
+            self._drop(pooled.connection)
         else:
-            self._idle.append(line)
+            self._idle.append(pooled)
 
     def _patience(self, place: tuple[str, int]) -> Callable[[], bool]:
-        """Whether to wait on for a member that is asked now; raises why not."""
+        """Return what decides, after each silence, whether to wait longer for this member; it raises why not."""
         end, latest, known = time.monotonic() + TIMEOUT, self._latest, self._terms.get(place, 0)
 
         def goes_on() -> bool:
@@ -199,18 +199,18 @@ class EtcdCalls:
 
         return goes_on
 
-    def _take_line(self) -> _PooledConnection:
-        """One that nobody else uses meanwhile, also not another call of this thread."""
+    def _take_connection(self) -> _PooledConnection:
+        """Take a connection from the pool, or open one; no other call uses it until `_return`."""
         while True:
             if self._is_closed:
                 raise Closed("this store is closed; connect again")
             try:
-                line = self._idle.pop()
+                pooled = self._idle.pop()
             except IndexError:
                 return self._connect()
-            if line.turn == self._members.turn:
-                return line
-            self._drop(line.connection)
+            if pooled.turn == self._members.turn:
+                return pooled
+            self._drop(pooled.connection)
 
     def _connect(self) -> _PooledConnection:
         turn = self._members.turn
@@ -228,10 +228,10 @@ class EtcdCalls:
         self._met.discard(connection)
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Close all connections; calls under way fail. Idempotent."""
         self._is_closed = True
         self._idle.clear()
         for connection in tuple(self._all):
-            connection.hang_up()
+            connection.shut_down()
             connection.close()
         self._all.clear()

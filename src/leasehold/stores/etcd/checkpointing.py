@@ -1,8 +1,8 @@
-"""Moving the oldest part of the journal into the records themselves, a piece with a commit. It changes no record.
+"""Checkpoints: move the oldest part of the journal into the stored records. A checkpoint changes no record's meaning.
 
-A piece is written by the transaction of a commit, or by one of its own, which also says how far the journal is in the
-records now. So there is nothing in between: whoever dies on the way leaves everything as it was before a piece or
-after it. What began and ended within the journal is never written at all.
+A checkpoint is written by the transaction of a commit, or by one of its own, which also says how far the journal is in
+the records. So a crash leaves everything as it was before a checkpoint or after it. Records that were created and
+removed within the journal are never written.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd.replica import Replica
 
 OPERATIONS = 110
-"""So many a piece takes at most: a transaction has room for 128, and the commit needs some."""
+"""Operations of a checkpoint: a transaction may have 128, and the commit needs some."""
 LOOKS_AHEAD = 100
 SIZE = 1 << 18
-"""So many bytes of records are enough for a piece; one record may be larger."""
+"""Bytes of records in a checkpoint; a single record may be larger."""
 
 
 class Checkpoint:
-    """How far one transaction takes the journal, and what it writes for that."""
+    """The records that one transaction writes, and how far the journal is in the records then."""
 
     def __init__(self, store: EtcdStore, replica: Replica, spilled: LargeValues, after: Mapping[str, Record]) -> None:
         self._store = store
         self._replica = replica
         self._spilled = spilled
         self._after = after
-        """What the commit itself makes of records."""
+        """Records as the commit leaves them."""
         self._size = 0
         self._reminders = Reminders()
         self.unknown: list[str] = []
-        """Records that have to be read before they can be replaced, some of which were in the way."""
+        """Records that have to be read before they can be written; the first of them ended this checkpoint."""
         self.operations: list[bytes] = []
         self.bases: dict[str, int] = {}
-        """The marks of the records as they are then kept."""
+        """The marks of the records as this checkpoint stores them."""
         self.folded, self.part = replica.meta.folded, replica.meta.part
         self._plan()
 
@@ -70,18 +70,18 @@ class Checkpoint:
             self.operations += [messages.delete(names.journal(0), names.journal(self.folded + 1)), *removals]
 
     def _take_some(self, keys: Sequence[str]) -> None:
-        """As many of an entry as there is room for."""
+        """Take as many records of an entry as there is room for."""
         lines, bases, after = self._replica.overlay.lines, self.bases, self._after
         for key in keys[self.part :]:
             line = lines.get(key)
-            if line is not None and line.mark == NOTHING == line.base and key not in after:  # mostly, and then quick
+            if line is not None and line.mark == NOTHING == line.base and key not in after:  # usual; saves a call
                 bases[key] = NOTHING
             elif not self._take(key):
                 break
             self.part += 1
 
     def _take(self, key: str) -> bool:
-        """Whether this record is in the piece; if not, it is for the next."""
+        """Take a record; False if it has to wait for the next checkpoint."""
         line = self._replica.overlay.lines.get(key)
         if line is None or key in self.bases:
             return True
@@ -97,17 +97,17 @@ class Checkpoint:
         return self._write(key, mark, data)
 
     def _data(self, key: str, line: OverlaidRecord) -> bytes | None:
-        """The record as it is to be kept, if that can be told."""
+        """Encode the record for storage; None if it has to be read first."""
         record = self._after.get(key)
         if record is None and line.mark == NOTHING:
             return b""
-        if record is None and line.base == NOTHING:  # then what is laid over it is all of it
+        if record is None and line.base == NOTHING:  # the record is not stored: the overlay is all of it
             return encode([raw for raw in line.changes.values() if not isinstance(raw, str)])
         record = record or self._replica.cache.records.get(key)
         return rows.record_data(record) if record is not None else None
 
     def _look_ahead(self, until: int) -> None:
-        """What else of this kind will be in the way."""
+        """Find further records that the next checkpoints have to read."""
         found = dict.fromkeys(self.unknown)
         for number, keys, _, _ in self._replica.overlay.entries:
             if number > until or len(found) >= LOOKS_AHEAD:
@@ -136,5 +136,5 @@ class Checkpoint:
         return True
 
     def done(self, at: int) -> None:
-        """It is written, as of this entry."""
+        """Note that the checkpoint was written, with the entries up to this one."""
         self._replica.overlay.pass_by(self.folded, self.part, self.bases, at)

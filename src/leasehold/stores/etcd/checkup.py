@@ -1,4 +1,4 @@
-"""Facts about an etcd for whoever examines it: read, never written, not judged."""
+"""Facts about an etcd cluster for `leasehold doctor`. It reads only, and leaves the judgement to the doctor."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class Facts(Noun):
-    """What the members say of themselves, and of the user that asks."""
+    """What the members report about themselves and about our user."""
 
     refusal: str
-    """Why nothing can be written; empty: it can."""
+    """Why the user may not write; empty if the user may."""
     members: int
     troubles: tuple[str, ...]
-    """Each member that does not answer, or does not reach the others, and what is wrong with it."""
+    """Each member that does not answer or does not reach the others, with the reason."""
 
 
 def look(store: EtcdStore) -> Facts:
-    """The facts, as of now."""
+    """Ask every member."""
     address = store.address
     tls, troubles = Members(address).tls("h2"), []
     for host, port in address.members:
@@ -35,7 +35,7 @@ def look(store: EtcdStore) -> Facts:
 
 
 def _refusal(store: EtcdStore) -> str:
-    """What etcd says to a change that it is asked for on a condition that never holds: it checks first who may."""
+    """Try a change under a condition that never holds: etcd checks the permission first, and writes nothing."""
     meta = store.names.meta
     try:
         store.txn([messages.unchanged(meta, -1)], [messages.put(meta, b"")], [messages.get(meta)])

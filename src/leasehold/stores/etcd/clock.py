@@ -1,8 +1,8 @@
-"""The clock of etcd's members, from the date that each of their answers carries.
+"""The clock of etcd's members, derived from the date in each of their HTTP answers.
 
-A date has whole seconds; each narrows down by how much that clock is ahead of our monotonic one: it was asked for at
-one moment and answered at another, and the truth lies in between. Seen next to the turn of a second, that is exact to
-the time of one exchange. The estimate stays on the late side, so that nothing expires before its time.
+A date has whole seconds. Each one bounds the offset of that clock to our monotonic one, since the member read its clock
+between the request and the answer. Next to the turn of a second the bounds are as narrow as one exchange. `now` uses
+the lower bound, so that nothing expires early.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import time
 from leasehold.model import SECOND
 
 EXACT = 5_000
-"""How exactly the clock must be known before anything is decided by it, in microseconds."""
+"""Microseconds of uncertainty at which the clock may be used for decisions."""
 STEP = 5 * SECOND
-"""A date that is this far from what we thought means that their clock was set."""
+"""Microseconds by which a date must contradict the bounds to mean that the members' clock was set."""
 DRIFT = 5_000
-"""Two clocks go apart by at most one part in this many."""
+"""Two clocks drift apart by at most one part in this many."""
 
 _known: dict[object, MemberClock] = {}
 
 
 def clock_of(members: object) -> MemberClock:
-    """The clock of these members, as far as this process knows it already."""
+    """Return this process's shared clock of these members."""
     return _known.setdefault(members, MemberClock())
 
 
 class MemberClock:
-    """By how many microseconds etcd's clock is ahead of our monotonic one."""
+    """Bounds of the offset from our monotonic clock to etcd's, in microseconds."""
 
     def __init__(self) -> None:
         self._low: int | None = None
@@ -36,7 +36,7 @@ class MemberClock:
         self._told_at = 0
 
     def tell(self, date: str, asked: float, answered: float) -> None:
-        """An answer with this date was asked for and arrived at these moments."""
+        """Narrow the bounds by the date of an answer that was requested and received at these monotonic times."""
         seconds = parse(date)
         if seconds is None:
             return
@@ -47,31 +47,31 @@ class MemberClock:
             return
         apart = (int(answered * SECOND) - self._told_at) // DRIFT
         low, high = max(self._low - apart, low), min(self._high + apart, high)
-        if low < high:  # otherwise another member, a little apart: keep to what we have
+        if low < high:  # otherwise another member with a slightly different clock: keep the bounds
             self._low, self._high, self._told_at = low, high, int(answered * SECOND)
 
     def until_a_turn(self) -> float:
-        """In how many seconds a date tells most: when by our best guess a second turns.
+        """Return the seconds until a second turns, by the middle of the bounds.
 
-        If it has turned by then, their clock is ahead of the guess, and otherwise behind: what is not known is halved.
+        A date asked for then halves the uncertainty: it shows on which side of the middle the members' clock is.
         """
         guess = ((self._low or 0) + self._high) // 2 + time.monotonic_ns() // 1_000
         return (SECOND - guess % SECOND) / SECOND
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is known well enough."""
+        """True if the offset is known well enough for decisions."""
         return self._low is not None and self._high - self._low <= EXACT
 
     def now(self) -> int:
-        """Their time, never ahead of it."""
+        """Return the members' time, never ahead of it."""
         if self._low is None:
             raise RuntimeError("no answer with a date has come yet")
         return self._low + time.monotonic_ns() // 1_000
 
 
 def parse(date: str) -> int | None:
-    """The seconds since 1970 of an HTTP date; None if it is none."""
+    """Return the seconds since 1970 of an HTTP date, or None if it is not one."""
     try:
         return calendar.timegm(time.strptime(date, "%a, %d %b %Y %H:%M:%S GMT"))
     except ValueError:

@@ -1,6 +1,6 @@
-"""What is asked of etcd over plain HTTP: the time, a token, and to be told of changes. Nothing else goes this way.
+"""etcd's HTTP interface: the time, tokens, and the watch. Everything else goes over gRPC (see `calls`).
 
-gRPC tells no time, and its streams are another matter than its calls; etcd's JSON gateway serves both.
+gRPC carries no date, and a stream needs more than the unary calls of `grpc`; etcd's JSON gateway serves both.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ if TYPE_CHECKING:
     Json: TypeAlias = dict[str, Any]
 
 _BROKEN = (OSError, http.client.HTTPException)
-_NO_GATEWAY = "etcd lets users in by its JSON gateway, which is off: start it without --enable-grpc-gateway=false"
+_NO_GATEWAY = (
+    "users authenticate through etcd's JSON gateway, which is off: start etcd without --enable-grpc-gateway=false"
+)
 
 
 def text64(text: str) -> str:
-    """A key or a value as the gateway wants it."""
+    """Encode a key or a value as the gateway expects it."""
     return b64encode(text.encode()).decode()
 
 
 class Gateway:
-    """etcd, over HTTP. Each thread has a connection of its own."""
+    """A client of etcd's HTTP interface. Each thread has its own connection."""
 
     def __init__(self, members: Members, told_date: Callable[[str, float, float], None]) -> None:
         self._members = members
@@ -49,7 +51,7 @@ class Gateway:
         self._tls = members.tls("http/1.1")
 
     def ask_the_time(self) -> None:
-        """Have the date of some answer told."""
+        """Ask any member for its date and report it to the clock."""
         troubles: dict[str, None] = {}
         for _ in range(2 * len(self._members)):
             turn = self._members.turn
@@ -92,11 +94,11 @@ class Gateway:
 
     @property
     def turn(self) -> int:
-        """Whose turn it is to be asked."""
+        """The current `Members.turn`."""
         return self._members.turn
 
     def connect(self) -> http.client.HTTPConnection:
-        """A connection of one's own to the member that is asked at present."""
+        """Open a connection to the current member; the caller drops it."""
         host, port = self._members.present
         if self._tls is not None:
             made: http.client.HTTPConnection = http.client.HTTPSConnection(
@@ -108,7 +110,7 @@ class Gateway:
         return made
 
     def drop(self, connection: http.client.HTTPConnection) -> None:
-        """This one is not needed any more."""
+        """Close a connection."""
         connection.close()
         self._all.discard(connection)
 
@@ -119,7 +121,7 @@ class Gateway:
             self._local.connection = None
 
     def authenticate(self) -> str:
-        """What to show with each call."""
+        """Return a token for the URL's user, to be sent with each call."""
         address = self._members.address
         asked = {"name": address.user, "password": address.password}
         connection = self.connect()
@@ -137,11 +139,11 @@ class Gateway:
         if answer.get("code") in TRANSIENT:
             raise Unreachable(f"etcd at {connection.host}:{connection.port} says: {answer.get('message')}")
         if "token" not in answer:
-            raise StoreError(f"etcd does not let {address.user} in: {answer.get('message', 'no token')}")
+            raise StoreError(f"etcd does not authenticate {address.user}: {answer.get('message', 'no token')}")
         return str(answer["token"])
 
     def _wait(self, connection: http.client.HTTPConnection) -> None:
-        """For an answer that the members have to agree on: only as long as the one that was asked can give it."""
+        """Wait for an answer that needs a majority, as long as the member that was asked is healthy."""
         ready, end = select.poll(), time.monotonic() + TIMEOUT
         ready.register(connection.sock, select.POLLIN)
         while not ready.poll(SILENCE * 1_000):
@@ -152,11 +154,11 @@ class Gateway:
                 raise TimeoutError(trouble or "timed out")
 
     def stream(self, path: str, body: Json, connection: http.client.HTTPConnection, turn: int) -> Iterator[Json]:
-        """Answer after answer, for as long as the connection lasts; from nobody, if it is another's turn already."""
+        """Yield answers while the connection lasts; none if the members have failed over since this turn."""
         headers = {"Authorization": self.authenticate()} if self._members.address.user else {}
         connection.connect()
         connection.sock.settimeout(None)
-        if self._members.turn != turn:  # whoever says so may have come before there was anything to hang up
+        if self._members.turn != turn:  # `shut_down` came before there was a socket to shut down
             return
         connection.request("POST", path, json.dumps(body).encode(), headers)
         reply = connection.getresponse()
@@ -164,19 +166,19 @@ class Gateway:
             yield json.loads(line)
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Close all connections. Idempotent."""
         self._is_closed = True
         for connection in tuple(self._all):
-            hang_up(connection)
+            shut_down(connection)
             connection.close()
         self._all.clear()
 
 
-def hang_up(connection: http.client.HTTPConnection) -> None:
-    """End a connection at which another thread may be waiting for an answer: it gets none."""
+def shut_down(connection: http.client.HTTPConnection) -> None:
+    """Shut a connection down, also while another thread waits on it: its call fails."""
     sock = connection.sock
     if sock is not None:
-        with suppress(OSError):  # it is gone already
+        with suppress(OSError):  # the connection is gone already
             sock.shutdown(socket.SHUT_RDWR)
 
 

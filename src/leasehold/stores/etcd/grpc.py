@@ -294,7 +294,7 @@ class GrpcConnection:
         error = unquote(self._fields.get(b"grpc-message", b"").decode("latin-1"))
         return GrpcReply(int(status), body[_message_head.size :], error)
 
-    def hang_up(self) -> None:
+    def shut_down(self) -> None:
         """Shut the connection down, also while another thread waits for an answer: that call fails."""
         with suppress(OSError):  # the connection is gone already
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
-"""Whether to go on waiting for a member that does not answer: whether it is there, and in touch with the others.
+"""Check a member that does not answer: whether it is alive and has the same leader as before.
 
-A slow disk makes every call slow, for seconds; then asking elsewhere helps nobody, and leaves a commit of which nobody
-knows. So a member is given up only if it does not say how it is, either, or if a call to it may have been lost on its
-way to a leader: there is none, or another one than before. It asks; what is given up, others decide.
+With a slow disk every member takes seconds; failing over would only leave a commit with an unknown outcome. So a member
+counts as failed only if it does not report its status either, or if the call may have been lost on its way to a leader:
+the member has none, or a new one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 STATUS = "/etcdserverpb.Maintenance/Status"
 SILENCE = 0.5
-"""After so many seconds without an answer a member is asked how it is; and so long it has to say it."""
+"""Seconds without an answer after which a member is asked for its status, and seconds that it has to report it."""
 TRANSIENT = (4, 14)
-"""gRPC codes of a member that cannot answer now: deadline exceeded, unavailable."""
+"""gRPC status codes of a member that cannot answer now: deadline exceeded, unavailable."""
 HEADER = 64
-"""In so many bytes at the beginning of an answer it says from when it is."""
+"""Bytes at the beginning of an answer that are sure to contain its response header."""
 
 
 def member_trouble(place: tuple[str, int], tls: ssl.SSLContext | None, token: str, before: int) -> tuple[str, int]:
-    """Why not to wait on for the answer of this member, in words; nothing, if it may still come.
+    """Say why this member will not answer ("" if it still may), and its raft term (0 if it does not report one).
 
-    And how often it says that a leader was elected, 0 if it does not say; when it was asked, that was `before`.
+    `before` is the raft term at the time of the call.
     """
     host, port = place
     try:
@@ -36,10 +36,10 @@ def member_trouble(place: tuple[str, int], tls: ssl.SSLContext | None, token: st
         finally:
             connection.close()
     except OSError as error:
-        return f"it does not say how it is, either ({error})", 0
-    if reply.status:  # it answers, although it does not want to say
+        return f"it does not report its status, either ({error})", 0
+    if reply.status:  # it refuses to say, but it is alive
         return "", 0
     leader, term = messages.status(reply.message)
     if not leader:
-        return "it has no leader, as it does not reach most of the members", term
+        return "it has no leader: it does not reach the majority of the members", term
     return "it has another leader than before" if term > (before or term) else "", term

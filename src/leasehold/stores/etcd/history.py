@@ -1,7 +1,7 @@
-"""Looking through past events, the newest first. There is no index, so what certainly has none is not read through.
+"""Search past events, newest first. There is no index, so commits that cannot contain a match are skipped undecoded.
 
-etcd reads a whole range before it hands out its last keys. So the range is walked by the numbers that keys have, from
-the newest down, some at a time. It writes nothing.
+etcd reads a whole range before it returns its last keys. So the search walks the range by the numbers in the keys, from
+the newest down, a page at a time. It writes nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd import EtcdStore
 
     Kept: TypeAlias = tuple[str, bytes]
-    """The events of one commit: the key that they have, and they."""
+    """The events of one commit: their key and its value."""
 
 PAGE = 500
-"""So many commits are looked at together."""
+"""Commits that are read together."""
 
 
 def find(store: EtcdStore, query: HistoryQuery) -> list[Event]:
-    """Those that are asked for."""
+    """Return the events that match the query."""
     found: list[Event] = []
     signs = _signs(query)
     for page in _pages(store, query.before):
@@ -42,7 +42,7 @@ def find(store: EtcdStore, query: HistoryQuery) -> list[Event]:
 
 
 def count(store: EtcdStore, kept: Sequence[Kept]) -> int:
-    """How many events these are."""
+    """Count the events of these commits."""
     return sum(len(_events(store, each, ())) for each in kept)
 
 
@@ -50,7 +50,7 @@ def count(store: EtcdStore, kept: Sequence[Kept]) -> int:
 
 
 def _signs(query: HistoryQuery) -> list[tuple[bytes, ...]]:
-    """For each word that is asked for, how it may be written: one of these is in whatever has such an event."""
+    """Return, for each word of the query, its spellings in JSON: a matching commit contains one of them."""
     asked = ((query.space,), (query.resource,), (query.holder,), (query.lease,), query.kinds)
     return [
         tuple(each.encode() for word in words if word is not None for each in spellings(word))
@@ -60,11 +60,11 @@ def _signs(query: HistoryQuery) -> list[tuple[bytes, ...]]:
 
 
 def _events(store: EtcdStore, kept: Kept, signs: Sequence[tuple[bytes, ...]]) -> list[Event]:
-    """The newest first; none, if none of them can be wanted."""
+    """Decode the events of a commit, newest first; return none if no event can match."""
     name, data = kept
     try:
         data = parts.whole(store, data)
-    except Conflict:  # forgotten while we read
+    except Conflict:  # pruned meanwhile
         return []
     if all(any(sign in data for sign in either) for either in signs):
         return rows.events_of(data, store.names.last_event(name))
@@ -72,7 +72,7 @@ def _events(store: EtcdStore, kept: Kept, signs: Sequence[tuple[bytes, ...]]) ->
 
 
 def _is_older(store: EtcdStore, oldest: Sequence[Kept], since: int) -> bool:
-    """Whether all that comes before these is, too: a commit is never earlier than one before it."""
+    """True if this commit, and so every earlier one, is older than `since`."""
     return any(event.at_us < since for kept in oldest for event in _events(store, kept, ())[:1])
 
 
@@ -80,7 +80,7 @@ def _is_older(store: EtcdStore, oldest: Sequence[Kept], since: int) -> bool:
 
 
 def _pages(store: EtcdStore, before: int | None) -> Iterator[list[Kept]]:
-    """All of it, some at a time, as of one moment: the newest page first, and the oldest of a page first."""
+    """Yield pages as of one revision: the newest page first, each page oldest first."""
     first, last, revision = _bounds(store, before)
     end, width = last + 1, PAGE
     while end > first:
@@ -89,7 +89,7 @@ def _pages(store: EtcdStore, before: int | None) -> Iterator[list[Kept]]:
             store.names.events(start), store.names.events(end), limit=PAGE, revision=revision
         )
         found = messages.range_answer(store.calls.ask(RANGE, asked))
-        if found.more:  # these would be the oldest of them
+        if found.more:  # the limit kept the oldest of the page, and cut off the newest
             width //= 2
             continue
         yield rows.each(found)
@@ -99,7 +99,7 @@ def _pages(store: EtcdStore, before: int | None) -> Iterator[list[Kept]]:
 
 
 def _bounds(store: EtcdStore, before: int | None) -> tuple[int, int, int]:
-    """The numbers of the oldest and of the newest that can be wanted, and as of which revision."""
+    """Return the numbers of the oldest and the newest event to search, and etcd's revision."""
     names = store.names
     told = store.txn([], [messages.get(names.meta), messages.get(*names.all_events(), limit=1, keys_only=True)], [])
     meta, oldest = told.responses
@@ -110,13 +110,13 @@ def _bounds(store: EtcdStore, before: int | None) -> tuple[int, int, int]:
         last = _next(store, before, told.revision)
     elif _next(store, seq + 1, told.revision) is None:
         last = seq
-    if last is None:  # it was written anew, and knows nothing of them
+    if last is None:  # `meta` was deleted and written anew: it does not count these events
         last = _number(store, told.revision, *names.all_events(), backwards=True)
     return names.last_event(oldest.pairs[0][0]), last or 0, told.revision
 
 
 def _next(store: EtcdStore, number: int, revision: int) -> int | None:
-    """The first from this number on."""
+    """Return the number of the first commit from this number on."""
     return _number(store, revision, store.names.events(number), store.names.all_events()[1])
 
 

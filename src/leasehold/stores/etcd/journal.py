@@ -1,7 +1,7 @@
-"""What was committed and is not yet in the records themselves, in order: a journal, laid over them. Pure.
+"""The journal: commits that are not in the records yet, and the overlay of their changes over the records. Pure.
 
-Each commit adds one entry: the records that it changed, each with its changes. What is laid over a record counts more
-than what the record says, so it does no harm if a record contains some of it already.
+Each commit adds one entry: the records that it changed, each with its changes. The overlay takes precedence over a
+record, so it does no harm if the record contains some of the changes already.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from leasehold.model import Record
 
     Raw: TypeAlias = list[Any] | str
-    """A change as it is written: the packed entry that was put, or the id of what was dropped."""
+    """A change as it is stored: the packed entry that was put, or the id of the one that was dropped."""
 
 NOTHING = -1
-"""The mark of a record that there is not."""
+"""The mark of a record that does not exist."""
 ENTRIES = 128
 SIZE = 1 << 18
-"""When there are more entries than that, or more bytes, the oldest go into the records."""
+"""Entries, and bytes, beyond which commits move the oldest entries into the records."""
 EIGHTH = 8
-"""So small a part of them at a time: it takes its time, and what is given up all at once (it is much) makes Python
-look through all that comes after it for garbage."""
+"""The part of the journal that is moved at a time. A larger part takes longer, and freeing it at once triggers Python's
+garbage collector."""
 MOST = 4
-"""At so many times as much, that cannot wait for the next commits."""
+"""At this many times the limits, a transaction of its own moves the oldest entries before the next commit."""
 
 
 def mark_of(record: Record) -> int:
-    """What must be known of a record to replace it: `NOTHING`, or the time that it is due, 0 if it never is."""
+    """Return when a record is due (0 if never), or `NOTHING` if it does not exist."""
     if record is EMPTY:
         return NOTHING
     holds, waiters, notes = record
-    if not waiters:  # almost always there is one entry; and this is asked of each record of each commit
+    if not waiters:  # almost always there is one entry; called for each record of each commit
         if not notes and len(holds) == 1:
             return due(*holds.values()) or 0
         if not holds and len(notes) == 1:
@@ -54,27 +54,27 @@ def mark_of(record: Record) -> int:
 
 
 class JournalEntry(Noun):
-    """What one commit changed."""
+    """The changes of one commit."""
 
     number: int
     groups: list[list[Any]]
-    """For each record: its key, its marks as it is kept and after the commit, and each change.
+    """For each record: its key, its mark as it is stored, its mark after the commit, and each change.
 
-    The first mark is None if an earlier entry is laid over the record already."""
+    The first mark is None if an earlier entry has changed the record, too."""
     size: int
     parts: str = ""
-    """Where it is, if it was too large for one value."""
+    """Id of its parts if it was too large for one value."""
 
 
 def encode(groups: list[list[Any]]) -> bytes:
-    """What is kept of an entry."""
+    """Encode the groups of an entry."""
     return quick_json.encode(groups)
 
 
 def decode(data: bytes, only: Sequence[str] | None = None) -> list[list[Any]]:
-    """What was encoded; nothing, if there is no record in it whose key begins like one of `only`.
+    """Decode the groups of an entry; return none if no key in it begins with one of `only`.
 
-    To look for these letters is many times as fast as to read it, and mostly they are not there.
+    Searching the bytes for these letters is many times as fast as decoding, and usually they do not occur.
     """
     if only is not None and not any(f'["{start}'.encode() in data for start in only):
         return []
@@ -83,35 +83,35 @@ def decode(data: bytes, only: Sequence[str] | None = None) -> list[list[Any]]:
 
 
 class OverlaidRecord:
-    """What is laid over one record."""
+    """The changes that the journal lays over one record."""
 
     __slots__ = ("base", "based", "changes", "last", "mark", "written")
 
     def __init__(self, base: int | None, mark: int, number: int) -> None:
         self.base = base
-        """The mark of the record as it is kept; None: we do not know."""
+        """The mark of the record as it is stored; None if unknown."""
         self.based = 0 if base is None else number
-        """That is so until an entry with this number or a later one, with this record in it, goes into the records."""
+        """`base` is valid until an entry of this record with this number or a later one moves into the records."""
         self.mark = mark
-        """That of the record as it is now."""
+        """The mark of the record as it is now."""
         self.last = number
-        """The last entry with this record in it."""
+        """The last entry that changes this record."""
         self.written = 0
-        """Up to this entry the record is known to be kept as it is."""
+        """The record is known to be stored with all changes up to this entry."""
         self.changes: dict[str, Raw] = {}
 
 
 class Overlay:
-    """The journal, by record."""
+    """The journal's changes, by record."""
 
     def __init__(self) -> None:
         self.lines: dict[str, OverlaidRecord] = {}
         self.entries: deque[tuple[int, list[str], int, str]] = deque()
-        """Number, records, size and parts of each, the oldest first."""
+        """Number, keys, size and parts of each entry, oldest first."""
         self.size = 0
 
     def add(self, entry: JournalEntry) -> None:
-        """One more commit."""
+        """Add the entry of a commit."""
         lines, number = self.lines, entry.number
         for group in entry.groups:
             key, base = group[0], group[1]
@@ -143,11 +143,11 @@ class Overlay:
         return self.on(key, EMPTY)
 
     def is_long(self, times: int = 1) -> bool:
-        """Whether it should become shorter."""
+        """True if the journal exceeds its limits this many times."""
         return len(self.entries) > times * ENTRIES or self.size > times * SIZE
 
     def oldest(self) -> int:
-        """The number of the last entry that should go into the records when it is too long."""
+        """Return the number of the last entry to move into the records when the journal is too long."""
         left = self.size
         for number, _, size, _ in self.entries:
             left -= size
@@ -156,9 +156,9 @@ class Overlay:
         return 0
 
     def pass_by(self, folded: int, part: int, bases: Mapping[str, int] | None = None, written: int = 0) -> None:
-        """Entries up to this one are in the records now, and so many records of the next.
+        """Forget the entries up to `folded`, and the first `part` records of the next: they are in the records now.
 
-        Whoever has written them there knows with which marks, and that they contain the entries up to `written`.
+        The store that wrote the records passes their marks, and the number up to which they contain all entries.
         """
         while self.entries and self.entries[0][0] <= folded:
             number, keys, size, _ = self.entries.popleft()
@@ -181,14 +181,14 @@ class Overlay:
                 line.base = None
 
     def read(self, key: str, mark: int, part: int) -> None:
-        """A record is kept with this mark; so many records of the first entry are in the records already."""
+        """Note that a record was read with this mark, when `part` records of the first entry were in the records."""
         line = self.lines.get(key)
         if line is not None and line.base is None:
             number, keys, *_ = self.entries[0]
             line.base, line.based = mark, number + (key in keys[:part])
 
     def due(self, now: int) -> list[tuple[int, str]]:
-        """Records with something laid over them that are due by now, each with its time."""
+        """Return the changed records that are due by now, each with its time."""
         return [(line.mark, key) for key, line in self.lines.items() if 0 < line.mark <= now]
 
 
@@ -197,7 +197,7 @@ def _less(many: int) -> int:
 
 
 def changed(record: Record, changes: Iterable[Raw]) -> Record:
-    """The record after these."""
+    """Apply changes to a record."""
     entries: dict[str, RecordEntry] = {**record.holds, **{each.id: each for each in record.waiters}, **record.notes}
     for raw in changes:
         if isinstance(raw, str):

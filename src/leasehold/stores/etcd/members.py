@@ -1,4 +1,4 @@
-"""Which member of etcd is asked at present, and how to be let in there. It asks nobody."""
+"""The members of etcd, which of them is current, and how to connect to it. No I/O."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd.address import Address
 
 TIMEOUT = 5.0
-"""So long may a member take that is there; then the next one is asked."""
+"""Seconds that a healthy member may take for an answer; then the next one is called."""
 CONNECT = 1.0
-"""So long it may take to be let in where there are others to ask."""
+"""Seconds that connecting may take if there are other members."""
 
 
 class Members:
-    """The members, one of which is asked until it does not answer."""
+    """The members. One is current until it does not answer."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.turn = 0
-        """Goes up with each that did not answer: whoever is connected since another turn connects again."""
-        self.moved: Callable[[], None] = _nobody
-        """Called when another one is to be asked, by whoever found out."""
+        """Incremented by each fail-over: connections of an earlier turn are dropped."""
+        self.moved: Callable[[], None] = _ignore
+        """Called after each fail-over, by the thread that failed over."""
 
     def __len__(self) -> int:
         return len(self.address.members)
 
     @property
     def present(self) -> tuple[str, int]:
-        """Host and port of the one to ask."""
+        """Host and port of the current member."""
         return self.address.members[self.turn % len(self)]
 
     def next(self, after: int) -> None:
-        """The one of this turn does not answer. Several threads may find out: only the first goes on."""
+        """Fail over from the member of this turn. Several threads may ask for it: only the first has an effect."""
         if self.turn == after:
             self.turn += 1
             self.moved()
 
     def silent(self, troubles: Iterable[object]) -> Unreachable:
-        """None of them answers: what is told to whoever asked."""
+        """Return the error for a call that no member answered."""
         why = "; ".join(map(str, troubles))
         advice = "see that most of its members run and reach each other"
         return Unreachable(f"no member of etcd at {self.address.place} answers: {why}; {advice}")
 
     @property
     def patience(self) -> float:
-        """So many seconds it may take to be let in."""
+        """Seconds that connecting may take."""
         if self.address.connect_timeout is not None:
             return self.address.connect_timeout
         return CONNECT if len(self) > 1 else TIMEOUT
 
     def tls(self, *protocols: str) -> ssl.SSLContext | None:
-        """On what terms to connect; None: in the clear."""
+        """Return the TLS context for these ALPN protocols, or None without TLS."""
         if not self.address.tls:
             return None
         try:
@@ -69,5 +69,5 @@ class Members:
         return context
 
 
-def _nobody() -> None:
-    """Nobody wants to know."""
+def _ignore() -> None:
+    """Do nothing: no watcher has to move."""

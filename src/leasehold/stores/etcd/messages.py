@@ -1,6 +1,6 @@
-"""The messages of etcd's key-value service, byte for byte: what a transaction asks, and what it answers. Pure.
+"""Encode requests to etcd's key-value service as protocol buffers, and decode its answers. Pure.
 
-Only the fields that are used here are known; others are passed over, as protocol buffers want it.
+It knows only the fields that this store uses; it skips others, as protocol buffers prescribe.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _SIGNED = 1 << 64
 
 
 class MalformedMessage(ValueError):
-    """These bytes are no such message."""
+    """These bytes are not a message of the expected type."""
 
 
 class RangeAnswer(Noun):
-    """What a range gave."""
+    """The answer to a range request."""
 
     pairs: list[tuple[str, bytes]]
-    """Keys with their values."""
+    """Keys and values."""
     more: bool = False
-    """Whether there are more than were asked for."""
+    """True if the limit cut the answer off."""
     revision: int = 0
 
 
@@ -36,20 +36,20 @@ _NOTHING = RangeAnswer([])
 
 
 class TxnAnswer(Noun):
-    """What a transaction gave."""
+    """The answer to a transaction."""
 
     succeeded: bool
-    """Whether all of its compares held."""
+    """True if all compares held."""
     revision: int
     responses: list[RangeAnswer]
-    """One an operation."""
+    """One for each operation."""
 
 
 # ---------------------------------------------------------------------------------------------------- to etcd
 
 
 def varint(value: int) -> bytes:
-    """A number as protocol buffers tell it."""
+    """Encode a number."""
     if value < 0x80:
         return bytes((value,)) if value >= 0 else varint(value + _SIGNED)
     told = bytearray()
@@ -80,24 +80,24 @@ def range_request(
     backwards: bool = False,
     keys_only: bool = False,
 ) -> bytes:
-    """Read a key, or a range."""
+    """Encode a request for a key or a range."""
     end = _text(2, until.encode()) if until is not None else b""
     order = _int(5, 2) if backwards else b""
     return _text(1, name.encode()) + end + _int(3, limit) + _int(4, revision) + order + _int(8, int(keys_only))
 
 
 def get(name: str, until: str | None = None, *, limit: int = 0, keys_only: bool = False) -> bytes:
-    """The same in a transaction."""
+    """Encode the operation that reads a key or a range in a transaction."""
     return _text(1, range_request(name, until, limit=limit, keys_only=keys_only))
 
 
 def put(name: str, value: bytes) -> bytes:
-    """Write a key."""
+    """Encode the operation that writes a key."""
     return _text(2, _text(1, name.encode()) + (_text(2, value) if value else b""))
 
 
 def delete(name: str, until: str | None = None) -> bytes:
-    """Remove a key, or a range."""
+    """Encode the operation that deletes a key or a range."""
     return _text(3, _text(1, name.encode()) + (_text(2, until.encode()) if until is not None else b""))
 
 
@@ -106,29 +106,30 @@ def _compare(name: str, target: int, known: bytes, result: int = _EQUAL) -> byte
 
 
 def unchanged(name: str, revision: int) -> bytes:
-    """That a key was last changed at this revision."""
+    """Encode the compare that a key was last changed at this revision."""
     return _compare(name, _MOD, b"\x30" + varint(revision))
 
 
 def absent(name: str) -> bytes:
-    """That a key is not there. By far the most frequent compare, and so without detours."""
+    """Encode the compare that a key does not exist."""
     key = name.encode()
     size = len(key)
+    # Written out: a commit has up to 120 of these, and this saves 0.7 of 1.0 µs each.
     return b"\x10\x02\x1a%c%b\x30\x00" % (size, key) if size < 0x80 else unchanged(name, 0)
 
 
 def equal(name: str, value: bytes) -> bytes:
-    """That a key has this value."""
+    """Encode the compare that a key has this value."""
     return _compare(name, _VALUE, _text(7, value))
 
 
 def present(name: str) -> bytes:
-    """That a key is there."""
+    """Encode the compare that a key exists."""
     return _compare(name, _VERSION, b"\x20\x00", _GREATER)
 
 
 def transaction(compares: Iterable[bytes], then: Iterable[bytes], otherwise: Iterable[bytes]) -> bytes:
-    """All of the operations of one kind, at once."""
+    """Encode a transaction: its compares, the operations if all of them hold, and the operations otherwise."""
     parts = [_text(1, each) for each in compares]
     parts += [_text(2, each) for each in then]
     parts += [_text(3, each) for each in otherwise]
@@ -139,7 +140,7 @@ def transaction(compares: Iterable[bytes], then: Iterable[bytes], otherwise: Ite
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that is told here, and where it ends."""
+    """Decode the number at this position; return it and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -150,7 +151,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Each field: its number, and what it says, as a number or as bytes."""
+    """Yield each field: its number, and its value as a number or as bytes."""
     at, end = 0, len(data)
     try:
         while at < end:
@@ -166,7 +167,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
             yield tag >> 3, 0, data[at : at + size]
             at += size
     except (IndexError, KeyError):
-        raise MalformedMessage("it ends in the middle, or is nothing of the kind") from None
+        raise MalformedMessage("the message is cut off, or is not a protocol buffer") from None
 
 
 def _revision(header: bytes) -> int:
@@ -174,12 +175,12 @@ def _revision(header: bytes) -> int:
 
 
 def term(start: bytes) -> int:
-    """From the first bytes of an answer: how often the members had elected a leader by then; 0: it does not say."""
+    """Return the raft term in the first bytes of an answer; 0 if there is none."""
     return _in_header(start, 4)
 
 
 def cluster(start: bytes) -> str:
-    """From the first bytes of an answer: the id of the cluster that gave it."""
+    """Return the id of the cluster in the first bytes of an answer."""
     return str(_in_header(start, 1))
 
 
@@ -191,7 +192,7 @@ def _in_header(start: bytes, wanted: int) -> int:
 
 
 def status(data: bytes) -> tuple[int, int]:
-    """How a member is: its leader, 0 if it knows of none, and how often it knows one to have been elected."""
+    """Return the leader's id (0 if there is none) and the raft term in a member's status."""
     known = {field: number for field, number, _ in _fields(data)}
     return known.get(4, 0), known.get(6, 0)
 
@@ -207,7 +208,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def range_answer(data: bytes) -> RangeAnswer:
-    """What a range gave."""
+    """Decode the answer to a range request."""
     pairs, more, revision = [], False, 0
     for field, number, content in _fields(data):
         if field == 1:
@@ -220,7 +221,7 @@ def range_answer(data: bytes) -> RangeAnswer:
 
 
 def answer(data: bytes, *, is_wanted: bool = True) -> TxnAnswer:
-    """What a transaction gave; if it succeeded, with what its operations gave only if that is wanted."""
+    """Decode the answer to a transaction; skip the responses of one that succeeded unless they are wanted."""
     succeeded, revision = False, 0
     responses = []
     for field, number, content in _fields(data):
@@ -236,6 +237,6 @@ def answer(data: bytes, *, is_wanted: bool = True) -> TxnAnswer:
 
 
 def _response(data: bytes) -> RangeAnswer:
-    if data[:1] != _RANGE:  # of what was written nothing is told that we do not know
+    if data[:1] != _RANGE:  # the response to a put or a delete
         return _NOTHING
     return range_answer(next(content for _, _, content in _fields(data)))

@@ -1,7 +1,8 @@
-"""Values that are too large for one request to etcd: kept in parts, with a reference where the value should be.
+"""Values too large for one request to etcd: stored in parts, with a reference in place of the value.
 
-The parts are written before the reference is, and a mark together with it. So parts without a mark belong to somebody
-who has not got so far: yet, or at all. A mark says which key refers to the parts; once it does not, they can go.
+The parts are written first; one transaction then writes the reference and a mark, which names the referring key. Parts
+without a mark belong to a commit that has not happened yet, or never will. Parts whose key no longer refers to them are
+garbage.
 """
 
 from __future__ import annotations
@@ -18,36 +19,36 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd import EtcdStore
 
 ROOM = 400_000
-"""A value of more bytes is kept in parts of this size. etcd takes 1.5 MiB at once, and three values must fit."""
+"""Bytes of a part; a longer value is split. A request to etcd may have 1.5 MiB, and three values must fit."""
 PATIENCE = 3_600 * SECOND
-"""Parts to which nobody refers are left alone for so long: somebody may be about to."""
+"""Microseconds for which unreferenced parts are kept: a commit may be about to refer to them."""
 AT_ONCE = 50
 _REFERENCE = b"@"
 
 
 def is_reference(data: bytes) -> bool:
-    """Whether the value is kept in parts."""
+    """True if this is a reference to parts."""
     return data.startswith(_REFERENCE)
 
 
 def id_in(reference: bytes) -> str:
-    """Which parts these are."""
+    """Return the id of the parts that a reference names."""
     return reference[len(_REFERENCE) :].partition(b":")[0].decode()
 
 
 class LargeValues:
-    """What has to be in the transaction that writes some values, beside them."""
+    """Splits the large values of one commit; holds the compares and marks that its transaction must contain."""
 
     def __init__(self, store: EtcdStore, now: int) -> None:
         self._store = store
         self._now = now
         self._parts: list[bytes] = []
-        """Operations that write them, each of which has to go alone."""
+        """Operations that write parts; each needs a transaction of its own."""
         self.compares: list[bytes] = []
         self.marks: list[bytes] = []
 
     def value(self, owner: str, data: bytes) -> bytes:
-        """What to write at this key: the value, or a reference to its parts, which `writing` then writes."""
+        """Return what to write at this key: the value, or a reference to parts that `writing` will write."""
         value = rows.value_of(data)
         if len(value) <= ROOM:
             return value
@@ -63,7 +64,7 @@ class LargeValues:
         return b"%b%b:%d" % (_REFERENCE, id_.encode(), count)
 
     def writing(self) -> Steps[None]:
-        """Have the parts there, before anything refers to them."""
+        """Write the parts, step by step, before the commit refers to them."""
         for part in self._parts:
             yield None
             self._store.txn([], [part], [], changes=True)
@@ -71,7 +72,7 @@ class LargeValues:
 
 
 def whole(store: EtcdStore, data: bytes) -> bytes:
-    """What is referred to, if this refers to its parts."""
+    """Return the data, assembled from its parts if it is a reference."""
     if not is_reference(data):
         return data
     prefix, count = store.names.parts(id_in(data)), data.rpartition(b":")[2]
@@ -80,19 +81,19 @@ def whole(store: EtcdStore, data: bytes) -> bytes:
         told = store.txn([], [messages.get(f"{prefix}{number}")], [])
         pairs = told.responses[0].pairs
         if not pairs:
-            raise Conflict("what was read is gone already: somebody has put it elsewhere")
+            raise Conflict("a value in parts was replaced while it was read; try again")
         value += pairs[0][1]
     return rows.data_of(value)
 
 
 def removal(store: EtcdStore, id_: str) -> bytes:
-    """The operation that removes these parts."""
+    """Return the operation that removes these parts."""
     prefix = store.names.parts(id_)
     return messages.delete(prefix, rows.after(prefix))
 
 
 def collect(store: EtcdStore, now: int) -> int:
-    """Remove some parts to which nothing refers; how many values that were."""
+    """Remove some parts that no key refers to; return the number of values they made up."""
     first, end = store.names.all_parts(now - PATIENCE)
     went = 0
     for id_ in dict.fromkeys(map(store.names.parts_id, store.each_name(first, end))):
@@ -112,5 +113,5 @@ def _collect(store: EtcdStore, id_: str) -> bool:
         data = rows.only(told.responses[0])
         if is_reference(data) and id_in(data) == id_:
             return False
-        compares = []  # who has referred to it once and does not any more never will again
+        compares = []  # a key that stopped referring to these parts never does again
     return store.txn(compares, [removal(store, id_)], [], changes=True).succeeded

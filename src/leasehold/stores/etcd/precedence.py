@@ -1,8 +1,8 @@
-"""Whoever has lost too often goes first: a mark that keeps others from committing meanwhile. It decides nothing.
+"""Precedence for a store whose commits failed too often: a mark in etcd that makes other stores' commits fail.
 
-Nobody is kept out of etcd, and who commits first wins; so who takes longer to decide could lose for ever. Each commit
-therefore compares that nobody has the mark but itself. It goes with the commit of whoever set it; and if that one is
-gone, somebody else removes it after a while.
+The first commit wins, so a store that takes longer to decide could fail for ever. Each commit therefore compares that
+no other store has set the mark. The commit of the store that set it removes it; if that store is gone, another one
+removes it after a second.
 """
 
 from __future__ import annotations
@@ -17,63 +17,63 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd import EtcdStore
 
 LOSSES = 20
-"""After so many in a row somebody wants to go first."""
+"""Failed commits in a row after which a store sets the mark."""
 LONGEST = 1.0
-"""So many seconds others wait for the same one."""
+"""Seconds that other stores wait for the same mark."""
 LOOK_EVERY = 0.005
 
 
 class Precedence:
-    """Who goes first, as far as one server knows."""
+    """The mark, as far as this store knows it."""
 
     def __init__(self, store: EtcdStore) -> None:
         self._store = store
         self._name = store.names.first
         self._claims = 0
         self._ours = b""
-        """Our mark, while it is set;"""
+        """Our mark, while it is set."""
         self._theirs = b""
-        """or somebody else's."""
+        """Another store's mark, once a commit of ours failed because of it."""
 
     @property
     def is_theirs(self) -> bool:
-        """Whether somebody else goes first."""
+        """True if another store has precedence."""
         return bool(self._theirs)
 
     # ------------------------------------------------------------------------------- within a commit
 
     @property
     def compare(self) -> bytes:
-        """That nobody else goes first."""
+        """The compare that no other store has precedence."""
         return messages.equal(self._name, self._ours) if self._ours else messages.absent(self._name)
 
     @property
     def removal(self) -> list[bytes]:
-        """Those who were kept waiting may go on."""
+        """The operation that removes our mark, if it is set."""
         return [messages.delete(self._name)] if self._ours else []
 
     @property
     def question(self) -> bytes:
-        """Who it is, should the compare have failed."""
+        """The operation that reads the mark, for a commit that fails."""
         return messages.get(self._name)
 
-    def has_gone(self) -> None:
-        """Our commit was carried out, and the mark is gone with it."""
+    def note_commit(self) -> None:
+        """Note that our commit has removed our mark."""
         self._ours = b""
 
     def learn(self, answer: messages.RangeAnswer) -> bool:
-        """Whether somebody else goes first."""
+        """Note the mark that a failed commit has read. True if another store has precedence."""
         mark = rows.only(answer)
-        if mark != self._ours:  # nobody, or somebody else; ours may have been there for too long
+        if mark != self._ours:  # no mark, or another store's; ours may have been removed as stale
             self._ours, self._theirs = b"", mark
         return self.is_theirs
 
     # --------------------------------------------------------------------------------- between them
 
     def prepare(self, losses: int) -> None:
-        """Before somebody begins who has lost so often in a row: let others go first, or be the one who does."""
+        """Before a transaction, after this many failed commits in a row: wait for another store's mark, or set ours."""
         if self._theirs:
-            self._give_way()
+            self._wait_for_theirs()
         if losses >= LOSSES and not self._ours:
             self._claim()
 
@@ -82,13 +82,13 @@ class Precedence:
         mark = f"{self._store.id}-{self._claims}".encode()
         answer = self._store.txn([messages.absent(self._name)], [messages.put(self._name, mark)], [self.question])
         found = mark if answer.succeeded else rows.only(answer.responses[0])
-        if found == mark:  # also if it was asked twice, as the first answer was lost
+        if found == mark:  # also if the first answer was lost and the call repeated
             self._ours = mark
         else:
             self._theirs = found
 
-    def _give_way(self) -> None:
-        """Wait until that one has gone; but not for ever."""
+    def _wait_for_theirs(self) -> None:
+        """Wait until the other store's mark is gone; remove it if that takes too long."""
         end = time.monotonic() + LONGEST
         theirs, self._theirs = self._theirs, b""
         while time.monotonic() < end:
@@ -99,7 +99,7 @@ class Precedence:
         self._remove(theirs)
 
     def dropping(self) -> Steps[None]:
-        """We have no need to go first any more."""
+        """Remove our mark if it is set: this transaction writes nothing."""
         if self._ours:
             yield None
             self._remove(self._ours)

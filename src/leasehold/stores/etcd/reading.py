@@ -1,4 +1,4 @@
-"""Asking etcd on top of what is remembered: each exchange tells what is missing, or what is new. It writes nothing."""
+"""Bring a replica up to date: each exchange reads missing records, or what was committed since. It writes nothing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd.replica import Replica
 
 OPERATIONS = 128
-"""What etcd takes in one transaction, unless it was told otherwise: compares, and operations."""
+"""etcd's default limit of operations, and of compares, in one transaction."""
 AT_ONCE = OPERATIONS - 2
-"""So many records can be asked for together with what is new."""
+"""Records that one exchange can read beside the changes."""
 TRIES = 5
 
 
 def look(store: EtcdStore, replica: Replica, keys: Iterable[str], only: Sequence[str] | None = None) -> int:
-    """Bring what is remembered up to date, with these records; the revision as of which it is.
+    """Bring the replica up to date, with these records; return etcd's revision.
 
-    `only`: of what the journal says nothing is wanted but that of records whose keys begin like one of these.
+    With `only`, journal entries are decoded only if a key in them begins with one of these.
     """
     wanted = list(dict.fromkeys(keys))
     revision = 0
@@ -33,11 +33,11 @@ def look(store: EtcdStore, replica: Replica, keys: Iterable[str], only: Sequence
         if revision and not replica.is_blank and not missing:
             return revision
         revision = ask(store, replica, missing[:AT_ONCE], only)
-    raise StoreError("etcd is too busy: each time somebody else was quicker; try again")
+    raise StoreError("etcd is too busy: another server committed during each of our reads; try again")
 
 
 def ask(store: EtcdStore, replica: Replica, keys: Sequence[str], only: Sequence[str] | None = None) -> int:
-    """These records, and what is new if there is something; the revision as of which it is."""
+    """Read these records, and what was committed since; return etcd's revision, or 0 to start over."""
     asked = [messages.get(store.names.record(key)) for key in keys]
     answer = store.txn([replica.unchanged(store.names)], asked, [*replica.news(store.names), *asked])
     responses = answer.responses
@@ -51,14 +51,14 @@ def ask(store: EtcdStore, replica: Replica, keys: Sequence[str], only: Sequence[
 
 
 def learn(store: EtcdStore, replica: Replica, answer: TxnAnswer, only: Sequence[str] | None = None) -> bool:
-    """Somebody else has committed: this is what is new. False: it does not fit what is remembered, which is gone."""
+    """Apply another server's commits, as a failed compare has read them. False if they do not fit the replica."""
     meta, entries, *_ = answer.responses
     new = [_entry(store, name, value, only) for name, value in entries.pairs]
     was_blank = replica.is_blank
     is_known = replica.learn(rows.only(meta), new)
     if was_blank and not is_known:  # all of it was read at one moment
         raise StoreError(
-            f"the journal in etcd below {store.names.journal_start} has a gap: somebody has removed some of it; "
+            f"the journal in etcd below {store.names.journal_start} has a gap: some keys were deleted; "
             "restore etcd from a snapshot"
         )
     if is_known:
@@ -67,7 +67,7 @@ def learn(store: EtcdStore, replica: Replica, answer: TxnAnswer, only: Sequence[
 
 
 def waits(answer: TxnAnswer) -> bool:
-    """Whether to `learn` what this answer tells takes further questions."""
+    """True if `learn` has to read further keys to apply this answer."""
     return any(is_reference(value) for _, value in answer.responses[1].pairs)
 
 

@@ -1,8 +1,7 @@
-"""Reminders: which records somebody has to look at, and from when on. They may say too much, and never too little.
+"""Reminders: which records a sweep must check, and from when. They may name too many records, never too few.
 
-One reminder is of all records that were written together and are due within the same second. A record that is written
-again, with whatever time, is in a reminder of that writing. So an older one can go as soon as none of its records is
-due within its second any more.
+One reminder covers all records that were written together and are due within the same second. A record that is written
+again gets a new reminder. So an older one can go as soon as none of its records is due within its second.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ SPAN = SECOND
 
 
 class Reminder(Noun):
-    """Some records of which the first was due at this time."""
+    """Records that were due within a second from this time when the reminder was written."""
 
     name: str
     at: int
     keys: list[str]
 
     def is_needed(self, marks: Mapping[str, int]) -> bool:
-        """Whether it is still true of some record."""
+        """True if some record is still due within the reminder's second."""
         return any(self.at <= marks[key] < self.at + SPAN for key in self.keys)
 
 
 class Reminders:
-    """Those of the records that are written together."""
+    """The reminders of records that are written together."""
 
     def __init__(self) -> None:
         self._spans: dict[int, list[tuple[int, str]]] = {}
@@ -46,11 +45,11 @@ class Reminders:
         return len(self._spans)
 
     def add(self, at: int, key: str) -> None:
-        """This record is due then."""
+        """Add a record that is due at this time."""
         self._spans.setdefault(at // SPAN, []).append((at, key))
 
     def operations(self, names: KeyNames) -> list[bytes]:
-        """What writes them."""
+        """Return the operations that write the reminders."""
         puts = []
         for found in self._spans.values():
             name = names.due(min(found)[0], os.urandom(8).hex())
@@ -59,7 +58,5 @@ class Reminders:
 
 
 def reminders_in(found: RangeAnswer, names: KeyNames) -> Iterable[Reminder]:
-    """Those that a range gave. One without a list is of the record that it is named after, as they once were."""
-    for name, value in found.pairs:
-        keys = decode(value) if value else [names.due_id(name)]
-        yield Reminder(name, names.due_time(name), keys)
+    """Return the reminders in the answer to a range request."""
+    return [Reminder(name, names.due_time(name), decode(value)) for name, value in found.pairs]

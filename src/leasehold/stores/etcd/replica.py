@@ -1,4 +1,4 @@
-"""What one server knows of the store as of one commit. It asks nobody: whoever asks tells it what came back."""
+"""A server's copy of the store as of one commit: the journal, and some records. No I/O: `reading` fills it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 class Replica:
-    """The last commit that we know of, the journal up to it, and some records as of it."""
+    """The last known commit, the journal up to it, and some records as of it."""
 
     def __init__(self) -> None:
         self.meta = rows.Meta()
         self.last: bytes | None = None
-        """That commit, as it is kept; empty: there was none. None: we know nothing."""
+        """The stored value of `meta`; empty before the first commit. None while nothing is known."""
         self.overlay = Overlay()
         self.cache = Cache()
 
     @property
     def is_blank(self) -> bool:
-        """Whether we know nothing."""
+        """True while nothing is known."""
         return self.last is None
 
     def forget(self) -> None:
-        """Nothing that we know can be trusted."""
+        """Discard everything."""
         self.last = None
         self._clear()
 
@@ -40,21 +40,21 @@ class Replica:
         self.cache.clear()
         self.overlay = Overlay()
 
-    # ----------------------------------------------------------------------------------- to be asked
+    # -------------------------------------------------------------------------------------- queries
 
     def unchanged(self, names: KeyNames) -> bytes:
-        """The compare by which etcd tells that nobody has committed since."""
-        if self.last is None:  # there is no such revision: whoever knows nothing is told everything
+        """Return the compare that no store has committed since."""
+        if self.last is None:  # no key has this revision: the compare fails, and etcd sends everything
             return messages.unchanged(names.meta, -1)
         return messages.equal(names.meta, self.last) if self.last else messages.absent(names.meta)
 
     def news(self, names: KeyNames) -> list[bytes]:
-        """What tells what was committed since."""
+        """Return the operations that read what was committed since."""
         first, end = names.journal(0 if self.last is None else self.meta.at + 1), names.journal_end
         return [messages.get(names.meta), messages.get(first, end)]
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Which of these records have to be read."""
+        """Return which of these records have to be read."""
         records, overlay = self.cache.records, self.overlay
         missing = []
         for key in dict.fromkeys(keys):
@@ -67,7 +67,7 @@ class Replica:
         return missing
 
     def unknown(self, keys: Iterable[str]) -> set[str] | None:
-        """Which of these are neither known nor in the journal; None: some have to be read. It changes nothing."""
+        """Return which of these are neither cached nor in the journal, or None if some must be read."""
         if self.last is None:
             return None
         records, overlay = self.cache.records, self.overlay
@@ -77,17 +77,17 @@ class Replica:
             return None
         return unknown.difference(laid_over)
 
-    # ------------------------------------------------------------------------------------ to be told
+    # -------------------------------------------------------------------------------------- changes
 
     def keep(self, keys: Sequence[str], kept: Sequence[Record]) -> None:
-        """These records are kept like this, as of the commit that we know of."""
+        """Add records as they are stored as of the last known commit."""
         records, overlay = self.cache.records, self.overlay
         for key, record in zip(keys, kept, strict=True):
             records[key] = overlay.on(key, record)
             overlay.read(key, mark_of(record), self.meta.part)
 
     def learn(self, last: bytes, entries: Sequence[JournalEntry]) -> bool:
-        """The last commit, and the entries of the journal that we asked for. False: we have to ask for all of it."""
+        """Apply the value of `meta` and newer journal entries. False if they do not fit: then read everything."""
         meta = rows.meta_of(last) if last else _without_meta(entries)
         is_another = not self.is_blank and (meta.cluster != self.meta.cluster or meta.at < self.meta.at)
         starts_over = self.is_blank or meta.folded > self.meta.at
@@ -113,27 +113,27 @@ class Replica:
         self.overlay.add(entry)
 
     def committed(self, last: bytes, meta: Meta, entry: JournalEntry | None, after: Mapping[str, Record]) -> None:
-        """We have written this."""
+        """Apply our own commit."""
         records = self.cache.records
         for key, record in after.items():
             records.pop(key, None)
-            records[key] = record  # now the youngest: what is in use is forgotten last
+            records[key] = record  # now the youngest: records in use are evicted last
         if entry is not None:
             self.overlay.add(entry)
         self.meta, self.last = meta, last
 
     def assume(self, keys: Iterable[str]) -> None:
-        """That there are no such records."""
+        """Cache these records as absent; the commit verifies it."""
         self.cache.records.update(dict.fromkeys(keys, EMPTY))
 
     def unassume(self, keys: Iterable[str]) -> None:
-        """Nobody has confirmed that."""
+        """Remove records that were assumed to be absent and not verified."""
         for key in keys:
             self.cache.records.pop(key, None)
 
 
 def _without_meta(entries: Sequence[JournalEntry]) -> Meta:
-    """Somebody has removed it: what the journal tells of it."""
+    """Derive `meta` from the journal if the key was deleted."""
     if not entries:
         return rows.Meta()
     return rows.Meta(at=entries[-1].number, folded=entries[0].number - 1)

@@ -1,4 +1,4 @@
-"""From records and events to etcd's keys and values, and back. Pure."""
+"""Encode records and events as etcd's keys and values, and decode them. Pure."""
 
 from __future__ import annotations
 
@@ -19,85 +19,89 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd.messages import RangeAnswer
 
 _WIDE = 16
-"""Digits of a number in a key, so that keys are in the order of their numbers."""
+"""Digits of a number in a key, so that keys sort by number."""
 _SHORT = 1_000
-"""What is not longer is kept as it is. A longer one is mostly the same words again and again: compressed, it
-costs etcd a third of the time."""
+"""Bytes up to which a value is stored uncompressed. Longer ones repeat the same words: compressed, they cost etcd a
+third of the time."""
 _COMPRESSED = b"x\x01"
-"""What the compressed begins with, and no JSON."""
+"""The first bytes of a compressed value; no JSON begins with them."""
+SCHEMA = 2
+"""Number of the layout of keys and values: a store refuses any other."""
 
 
 class Meta(Noun):
-    """What every change bumps: whoever knows this key's revision knows that nothing has changed since."""
+    """The value that every commit changes and compares: if it is unchanged, nothing has changed."""
 
     fence: int = 1
     seq: int = 0
     now: int = 0
     cluster: str = ""
-    """Which cluster wrote it last: after a restore it is another one."""
+    """Id of the cluster that wrote it last; a restored cluster has another one."""
     at: int = 0
-    """The number of the last entry of the journal."""
+    """Number of the journal's last entry."""
     folded: int = 0
-    """That of the last one that is wholly in the records."""
+    """Number of the last entry that is in the records completely."""
     part: int = 0
-    """So many records of the next one are in the records, too."""
+    """Number of changed records of the next entry that are in the records, too."""
     by: str = ""
-    """Who wrote it."""
-    schema: int = 2
-    """Which layout the entries have."""
+    """Id of the store that wrote it."""
+    schema: int = SCHEMA
+    """Number of the layout of keys and values."""
 
 
 def value_of(data: bytes) -> bytes:
-    """As it is kept."""
+    """Encode a value for storage."""
     return data if len(data) <= _SHORT else zlib.compress(data, 1)
 
 
 def data_of(value: bytes) -> bytes:
-    """As it was."""
+    """Decode a stored value."""
     return zlib.decompress(value) if value.startswith(_COMPRESSED) else value
 
 
 def meta_data(meta: Meta) -> bytes:
-    """As it is kept."""
+    """Encode `meta`."""
     return encode(meta._asdict())
 
 
 def meta_of(data: bytes) -> Meta:
-    """As it was kept; of nothing, as it begins. Raises `StoreUnsuitable` for another layout than ours."""
+    """Decode `meta`; an absent one has the initial values. Raises `StoreUnsuitable` for another layout than ours."""
     if not data:
         return Meta()
-    meta = Meta(**{"schema": 1, **decode(data)})
-    if meta.schema != Meta().schema:
+    fields = decode(data)
+    schema = fields.get("schema", 1)
+    if schema != SCHEMA:
         raise StoreUnsuitable(
-            f"what is kept in etcd has schema {meta.schema}, and this Leasehold needs schema {Meta().schema}. Use the "
-            "same version everywhere. What another version kept cannot be carried over: once nothing is held there, "
-            "delete its keys, or give another /prefix in the URL"
+            f"the locks in etcd have schema {schema}, and this version of Leasehold needs schema {SCHEMA}. Nothing was "
+            "changed. Use the same version everywhere, or give another /prefix in the URL. Locks of another version "
+            "cannot be carried over: to start anew, once nothing is held there, delete all keys below the prefix:\n"
+            "  etcdctl del --prefix leasehold/"
         )
-    return meta
+    return Meta(**fields)
 
 
 def record_data(record: Record) -> bytes:
-    """Every entry of a record."""
+    """Encode every entry of a record."""
     return encode([pack(entry) for entry in (*record.holds.values(), *record.waiters, *record.notes.values())])
 
 
 def record_of(data: bytes) -> Record:
-    """The record again; of nothing, none."""
+    """Decode a record; an absent one is `EMPTY`."""
     return build(unpack(packed) for packed in decode(data)) if data else EMPTY
 
 
 def events_data(events: Sequence[Event]) -> bytes:
-    """The events of one commit."""
+    """Encode the events of one commit."""
     return encode(events)
 
 
 def events_of(data: bytes, last: int) -> list[Event]:
-    """They again, the newest first; that one has this number."""
+    """Decode the events of one commit, newest first; the newest has this number."""
     return [unpack_event(fields, last - age) for age, fields in enumerate(reversed(decode(data)))]
 
 
 class KeyNames:
-    """What is kept where, below one prefix."""
+    """The names of etcd's keys below one prefix."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -111,77 +115,73 @@ class KeyNames:
         self._parts = f"{prefix}p/"
 
     def record(self, key: str) -> str:
-        """A record."""
+        """Return the name of a record."""
         return self._records + key
 
     def key(self, name: str) -> str:
-        """The key of the record of this name."""
+        """Return the key of the record with this name."""
         return name[len(self._records) :]
 
     def due(self, at: int, id_: str) -> str:
-        """A reminder of some records at a time."""
+        """Return the name of a reminder at this time."""
         return f"{self._dues}{at:0{_WIDE}x}/{id_}"
 
-    def due_id(self, name: str) -> str:
-        """Which of the reminders of its time it is."""
-        return name[len(self._dues) + _WIDE + 1 :]
-
     def dues(self, until: int) -> tuple[str, str]:
-        """The range of reminders up to a time."""
+        """Return the range of reminders up to a time."""
         return self._dues, f"{self._dues}{until + 1:0{_WIDE}x}"
 
     def events(self, last: int) -> str:
-        """The events of a commit, by the number of the last of them."""
+        """Return the name of a commit's events, by the number of its last event."""
         return f"{self._events}{last:0{_WIDE}x}"
 
     def all_events(self) -> tuple[str, str]:
-        """The range of all events."""
+        """Return the range of all events."""
         return self._events, after(self._events)
 
     def last_event(self, name: str) -> int:
-        """The number of the last of the events of this name."""
+        """Return the number of the last event stored under this name."""
         return int(name[len(self._events) :], 16)
 
     def due_time(self, name: str) -> int:
-        """The time of a reminder."""
+        """Return the time of the reminder with this name."""
         return int(name[len(self._dues) : len(self._dues) + _WIDE], 16)
 
     def journal(self, number: int) -> str:
-        """An entry of the journal."""
+        """Return the name of a journal entry."""
         return f"{self.journal_start}{number:0{_WIDE}x}"
 
     def journal_number(self, name: str) -> int:
-        """The number of the entry of this name."""
+        """Return the number of the journal entry with this name."""
         return int(name[len(self.journal_start) :], 16)
 
     def parts(self, id_: str) -> str:
-        """The parts of a value that is too large for one; they begin so."""
+        """Return the prefix of the parts with this id."""
         return f"{self._parts}{id_}/"
 
     def parts_id(self, name: str) -> str:
-        """Of which value this is a part."""
+        """Return the id of the parts that this name belongs to."""
         return name[len(self._parts) :].partition("/")[0]
 
     def all_parts(self, until: int) -> tuple[str, str]:
-        """The range of parts that were written up to a time."""
+        """Return the range of parts that were written up to a time."""
         return self._parts, f"{self._parts}{until + 1:0{_WIDE}x}"
 
     @staticmethod
     def new_parts(at: int, unique: str) -> str:
-        """A value to be written in parts now."""
+        """Return an id for parts that are written at this time."""
         return f"{at:0{_WIDE}x}-{unique}"
 
 
 def after(prefix: str) -> str:
-    """The end of the range of everything that begins so."""
+    """Return the end of the range of all names with this prefix."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
 def each(found: RangeAnswer) -> list[tuple[str, bytes]]:
-    """What a range gave: names, and what was kept there."""
+    """Return the names and decoded values in the answer to a range request."""
     return [(name, data_of(value)) for name, value in found.pairs]
 
 
 def only(found: RangeAnswer) -> bytes:
-    """What a range of one key gave; empty: there is no such key."""
+    """Return the decoded value in the answer to a request for one key; empty if the key does not exist."""
     return data_of(found.pairs[0][1]) if found.pairs else b""

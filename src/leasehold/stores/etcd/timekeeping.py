@@ -1,4 +1,4 @@
-"""A thread that looks at etcd's clock at each turn of a second, so that servers agree on the time. It sets nothing."""
+"""A thread that asks for etcd's time at each turn of a second, so that all servers agree on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 5.0
 
 
 class Timekeeper:
-    """Asks, until it is closed."""
+    """Asks for the time until it is closed."""
 
     def __init__(self, clock: MemberClock, ask: Callable[[], None]) -> None:
         self._clock = clock
@@ -29,10 +29,10 @@ class Timekeeper:
         while not self._is_closed.wait(self._clock.until_a_turn()):
             try:
                 self._ask()
-            except LeaseholdError:  # whoever wants something of etcd is told; we know the time well enough for long
+            except LeaseholdError:  # the calls that need etcd report it; the known time stays good enough
                 self._is_closed.wait(1)
 
     def close(self) -> None:
-        """Stop, once the question that is under way was answered or broken off."""
+        """Stop after the request that is under way."""
         self._is_closed.set()
         self._thread.join(PATIENCE)

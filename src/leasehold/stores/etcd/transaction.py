@@ -1,10 +1,10 @@
-"""One transaction: begin from what is remembered, decide elsewhere, write if nobody else has committed since.
+"""One transaction: begin from the replica, let the engine decide, and write if no other store has committed since.
 
-Every commit writes one key, and names the value that this key must still have. So a commit goes through only if nothing
-at all was changed meanwhile: what is remembered was true, numbers are unique and in order, and deadlocks are seen
-exactly, with any number of servers. Whoever loses is told what is new, and starts over.
+Every commit writes the key `meta`, and compares its previous value. So a commit succeeds only if nothing at all has
+changed: the replica was current, numbers are unique and in order, and deadlocks are seen exactly, with any number of
+servers. A commit that fails reads what is new in the same exchange; the caller starts over.
 
-What may wait is written step by step (see `stepwise`), and none of it minds which thread takes the next step.
+What may wait is written step by step (see `stepwise`); any thread may take the next step.
 """
 
 from __future__ import annotations
@@ -32,70 +32,70 @@ if TYPE_CHECKING:
     from leasehold.stores.etcd.reminders import Reminder
 
 REMINDERS = 100
-"""So many reminders are looked at together."""
+"""Reminders that are read together."""
 ASSUMED = 120
-"""At most so many records are assumed not to be there, and compared with that by the commit."""
+"""Records that a transaction may assume to be absent; each takes a compare of the commit."""
 
 
 class EtcdTransaction:
-    """One turn."""
+    """A `Transaction` of an `EtcdStore`."""
 
     def __init__(self, store: EtcdStore) -> None:
         self._store = store
         self._replica = store.replica
         self._assumed: dict[str, None] = {}
         self._assumes: bool | None = None
-        """Whether anything may be, once that was asked: the same for all of it, or what was wrong could be so again."""
+        """Whether this transaction may assume anything; decided once, so that it does not repeat a wrong assumption."""
         self._foreseen: Mapping[str, Record] = {}
         self._is_over = False
-        self._has_told = False
-        """Whether something was told that must stay true until the end."""
+        self._has_shown = False
+        """True once the engine has seen something that must stay true until the commit."""
         self._is_checked = False
-        """Whether etcd has said since the beginning that what is remembered is true."""
+        """True once etcd has confirmed the replica since the transaction began."""
         self._now = 0
 
     @property
     def now(self) -> int:
-        """The time of etcd; never earlier than any that was told before by anybody."""
-        self._tell()
+        """The time of etcd; never earlier than any time that any store has used."""
+        self._fix_time()
         return self._now
 
     @property
     def fence(self) -> int:
-        """The next unused number."""
-        self._tell()
+        """The next unused fence."""
+        self._fix_time()
         return self._replica.meta.fence
 
-    def _tell(self) -> None:
-        """From here on nothing may change any more."""
-        if not self._has_told:
-            through(self._telling())
+    def _fix_time(self) -> None:
+        """Fix the time; from here on nothing may change until the commit."""
+        if not self._has_shown:
+            through(self._fixing_time())
 
-    def _telling(self) -> Steps[None]:
-        if not self._has_told:
+    def _fixing_time(self) -> Steps[None]:
+        if not self._has_shown:
             if self._replica.is_blank:
                 yield None
                 self._look(())
             self._now = self._store.tell_time()
-            self._has_told = True
+            self._has_shown = True
 
     # ------------------------------------------------------------------------------------- reading
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
-        """These records, and whatever else is known."""
+        """Return a mapping that contains these records."""
         return through(self.loading(keys))
 
     def loading(self, keys: Iterable[str]) -> Steps[Mapping[str, Record]]:
-        """The same, step by step: there is nothing to wait for if all is known, or assumed not to be there."""
+        """Load records step by step; without waiting if all are cached or can be assumed to be absent."""
         wanted = list(dict.fromkeys(keys))
         missing = self._replica.missing(wanted)
         if missing:
             yield from self._find(wanted, missing)
-        yield from self._telling()
+        yield from self._fixing_time()
         return self._replica.cache.records
 
     def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> Steps[None]:
-        """Most of what is asked for and not known is not there: then there is no need to ask etcd before the commit."""
+        """Assume that records which are not cached do not exist, which is usually so; read the others."""
         replica, records = self._replica, self._replica.cache.records
         assumed = self._assumable(missing)
         unsure = [key for key in missing if key not in assumed]
@@ -104,14 +104,14 @@ class EtcdTransaction:
             self._ask_for([key for key in wanted if key not in assumed], unsure)
             self._store.note_presence(records, unsure)
             still = replica.missing(assumed)
-            if still:  # what is new may be about these
+            if still:  # the changes may concern these
                 yield from self._find(wanted, still)
             return
         self._assumed.update(assumed)
         replica.assume(assumed)
 
     def _assumable(self, missing: Sequence[str]) -> dict[str, None]:
-        """Not what the journal has changed: the compare of the commit sees only what is kept below it."""
+        """Return records that may be assumed: none in the journal, since the compare sees stored records only."""
         replica = self._replica
         if self._assumes is None:
             self._assumes = self._store.may_assume()
@@ -122,7 +122,7 @@ class EtcdTransaction:
         return dict.fromkeys(free[: max(0, ASSUMED - len(self._assumed))])
 
     def _ask_for(self, wanted: Sequence[str], unsure: Sequence[str]) -> None:
-        if self._has_told:
+        if self._has_shown:
             for start in range(0, len(unsure), reading.AT_ONCE):
                 self._read(unsure[start : start + reading.AT_ONCE])
         else:
@@ -133,7 +133,7 @@ class EtcdTransaction:
         self._is_checked = True
 
     def _read(self, keys: Sequence[str]) -> None:
-        """Records as of what was told already."""
+        """Read records as of what the engine has seen; raise `Conflict` if another store has committed."""
         last = self._replica.last
         reading.ask(self._store, self._replica, keys)
         if self._replica.last != last:
@@ -143,10 +143,10 @@ class EtcdTransaction:
     def _lose(self) -> None:
         self._store.lost_out()
         self.close()
-        raise Conflict("somebody else changed something meanwhile")
+        raise Conflict("another server committed meanwhile")
 
     def due(self, limit: int) -> Sequence[str]:
-        """Keys of records that a sweep should look at, the most urgent first."""
+        """Return the keys of records that a sweep should check, the most urgent first."""
         now = self.now
         found = set(self._replica.overlay.due(now))
         needless = []
@@ -171,7 +171,7 @@ class EtcdTransaction:
             first = found.pairs[-1][0] + "\0"
 
     def _marks(self, keys: Sequence[str]) -> dict[str, int]:
-        """When each of these records is due."""
+        """Return when each of these records is due."""
         replica = self._replica
         missing = replica.missing(keys)
         for start in range(0, len(missing), reading.AT_ONCE):
@@ -181,27 +181,27 @@ class EtcdTransaction:
     # ------------------------------------------------------------------------------------- writing
 
     def foresee(self, records: Mapping[str, Record]) -> None:
-        """What the changes of the commit to come make of these records, apart from a receipt."""
+        """Take the engine's records as they will be after the commit, receipts excepted."""
         self._foreseen = records
 
     def confirming(self) -> Steps[None]:
-        """Nothing is written: then it must be true what was told, and not only remembered or assumed."""
-        yield from self._telling()
+        """Confirm, step by step, that what the engine saw is true, although nothing is written."""
+        yield from self._fixing_time()
         if self._assumed or not self._is_checked:
             yield from self._checked([], [])
             self._assumed.clear()
         yield from self._store.precedence.dropping()
 
     def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
-        """All of this, or nothing of it."""
+        """Write all of this, or nothing."""
         through(self.committing(changes, events, fence))
 
     def committing(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
-        """The same, step by step. Whoever gives it up in between leaves a commit of which nobody knows."""
+        """Write step by step. If the caller abandons the steps, the commit's outcome is unknown."""
         if self._is_over:
             raise StoreError("this transaction is over; begin another")
         try:
-            yield from self._telling()
+            yield from self._fixing_time()
             if changes or events or fence != self.fence:
                 yield from self._write(changes, events, fence)
             else:
@@ -217,21 +217,21 @@ class EtcdTransaction:
             yield from self.loading(unknown)
         after = self._after(changes)
         while replica.overlay.is_long(MOST):
-            yield from self._fold()
+            yield from self._checkpoint()
         spilled = LargeValues(store, self._now)
         entry, value = self._entry(changes, after, spilled)
-        piece = yield from self._piece(spilled, after)
-        meta = self._meta(piece, fence=fence, seq=replica.meta.seq + len(events), at=entry.number)
+        checkpoint = yield from self._planned(spilled, after)
+        meta = self._meta(checkpoint, fence=fence, seq=replica.meta.seq + len(events), at=entry.number)
         operations = [messages.put(store.names.journal(entry.number), value)]
         if events:
             name = store.names.events(meta.seq)
             operations.append(messages.put(name, spilled.value(name, rows.events_data(events))))
         yield from spilled.writing()
-        yield from self._put(meta, operations, spilled, piece)
+        yield from self._put(meta, operations, spilled, checkpoint)
         replica.committed(rows.meta_data(meta), meta, entry, after)
         self._assumed.clear()
-        if piece is not None:
-            piece.done(meta.at)
+        if checkpoint is not None:
+            checkpoint.done(meta.at)
         store.won()
 
     def _after(self, changes: Sequence[Put | Drop]) -> dict[str, Record]:
@@ -248,7 +248,7 @@ class EtcdTransaction:
     def _entry(
         self, changes: Sequence[Put | Drop], after: Mapping[str, Record], spilled: LargeValues
     ) -> tuple[JournalEntry, bytes]:
-        """What goes into the journal."""
+        """Return the journal entry of the changes, and its value."""
         replica = self._replica
         known, lines = replica.cache.records, replica.overlay.lines
         groups: dict[str, list[Any]] = {}
@@ -268,39 +268,39 @@ class EtcdTransaction:
             return JournalEntry(number, told, len(data), id_in(value)), value
         return JournalEntry(number, told, len(value)), value
 
-    def _piece(self, spilled: LargeValues, after: Mapping[str, Record]) -> Steps[Checkpoint | None]:
-        """If the journal is long: what of it goes into the records now."""
+    def _planned(self, spilled: LargeValues, after: Mapping[str, Record]) -> Steps[Checkpoint | None]:
+        """Plan a checkpoint if the journal is too long."""
         if not self._replica.overlay.is_long():
             return None
-        piece = Checkpoint(self._store, self._replica, spilled, after)
-        if not piece.unknown:
-            return piece
+        checkpoint = Checkpoint(self._store, self._replica, spilled, after)
+        if not checkpoint.unknown:
+            return checkpoint
         yield None
-        self._read(piece.unknown)
+        self._read(checkpoint.unknown)
         return Checkpoint(self._store, self._replica, spilled, after)
 
-    def _fold(self) -> Steps[None]:
-        """Shorten the journal, and nothing else."""
+    def _checkpoint(self) -> Steps[None]:
+        """Write a checkpoint in a transaction of its own."""
         spilled = LargeValues(self._store, self._now)
-        piece = yield from self._piece(spilled, {})
-        meta = self._meta(piece)
+        checkpoint = yield from self._planned(spilled, {})
+        meta = self._meta(checkpoint)
         yield from spilled.writing()
-        yield from self._put(meta, [], spilled, piece)
+        yield from self._put(meta, [], spilled, checkpoint)
         self._replica.committed(rows.meta_data(meta), meta, None, {})
-        if piece is not None:
-            piece.done(meta.at)
+        if checkpoint is not None:
+            checkpoint.done(meta.at)
 
-    def _meta(self, piece: Checkpoint | None, **more: int) -> rows.Meta:
+    def _meta(self, checkpoint: Checkpoint | None, **more: int) -> rows.Meta:
         store, meta = self._store, self._replica.meta
-        folded, part = (meta.folded, meta.part) if piece is None else (piece.folded, piece.part)
+        folded, part = (meta.folded, meta.part) if checkpoint is None else (checkpoint.folded, checkpoint.part)
         return meta._replace(now=self._now, cluster=store.cluster, folded=folded, part=part, by=store.id, **more)
 
     def _put(
-        self, meta: rows.Meta, operations: list[bytes], spilled: LargeValues, piece: Checkpoint | None
+        self, meta: rows.Meta, operations: list[bytes], spilled: LargeValues, checkpoint: Checkpoint | None
     ) -> Steps[None]:
         names = self._store.names
         operations = [messages.put(names.meta, rows.meta_data(meta)), *operations, *spilled.marks]
-        operations += piece.operations if piece is not None else []
+        operations += checkpoint.operations if checkpoint is not None else []
         precedence = self._store.precedence
         operations += precedence.removal
         try:
@@ -308,20 +308,20 @@ class EtcdTransaction:
         except Conflict:
             raise
         except BaseException as error:
-            # Nobody tells us any more, or nobody wants to know: it may have been written. What was refused was not, and
-            # whoever only looks must not have to wait until something can be written again.
+            # The outcome is unknown, or the caller has abandoned the steps. Any other `StoreError` is a refusal:
+            # nothing was written, and readers need not wait until etcd accepts writes again.
             if not isinstance(error, StoreError) or isinstance(error, OutcomeUnknown):
                 self._store.note_doubt()
             self._replica.forget()
             raise
-        precedence.has_gone()
+        precedence.note_commit()
 
     def _checked(self, operations: list[bytes], compares: list[bytes], *, changes: bool = False) -> Steps[TxnAnswer]:
-        """The answer, if what we know is true; otherwise what is new is learned, and everything starts over."""
+        """Run a transaction if the replica is current; otherwise update the replica and raise `Conflict`."""
         store, replica = self._store, self._replica
         assumed = [messages.absent(store.names.record(key)) for key in self._assumed]
         compares = [replica.unchanged(store.names), *assumed, *compares]
-        # Always asked for: a transaction without any question is answered by a member from what it knows by itself.
+        # Never empty: a member answers a transaction without operations alone, without a majority.
         news = [*replica.news(store.names), store.precedence.question]
         answer = yield from store.asking(compares, operations, news, changes=changes)
         if not answer.succeeded:
@@ -342,7 +342,7 @@ class EtcdTransaction:
         self._assumed.clear()
 
     def close(self) -> None:
-        """Give the records up; what was not committed never happened."""
+        """End the transaction; discard what was not committed."""
         if not self._is_over:
             self._is_over = True
             self._unassume()

@@ -1,4 +1,4 @@
-"""A thread that hears of changes: only ever a hint. While it does not hear, everything counts as changed."""
+"""A thread that watches for other servers' commits. They are hints: without a watch, everything counts as changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from base64 import b64decode
 
 from leasehold.errors import LeaseholdError
-from leasehold.stores.etcd.gateway import hang_up
+from leasehold.stores.etcd.gateway import shut_down
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,34 +20,34 @@ PATIENCE = 5.0
 
 
 class Watcher:
-    """Listens to one key."""
+    """A watch on one key."""
 
     def __init__(self, gateway: Gateway, key: str, own: str, tell: Callable[[], None]) -> None:
         self._gateway = gateway
         self._key = key
         self._own = f'"by":"{own}"'.encode()
-        """In what we wrote ourselves, which is no news."""
+        """Contained in values that this store wrote itself; those are no news."""
         self._tell = tell
         self._has_news = True
         self._heard = 0
-        """How often there were news."""
-        self._is_deaf = True
+        """Number of changes by others that were noticed."""
+        self._is_cut_off = True
         self._is_closed = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._thread = threading.Thread(target=self._listen, name="etcd watch", daemon=True)
         self._thread.start()
 
     def take(self) -> bool:
-        """Whether somebody else may have changed something since the last call."""
+        """True if another store may have changed something since the last call of `take`."""
         if not self._has_news:
-            return self._is_deaf
-        self._has_news = False  # before anybody looks: what comes from here on is news again
+            return self._is_cut_off
+        self._has_news = False  # before the caller reads: a change from here on is news again
         return True
 
     @property
     def news(self) -> int:
-        """Another number once somebody else may have changed something; it takes nothing away from `take`."""
-        if self._is_deaf:
+        """A number that differs once another store may have changed something; reading it does not affect `take`."""
+        if self._is_cut_off:
             self._heard += 1
         return self._heard
 
@@ -56,7 +56,7 @@ class Watcher:
             try:
                 self._hear()
             except (OSError, http.client.HTTPException, ValueError, LeaseholdError):
-                self._is_deaf = True  # whoever asks is told so by `take`; it is tried again below
+                self._is_cut_off = True  # `take` reports it; the loop tries again
             self._is_closed.wait(PAUSE)
 
     def _hear(self) -> None:
@@ -66,27 +66,27 @@ class Watcher:
             asked = {"create_request": {"key": self._key, "progress_notify": True}}
             for told in self._gateway.stream("/v3/watch", asked, self._connection, turn):
                 result = told.get("result", {})
-                is_deaf = "error" in told or bool(result.get("canceled"))
-                if self._is_deaf and not is_deaf:
-                    self._has_news = True  # nobody tells us what came before this
+                is_cut_off = "error" in told or bool(result.get("canceled"))
+                if self._is_cut_off and not is_cut_off:
+                    self._has_news = True  # changes from before the watch began are not reported
                     self._heard += 1
-                self._is_deaf = is_deaf
+                self._is_cut_off = is_cut_off
                 if any(self._own not in b64decode(event["kv"].get("value", "")) for event in result.get("events", ())):
                     self._has_news = True
                     self._heard += 1
                     self._tell()
         finally:
-            self._is_deaf = True
+            self._is_cut_off = True
             self._gateway.drop(self._connection)
 
     def move(self) -> None:
-        """The member that we listen to does not answer any more: listen to another one."""
+        """End the watch; the thread opens another one at the current member."""
         connection = self._connection
         if connection is not None:
-            hang_up(connection)
+            shut_down(connection)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop the thread."""
         self._is_closed.set()
         self.move()
         self._thread.join(PATIENCE)
