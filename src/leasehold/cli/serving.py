@@ -89,6 +89,4 @@ def _announce(context: Context, url: str, *, is_open: bool) -> None:
 
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"url": url}})
     else:
-        context.out.say(f"Serving {url}")
-    if is_open:
-        context.out.warn(OPEN)
+        context.out.say(f"Serving {url}\n{OPEN}" if is_open else f"Serving {url}")

@@ -115,6 +115,8 @@ async def _serve(terms: Terms, announce: Callable[[str, bool], None]) -> None:
         listener = _listen(terms.host, terms.port)
         url = _url(terms, listener)
         log.info("serving", extra={"url": url})
+        if not has_keys:
+            log.warning("no keys: everybody who reaches this server is an admin")
         announce(url, not has_keys)
         async with told(served, terms, app), renewed(config.ssl, terms.tls_cert, terms.tls_key):
             await server.serve([listener])
