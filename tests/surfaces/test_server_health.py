@@ -320,7 +320,12 @@ def test_every_line_of_the_log_is_json_and_holds_no_secret(tmp_path: Path) -> No
         logged = server.process.stderr.read()
     told = [json.loads(line) for line in logged.splitlines()]
     assert all({"at", "level", "logger", "message"} <= set(each) for each in told)
-    assert [each["message"] for each in told] == ["serving", "stopping: who waits is told to come back", "stopped"]
+    assert [each["message"] for each in told] == [
+        "serving",
+        "no keys: everybody who reaches this server is an admin",
+        "stopping: who waits is told to come back",
+        "stopped",
+    ]
     assert told[0]["url"] == server.url
     assert granted["token"] not in logged
 
