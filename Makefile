@@ -37,10 +37,10 @@ test: $(if $(TESTS),$(READY),lint browser) ## lint, then all tests with the sett
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 browser: $(READY) ## find Chromium for the tests of the page, or try to install it; says so if it cannot
-	@$(BIN)/python -m tests.surfaces.browsing
+	@$(BIN)/python -m tests.kit.browsing
 
 many: $(READY) ## measure the page with 5,000 leases and 200 events a second for a minute
-	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -s -o timeout=0 tests/surfaces/test_dashboard_many.py
+	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -s -o timeout=0 tests/server/dashboard/test_many.py
 
 lint: $(READY) ## style, types, and who may import whom
 	$(BIN)/python -m ruff check .

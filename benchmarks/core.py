@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks import bare, load, scratch
 from benchmarks.report import Figure, at_least, at_most
-from leasehold.engine import Engine
-from leasehold.model import Granted
+from leasehold.domain.model import Granted
+from leasehold.engine.engine import Engine
 from leasehold.stores.cache import RECORDS
 from leasehold.stores.sqlite.database import LASTING
 

@@ -7,18 +7,18 @@ import gc
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasehold.checks import Settings
-from leasehold.engine import Engine
-from leasehold.loop_drivers import LoopDriver
-from leasehold.model import Granted, Held
-from leasehold.orders import Order, order
+from leasehold.domain.model import Granted, Held
+from leasehold.engine.drivers.loop import LoopDriver
+from leasehold.engine.engine import Engine
+from leasehold.requests.checks import Settings
+from leasehold.requests.to_command import Order, order
 from leasehold.stores.sqlite import SqliteStore, lasting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from leasehold.model import Drop, Event, Put
+    from leasehold.domain.model import Drop, Event, Put
     from leasehold.stores import Transaction
 
 SETTINGS = Settings()

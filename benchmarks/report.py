@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import leasehold
 from benchmarks import interpreter
-from leasehold import rules
+from leasehold.domain import rules
 
 
 class Figure(NamedTuple):

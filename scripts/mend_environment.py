@@ -22,7 +22,7 @@ def mend_launcher(script: Path) -> None:
     Python, the second and third line are a text that nobody uses.
     """
     try:
-        started = subprocess.run([script, "--version"], stdout=subprocess.DEVNULL, check=False)  # noqa: S603 (our own)
+        started = subprocess.run([script, "--version"], stdout=subprocess.DEVNULL, check=False)
     except OSError:
         pass
     else:

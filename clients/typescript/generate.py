@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from leasehold.server.openapi import document
+from leasehold.server.api.openapi import document
 
 Json: TypeAlias = dict[str, Any]
 TARGET = Path(__file__).parent / "src" / "openapi.d.ts"

@@ -13,25 +13,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.async_locks import AsyncLocks
-    from leasehold.checks import Settings
-    from leasehold.errors import (
-        Closed,
-        InvalidInput,
-        LeaseholdError,
-        LeaseLost,
-        NotAcquired,
-        OutcomeUnknown,
-        StaleFence,
-        StoreBehind,
-        StoreError,
-        StoreUnsuitable,
-        Unreachable,
-    )
-    from leasehold.guarding import current_lease
-    from leasehold.held import HeldLease
-    from leasehold.locks import Locks
-    from leasehold.model import (
+    from leasehold.domain.model import (
         Agent,
         Blocker,
         Cancelled,
@@ -62,14 +44,32 @@ if TYPE_CHECKING:
         Waiting,
         Whoami,
     )
-    from leasehold.opening import aconnect, connect
+    from leasehold.errors import (
+        Closed,
+        InvalidInput,
+        LeaseholdError,
+        LeaseLost,
+        NotAcquired,
+        OutcomeUnknown,
+        StaleFence,
+        StoreBehind,
+        StoreError,
+        StoreUnsuitable,
+        Unreachable,
+    )
+    from leasehold.locks.aio import AsyncLocks
+    from leasehold.locks.connect import aconnect, connect
+    from leasehold.locks.holding.guarded import current_lease
+    from leasehold.locks.holding.held import HeldLease
+    from leasehold.locks.sync import Locks
+    from leasehold.requests.checks import Settings
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "async_locks": ("AsyncLocks",),
-    "checks": ("Settings",),
-    "opening": ("aconnect", "connect"),
+    "locks.aio": ("AsyncLocks",),
+    "requests.checks": ("Settings",),
+    "locks.connect": ("aconnect", "connect"),
     "errors": (
         "Closed",
         "InvalidInput",
@@ -83,10 +83,10 @@ _WHERE = {
         "StoreUnsuitable",
         "Unreachable",
     ),
-    "guarding": ("current_lease",),
-    "held": ("HeldLease",),
-    "locks": ("Locks",),
-    "model": (
+    "locks.holding.guarded": ("current_lease",),
+    "locks.holding.held": ("HeldLease",),
+    "locks.sync": ("Locks",),
+    "domain.model": (
         "Agent",
         "Blocker",
         "Cancelled",

@@ -13,8 +13,8 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
+from leasehold.domain.model import FOREVER
 from leasehold.errors import InvalidInput, LeaseholdError, StaleFence
-from leasehold.model import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

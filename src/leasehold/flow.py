@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 from leasehold.compat import fireflow
 from leasehold.compat.steps import aask, ask, verbs_of
 from leasehold.errors import InvalidInput
-from leasehold.opening import aconnect, connect
+from leasehold.locks.connect import aconnect, connect
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from types import TracebackType
     from typing import Self
 
-    from leasehold.async_locks import AsyncLocks
     from leasehold.compat.fireflow import LockAcquired, LockReleased
-    from leasehold.config import Choice
-    from leasehold.locks import Locks
+    from leasehold.config.settings import Choice
+    from leasehold.locks.aio import AsyncLocks
+    from leasehold.locks.sync import Locks
 
 __all__ = ["FlowLock", "FlowLockService", "SyncFlowLock", "SyncFlowLockService", "flow_lock", "sync_flow_lock"]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import leasehold
 from leasehold.client.aio import AsyncHttpAnswers
 from leasehold.client.messages import bases
-from leasehold.client.plain import HttpAnswers
+from leasehold.client.sync import HttpAnswers
+from leasehold.domain.model import Drop
 from leasehold.errors import Conflict
-from leasehold.model import Drop
 from leasehold.stores.etcd import EtcdStore, messages
 from leasehold.stores.postgres import PostgresStore
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import IO, Any
 
-    from leasehold.calls import Call
-    from leasehold.model import Record
+    from leasehold.domain.model import Record
+    from leasehold.requests.calls import Call
     from leasehold.stores import Store
 
 COMMAND = (sys.executable, "-m", "leasehold.cli", "serve", "--port", "0", "--rate", "0")

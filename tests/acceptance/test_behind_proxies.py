@@ -18,8 +18,8 @@ import pytest
 import leasehold
 from leasehold.errors import Unreachable
 from leasehold.testing.lending import free_port
-from tests.surfaces.serving import Running, create_key, serving, until
-from tests.surfaces.shell import Shell
+from tests.kit.serving import Running, create_key, serving, until
+from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

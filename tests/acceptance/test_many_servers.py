@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.model import Deadlock, Granted, Refused, Renewed
+from leasehold.domain.model import Deadlock, Granted, Refused, Renewed
 from leasehold.stores.etcd import EtcdStore
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import Asking, take, until, wait_for
 from leasehold.testing.observations import Observation, check_observations
 from tests.acceptance.servers import Servers, async_wandering, servers_on, wandering
-from tests.stores import etcd, postgres
+from tests.kit import etcd, postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from leasehold.model import Event
+    from leasehold.domain.model import Event
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
 PROCESSES = 8

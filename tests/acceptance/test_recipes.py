@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surfaces.shell import Shell, until
+from tests.kit.shell import Shell, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

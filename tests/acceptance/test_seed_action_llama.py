@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surfaces.llamas import Llama, command, start
-from tests.surfaces.serving import Running, serving, until
+from tests.kit.llamas import Llama, command, start
+from tests.kit.serving import Running, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surfaces.serving import Running, create_key, serving, until
-from tests.surfaces.shell import Done, Shell
+from tests.kit.serving import Running, create_key, serving, until
+from tests.kit.shell import Done, Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import pytest
 
 from leasehold.flow import FlowLockService, SyncFlowLockService
-from tests.surfaces.serving import Running, serving
+from tests.kit.serving import Running, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

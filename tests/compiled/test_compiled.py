@@ -28,13 +28,14 @@ LONG = (
     *("machine", "small_world"),
 )
 PARTS = {
-    "http": tuple(
-        f"tests/surfaces/test_{each}.py" for each in ("server_hot", "server_batches", "server_waiting", "client")
+    "http": (
+        *(f"tests/server/test_{each}.py" for each in ("hot", "batches", "waiting")),
+        "tests/client/test_client.py",
     ),
-    "rules": ("tests/rules", *(f"--ignore=tests/rules/test_{each}.py" for each in LONG)),
-    "sqlite": ("tests/stores/test_conformance_sqlite.py", "-k", "TestInOneProcess"),
-    "postgres": tuple(f"tests/stores/test_postgres_{each}.py" for each in ("journal", "sending", "transactions")),
-    "imports": ("tests/surfaces/test_imports.py",),
+    "rules": ("tests/domain", *(f"--ignore=tests/domain/test_{each}.py" for each in LONG)),
+    "sqlite": ("tests/stores/sqlite/test_conformance.py", "-k", "TestInOneProcess"),
+    "postgres": tuple(f"tests/stores/postgres/test_{each}.py" for each in ("journal", "sending", "transactions")),
+    "imports": ("tests/project/test_imports.py",),
 }
 """What is run against it; each of them runs against the sources as well, and whole."""
 WHERE = """

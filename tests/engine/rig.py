@@ -6,20 +6,21 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from leasehold import checks, keys
-from leasehold.attendance import BEATS
-from leasehold.checks import Asking, Settings
-from leasehold.commands import Proof, Release
-from leasehold.engine import Engine
-from leasehold.model import SECOND, Granted
+from leasehold.domain import keys
+from leasehold.domain.commands import Proof, Release
+from leasehold.domain.model import SECOND, Granted
+from leasehold.engine.engine import Engine
+from leasehold.engine.waiters import BEATS
+from leasehold.requests import checks
+from leasehold.requests.checks import Asking, Settings
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.conformance.asking import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.commands import Acquire
-    from leasehold.pending import Pending
+    from leasehold.domain.commands import Acquire
+    from leasehold.engine.pending import Pending
     from leasehold.stores.memory import MemoryTransaction
 
 START = 1_000_000 * SECOND

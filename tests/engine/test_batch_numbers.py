@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.engine import Engine
-from leasehold.model import Granted
+from leasehold.domain.model import Granted
+from leasehold.engine.engine import Engine
 from leasehold.stores.memory import MemoryStore, MemoryTransaction
 from tests.engine.rig import acquire, release
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from leasehold.model import Record
+    from leasehold.domain.model import Record
 
 STEP = 1_000
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.drivers import CallerDriver, ThreadDriver
-from leasehold.engine import BATCH, Engine
+from leasehold.domain.model import Granted, Released, TimedOut
+from leasehold.engine.drivers.loop import LoopDriver
+from leasehold.engine.drivers.thread import CallerDriver, ThreadDriver
+from leasehold.engine.engine import BATCH, Engine
+from leasehold.engine.pending import Latch
 from leasehold.errors import Closed, StoreError
-from leasehold.loop_drivers import LoopDriver
-from leasehold.model import Granted, Released, TimedOut
-from leasehold.pending import Latch
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.conformance.asking import PATIENCE, Asking, at_once, until
 from tests.engine.rig import acquire, release, striking, until_so

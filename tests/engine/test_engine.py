@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.engine import BATCH
-from leasehold.model import Granted, Held, Released, TimedOut
+from leasehold.domain.model import Granted, Held, Released, TimedOut
+from leasehold.engine.engine import BATCH
 from tests.engine.rig import BEAT_EVERY, Rig, acquire, begin_waiting, begun, release, take
 
 NEVER = 3_600_000_000

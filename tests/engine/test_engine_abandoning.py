@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leasehold.checks import Asking, Settings
-from leasehold.checks import acquire as checked
+from leasehold.domain.model import Granted
 from leasehold.errors import StoreError
-from leasehold.model import Granted
+from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import acquire as checked
 from tests.engine.rig import Rig, acquire, begin_waiting, release, striking, take
 
 

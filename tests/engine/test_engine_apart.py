@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from leasehold.attendance import AT_ONCE
-from leasehold.commands import Steal
+from leasehold.domain.commands import Steal
+from leasehold.domain.model import SECOND, Deadlock, Granted, Presence, TimedOut
+from leasehold.domain.rules.granting import PICK_UP
+from leasehold.engine.waiters import AT_ONCE
 from leasehold.errors import Unreachable
-from leasehold.model import SECOND, Deadlock, Granted, Presence, TimedOut
-from leasehold.rules.granting import PICK_UP
 from tests.engine.rig import (
     ALIVE,
     BEAT_EVERY,

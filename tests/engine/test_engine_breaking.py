@@ -6,11 +6,11 @@ from collections import deque
 
 import pytest
 
-from leasehold.attendance import OVERDUE
-from leasehold.engine import TROUBLE_PAUSE
+from leasehold.domain.model import Granted, TimedOut
+from leasehold.engine.engine import TROUBLE_PAUSE
+from leasehold.engine.pending import Pending
+from leasehold.engine.waiters import OVERDUE
 from leasehold.errors import Closed, Conflict, OutcomeUnknown, StoreError
-from leasehold.model import Granted, TimedOut
-from leasehold.pending import Pending
 from tests.engine.rig import Rig, acquire, begin_waiting, begun, release, striking, take
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.collection import PAUSE, Collection
-from leasehold.commands import Sweep
-from leasehold.engine import FORGET_EVERY, SWEEP_AT_ONCE, Engine
+from leasehold.domain.commands import Sweep
+from leasehold.domain.model import Collected, Granted
+from leasehold.engine.cleanup import PAUSE, Collection
+from leasehold.engine.engine import FORGET_EVERY, SWEEP_AT_ONCE, Engine
+from leasehold.engine.pending import Pending
 from leasehold.errors import Closed, StoreError
-from leasehold.model import Collected, Granted
-from leasehold.pending import Pending
 from leasehold.stores.memory import PRUNE, MemoryStore
 from tests.engine.rig import Rig, acquire, take
-from tests.stores.samples import event
+from tests.kit.samples import event
 
 BACKLOG = 5 * PRUNE + 500
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leasehold import checks
-from leasehold.checks import Asking, Settings
-from leasehold.model import Granted, TimedOut
+from leasehold.domain.model import Granted, TimedOut
+from leasehold.requests import checks
+from leasehold.requests.checks import Asking, Settings
 from tests.engine.rig import Rig, begin_waiting, begun, release, take
 
 

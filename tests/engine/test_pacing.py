@@ -7,16 +7,16 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from leasehold.engine import Engine
-from leasehold.model import Granted, Released
-from leasehold.pacing import FAST, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver
+from leasehold.domain.model import Granted, Released
+from leasehold.engine.drivers.pacing import FAST, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver
+from leasehold.engine.engine import Engine
 from leasehold.stores.memory import Memory, MemoryStore
 from tests.engine.rig import acquire, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.model import Event
+    from leasehold.domain.model import Event
 
 FOR_EVER = 10_000
 """Turns; whoever has not changed its mind by then never will."""

@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 import leasehold
+from leasehold.domain.model import Granted, Inspection, Released, Renewed
 from leasehold.errors import LeaseholdError
-from leasehold.model import Granted, Inspection, Released, Renewed
 
 
 def answer(locks: leasehold.Locks, told: dict[str, Any]) -> dict[str, Any]:

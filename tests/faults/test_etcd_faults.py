@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasehold.domain.model import Put, Ref, Renewed
 from leasehold.errors import Conflict, OutcomeUnknown
-from leasehold.model import Put, Ref, Renewed
 from leasehold.stores.etcd import EtcdStore, calls
 from leasehold.testing.conformance.asking import take, until
 from leasehold.testing.etcd import QUICK, Etcd

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
+from leasehold.domain.model import Granted, Held, Put, Ref, Renewed
 from leasehold.errors import Conflict, OutcomeUnknown, Unreachable
-from leasehold.model import Granted, Held, Put, Ref, Renewed
 from leasehold.stores.etcd import EtcdStore, calls, gateway
 from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import (
@@ -31,7 +31,7 @@ from leasehold.testing.etcd import QUICK, Etcd
 from tests.acceptance.servers import servers_on, wandering
 from tests.faults.crowd import Load
 from tests.faults.scene import history
-from tests.stores import etcd
+from tests.kit import etcd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasehold.testing.conformance.asking import until
-from tests.stores.remotes import bare, others
+from tests.kit.remotes import bare, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from tests.surfaces.serving import PATIENCE, Running, read_reply, serving, until
+from tests.kit.serving import PATIENCE, Running, read_reply, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

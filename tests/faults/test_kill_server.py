@@ -8,7 +8,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.surfaces.serving import PATIENCE, Running, serving, until
+from tests.kit.serving import PATIENCE, Running, serving, until
 
 if TYPE_CHECKING:
     from pathlib import Path

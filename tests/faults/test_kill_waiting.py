@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.attendance import BEATS
+from leasehold.domain.model import Granted, Held, Lost, Renewed, TimedOut
+from leasehold.engine.waiters import BEATS
 from leasehold.errors import Unreachable
-from leasehold.model import Granted, Held, Lost, Renewed, TimedOut
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from leasehold.locks import Locks
+    from leasehold.locks.sync import Locks
 
 LIFE = BEATS * SqliteStore.capabilities.beat
 """For so long a process's waiters count as alive after each heartbeat."""

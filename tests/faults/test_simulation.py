@@ -10,8 +10,9 @@ from functools import cache
 
 import pytest
 
-from leasehold import attendance, batch, engine
-from leasehold.rules import conflicts, draft, granting, leases, waiting
+from leasehold.domain.rules import conflicts, draft, granting, leases, waiting
+from leasehold.engine import batch, engine
+from leasehold.engine import waiters as attendance
 from leasehold.testing.simulation import Failure, run
 
 PROVE = os.environ.get("LEASEHOLD_PROVE") == "1"

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import apsw
 
-from leasehold.model import SECOND
-from leasehold.opening import open_store
+from leasehold.domain.model import SECOND
+from leasehold.locks.connect import open_store
 from leasehold.stores import HistoryQuery
-from tests.surfaces.processes import is_there
-from tests.surfaces.shell import PATIENCE, Shell, until
+from tests.kit.processes import is_there
+from tests.kit.shell import PATIENCE, Shell, until
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
-    from leasehold.model import Event
+    from leasehold.domain.model import Event
 
 TTL = 1.0 if os.environ.get("LEASEHOLD_PROVE") else 2.0
 """A run allows for a tenth of it: so long may whoever ends a command have to wait for a processor."""

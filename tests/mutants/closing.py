@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.mutants.kinds import Mutant
 
-PLANTED = ("tests/stores/test_sqlite_planted.py",)
+PLANTED = ("tests/stores/sqlite/test_planted.py",)
 CLOSING = (
     Mutant(
         "a repository that cannot be shared has a store nevertheless",
-        "config.py",
+        "config/settings.py",
         "        if self.trouble:\n",
         "        if self.trouble and not self.is_default:\n",
-        ("tests/surfaces/test_places.py", "-k", "refused"),
+        ("tests/config/test_paths.py", "-k", "refused"),
     ),
     Mutant(
         "the directory of a mistyped path is created",
@@ -29,44 +29,44 @@ CLOSING = (
     ),
     Mutant(
         "a link that others may replace is followed",
-        "places.py",
+        "config/paths.py",
         "(status.st_uid not in own or (place == path and _is_replaceable(place)))",
         "status.st_uid not in own",
         (*PLANTED, "-k", "others_may_replace"),
     ),
     Mutant(
         "a wait lasts until the store's clock agrees",
-        "attendance.py",
+        "engine/waiters.py",
         "is_over=wait.deadline + APART <= now) for",
         "is_over=False) for",
         ("tests/engine/test_engine_clocks.py",),
     ),
     Mutant(
         "a wait ends when the store's clock is set forward",
-        "attendance.py",
+        "engine/waiters.py",
         "        return wait.deadline - self._clock() > APART\n",
         "        return False\n",
         ("tests/engine/test_engine_clocks.py",),
     ),
     Mutant(
         "a server whose writes all fail is ready",
-        "served.py",
+        "locks/hosted.py",
         "            await self._driver.ask(Beat(self._engine.key, BEATS * self._store.capabilities.beat))\n",
         "            await self._driver.ask(Beat(self._engine.key, None))\n",
-        ("tests/surfaces/test_server_health.py", "-k", "each_write"),
+        ("tests/server/test_health.py", "-k", "each_write"),
     ),
     Mutant(
         "a suggestion repeats the password of a URL",
         "cli/context.py",
         'if same["url"] is not None and ("@" in same["url"] or "=" in same["url"]):\n',
         'if same["url"] is not None and "@" in same["url"]:\n',
-        ("tests/surfaces/test_no_secrets.py", "-k", "command_line"),
+        ("tests/project/test_no_secrets.py", "-k", "command_line"),
     ),
     Mutant(
         "a key beside a key file is printed",
-        "cli/keys.py",
+        "cli/commands/keys.py",
         '{outcome.key.role}", told)\n',
         '{outcome.key.role}")\n',
-        ("tests/surfaces/test_cli_keys.py",),
+        ("tests/cli/test_keys.py",),
     ),
 )

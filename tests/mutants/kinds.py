@@ -29,5 +29,5 @@ def simulated(*seeds: int) -> tuple[str, ...]:
 
 
 SOME_SEEDS = simulated(1, 2, 3, 4, 5, 6, 7, 8)
-MACHINE = ("tests/rules/test_machine.py",)
-PROMISES = ("tests/rules/test_promises.py",)
+MACHINE = ("tests/domain/test_machine.py",)
+PROMISES = ("tests/domain/test_promises.py",)

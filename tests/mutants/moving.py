@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.mutants.kinds import Mutant
 
 LLAMA = "tests/acceptance/test_seed_action_llama.py"
-GATEWAY = "tests/surfaces/test_compat_action_llama.py"
-RUNS = "tests/surfaces/test_compat_agiflow.py"
+GATEWAY = "tests/compat/test_action_llama.py"
+RUNS = "tests/compat/test_agiflow.py"
 
 MOVING = (
     Mutant(
@@ -25,7 +25,7 @@ MOVING = (
     ),
     Mutant(
         "a body of null is taken for an empty one",
-        "server/gateway.py",
+        "server/api/gateway.py",
         "    if not isinstance(body, dict):\n",
         "    body = body or {}\n    if not isinstance(body, dict):\n",
         (GATEWAY, "-k", "cannot_be_understood"),
@@ -39,17 +39,17 @@ MOVING = (
     ),
     Mutant(
         "a session on the gateway escapes the bounds of its key",
-        "server/gateway.py",
+        "server/api/gateway.py",
         "            asked = permissions.bound(who, verb, asked)\n",
         "            asked = dict(asked)\n",
         (GATEWAY, "-k", "keys_are_on"),
     ),
     Mutant(
         "a secret that can be guessed is taken",
-        "checks.py",
+        "requests/checks.py",
         "    if len(secret) < SECRET_LEAST:\n",
         "    if len(secret) < 1:\n",
-        ("tests/rules/test_credentials.py",),
+        ("tests/domain/test_credentials.py",),
     ),
     Mutant(
         "anybody ends anybody's run",
@@ -70,11 +70,11 @@ MOVING = (
         "client/deciding.py",
         "        self._is_once = call.verb in _ONCE or _ends_whoever_has_it(call)\n",
         "        self._is_once = call.verb in _ONCE\n",
-        ("tests/surfaces/test_client.py", "-k", "forced_release"),
+        ("tests/client/test_client.py", "-k", "forced_release"),
     ),
     Mutant(
         "a stored key goes to any server",
-        "credentials.py",
+        "config/credentials.py",
         'wanted in map(places.one_spelling, servers.split(","))',
         "wanted",
         (RUNS, "-k", "own_server"),
@@ -91,6 +91,6 @@ MOVING = (
         "compat/fireflow.py",
         '(_ESCAPED, _DIGESTED, "//")',
         '(_DIGESTED, "//")',
-        ("tests/surfaces/test_compat_fireflow.py", "-k", "any_string"),
+        ("tests/compat/test_fireflow.py", "-k", "any_string"),
     ),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.mutants.kinds import Mutant
 
-STEPS = "tests/stores/test_etcd_steps.py"
-STORE = "tests/stores/test_etcd.py"
-PRECEDENCE = "tests/stores/test_etcd_precedence.py"
+STEPS = "tests/stores/etcd/test_steps.py"
+STORE = "tests/stores/etcd/test_etcd.py"
+PRECEDENCE = "tests/stores/etcd/test_precedence.py"
 
 OVER_ETCD = (
     Mutant(
@@ -21,7 +21,7 @@ OVER_ETCD = (
         "stores/etcd/transaction.py",
         "compares = [replica.unchanged(store.names), *assumed, *compares]",
         "compares = [replica.unchanged(store.names), *compares]",
-        ("tests/stores/test_etcd_journal.py",),
+        ("tests/stores/etcd/test_journal.py",),
     ),
     Mutant(
         "etcd: two calls at a time on one connection",
@@ -57,7 +57,7 @@ OVER_ETCD = (
         "stores/etcd/calls.py",
         "if changes and connection.is_sent:",
         "if False:",
-        ("tests/stores/test_etcd_wire.py", "-k", "not_made_again"),
+        ("tests/stores/etcd/test_wire.py", "-k", "not_made_again"),
     ),
     Mutant(
         "etcd: an event loop waits for what is not known",
@@ -71,7 +71,7 @@ OVER_ETCD = (
         "stores/etcd/history.py",
         "for each in spellings(word))",
         "for each in spellings(word)[:1])",
-        ("tests/stores/test_etcd_history.py", "-k", "asked_for"),
+        ("tests/stores/etcd/test_history.py", "-k", "asked_for"),
     ),
     Mutant(
         "etcd: who goes first can be beaten",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.mutants.kinds import Mutant
 
-CLOCK = "tests/stores/test_git_clock.py"
+CLOCK = "tests/stores/git/test_clock.py"
 RIVALS = "tests/faults/test_git_rivals.py"
-TRUST = ("tests/stores/test_git_trust.py",)
+TRUST = ("tests/stores/git/test_trust.py",)
 
 OVER_GIT = (
     Mutant(
@@ -57,7 +57,7 @@ OVER_GIT = (
         "stores/git/snapshot.py",
         "specs = [refs.exact(refs.of_key(key)) for key in wanted]",
         "specs = [refs.EVERYTHING]",
-        ("tests/stores/test_git_processes.py", "-k", "many"),
+        ("tests/stores/git/test_processes.py", "-k", "many"),
     ),
     Mutant(
         "git: answers rest on what was seen last",
@@ -78,34 +78,34 @@ OVER_GIT = (
         "stores/git/command.py",
         "if name not in _ELSEWHERE}",
         "}",
-        ("tests/stores/test_git_clones.py", "-k", "whatever"),
+        ("tests/stores/git/test_clones.py", "-k", "whatever"),
     ),
     Mutant(
         "git: a remote that was wiped counts from one again",
         "stores/git/head.py",
         "return self if self.fence >= mark else",
         "return self if True else",
-        ("tests/stores/test_git_losses.py",),
+        ("tests/stores/git/test_losses.py",),
     ),
     Mutant(
         "guard: a merge may drop what a side has done",
-        "guard/commits/merging.py",
+        "guard/commits/merges.py",
         "set(in_neither | undone)",
         "set(in_neither)",
-        ("tests/surfaces/test_git_hooks_merging.py", "-k", "by_itself"),
+        ("tests/guard/test_git_hooks_merging.py", "-k", "by_itself"),
     ),
     Mutant(
         "guard: a part of it is enough to own it",
         "guard/checking.py",
         "if any(_covers(lease, resource) for lease in own):",
         "if own:",
-        ("tests/surfaces/test_guard.py", "-k", "wants_all"),
+        ("tests/guard/test_guard.py", "-k", "wants_all"),
     ),
     Mutant(
         "grite's own locks are not respected",
         "compat/grite_refs.py",
         "return [lock for lock in locks if lock.left > 0]",
         "return []",
-        ("tests/surfaces/test_cli_lock.py", "-k", "respected"),
+        ("tests/cli/test_lock.py", "-k", "respected"),
     ),
 )

@@ -4,69 +4,69 @@ from __future__ import annotations
 
 from tests.mutants.kinds import Mutant
 
-SERVER = "tests/surfaces/test_server_principals.py"
+SERVER = "tests/server/test_principals.py"
 PRINCIPALS = (
     Mutant(
         "an actor is a holder, whichever principal it is of",
-        "keys.py",
+        "domain/keys.py",
         "    if principal is None:\n",
         "    if principal is None or holder:\n",
         (SERVER, "-k", "replay_is_of or nodes_of or phantom or cycle_of"),
     ),
     Mutant(
         "a cancel does not say which principal it is of",
-        "orders.py",
+        "requests/to_command.py",
         "    principal = None if authority is None else authority.principal\n",
         "    principal = None\n",
         (SERVER, "-k", "cancels"),
     ),
     Mutant(
         "a replay with another body is answered",
-        "rules/acquiring.py",
+        "domain/rules/acquiring.py",
         "    if known.body != command.ask.body:\n",
         "    if known.body == command.ask.request:\n",
         (SERVER, "-k", "another_body and noted-ttl"),
     ),
     Mutant(
         "a token opens a lease beyond the bounds of the key",
-        "rules/leases.py",
+        "domain/rules/leases.py",
         "    if not is_within(ask, proof.authority):\n",
         "    if proof.authority is None and ask.ttl < 0:\n",
         (SERVER, "-k", "handed_on"),
     ),
     Mutant(
         "everybody sees whose key a lease was taken with",
-        "server/permissions.py",
+        "server/access/permissions.py",
         '    if who.role == "admin":\n        return outcome\n',
         "    if who.role:\n        return outcome\n",
         (SERVER, "-k", "admins_alone"),
     ),
     Mutant(
         "a rotated key is another principal",
-        "rules/keyring.py",
+        "domain/rules/keyring.py",
         "    fresh = before._replace(id=command.id, secret",
         "    fresh = before._replace(id=command.id, principal=command.id, secret",
         (SERVER, "-k", "rotation_keeps"),
     ),
     Mutant(
         "a session ends with the key that it was begun with",
-        "server/auth.py",
+        "server/access/keys.py",
         "        key = self._of_principal.get(id_)\n        if key is None or",
         "        key = self._by_id.get(id_)\n        if key is None or",
         (SERVER, "-k", "rotation_keeps"),
     ),
     Mutant(
         "a rotated key counts for ever",
-        "rules/keyring.py",
+        "domain/rules/keyring.py",
         "until_us=min(before.until_us, draft.now + command.overlap)",
         "until_us=before.until_us",
         (SERVER, "-k", "no_longer_than"),
     ),
     Mutant(
         "an agent is not told that its lease was taken",
-        "mcp/building.py",
+        "mcp/server.py",
         "    if not news or not",
         "    if news or not",
-        ("tests/surfaces/test_mcp.py", "-k", "next_answer"),
+        ("tests/mcp/test_tools.py", "-k", "next_answer"),
     ),
 )

@@ -9,7 +9,7 @@ from tests.mutants.mutants import MUTANTS
 from tests.mutants.planting import BROKEN, CAUGHT, STALE, SURVIVED, is_fresh, planted, try_out, without_a_bug
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
-NO_BUG = Mutant("no bug", "rules/waiting.py", "def beat(", "def beat(", PROMISES)
+NO_BUG = Mutant("no bug", "domain/rules/waiting.py", "def beat(", "def beat(", PROMISES)
 
 
 def test_there_are_enough_of_them() -> None:
@@ -38,4 +38,4 @@ def test_what_is_no_bug_is_not_caught() -> None:
 def test_what_cannot_be_planted_or_run_is_told() -> None:
     assert try_out(NO_BUG._replace(old="not in there")).state == STALE
     assert try_out(NO_BUG._replace(new="def beat((")).state == BROKEN
-    assert try_out(NO_BUG._replace(tests=("tests/rules/test_nothing.py",))).state == BROKEN
+    assert try_out(NO_BUG._replace(tests=("tests/domain/test_nothing.py",))).state == BROKEN

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.stores.journals import shorten, staying
-from tests.stores.samples import FakeClock
+from tests.kit.samples import FakeClock
+from tests.stores.sqlite.journals import shorten, staying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

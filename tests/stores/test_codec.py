@@ -8,9 +8,9 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.model import Ask, Hold, Ref
+from leasehold.domain.model import Ask, Hold, Ref
 from leasehold.stores.codec import pack, unpack
-from tests.stores.samples import any_entry, ask, hold
+from tests.kit.samples import any_entry, ask, hold
 
 
 def types_of(value: object) -> object:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import leasehold
-from leasehold import model
+from leasehold.domain import model
 from leasehold.errors import BY_CODE, Closed, InvalidInput, LeaseholdError, StoreError, Unreachable
-from leasehold.locks import Locks
+from leasehold.locks.sync import Locks
 from leasehold.testing import conformance
 from leasehold.testing.conformance import TOPICS, Conformance
 from leasehold.testing.conformance.asking import Asking, expect, leases_of, take, until

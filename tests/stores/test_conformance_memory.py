@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.checks import Settings
-from leasehold.drivers import ThreadDriver
-from leasehold.embedded import EngineAnswers
-from leasehold.engine import Engine
-from leasehold.locks import Locks
+from leasehold.engine.drivers.thread import ThreadDriver
+from leasehold.engine.engine import Engine
+from leasehold.locks.local import EngineAnswers
+from leasehold.locks.sync import Locks
+from leasehold.requests.checks import Settings
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.conformance import Conformance, Connections
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasehold.domain.model import EMPTY, Drop, End, Put, Ref
 from leasehold.errors import Closed, OutcomeUnknown, StoreError, Unreachable
-from leasehold.model import EMPTY, Drop, End, Put, Ref
 from leasehold.stores import HistoryQuery
 from leasehold.stores.memory import Memory, MemoryStore
-from tests.stores.samples import commit, entries, event, hold, seen
+from tests.kit.samples import commit, entries, event, hold, seen
 
 if TYPE_CHECKING:
     from leasehold.stores import Store

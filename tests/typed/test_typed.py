@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.documents import DOCUMENTS, blocks
+from tests.kit.documents import DOCUMENTS, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240.0

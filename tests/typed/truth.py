@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_type
 
-from leasehold.model import (
+from leasehold.domain.model import (
     Blocker,
     Cancelled,
     Cleared,
@@ -35,7 +35,7 @@ from leasehold.model import (
 )
 
 if TYPE_CHECKING:
-    from leasehold.model import Acquired, Outcome
+    from leasehold.domain.model import Acquired, Outcome
 
 LEASE = Lease("l1-a", "default", ("r",), "ada", None, "exclusive", 1, 7, 60, 0, 60, None, None, None, 0)
 BLOCKERS: tuple[Blocker, ...] = ()

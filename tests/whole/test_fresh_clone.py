@@ -18,8 +18,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.surfaces.serving import until
-from tests.surfaces.shell import ROOT, heed_signals
+from tests.kit.serving import until
+from tests.kit.shell import ROOT, heed_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 PATIENCE = 900.0
 """Packages may have to be fetched."""
 SMOKE = (
-    "tests/stores/test_postgres_transactions.py",
-    "tests/stores/test_etcd_restore.py",
-    "tests/stores/test_git_refs.py",
-    "tests/surfaces/test_demo.py",
+    "tests/stores/postgres/test_transactions.py",
+    "tests/stores/etcd/test_restore.py",
+    "tests/stores/git/test_refs.py",
+    "tests/project/test_demo.py",
 )
 MARK = "FRESH_CLONE"
 """In the environment of every process that is started in the clone."""

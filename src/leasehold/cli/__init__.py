@@ -6,14 +6,14 @@ import gc
 import os
 import sys
 
-from leasehold.cli.hot import HOT
-from leasehold.cli.parsing import parse
+from leasehold.cli.entry.parsing import parse
+from leasehold.cli.entry.quick import HOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.cli.parsing import Line
+    from leasehold.cli.entry.parsing import Line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,15 +44,15 @@ def _run(given: list[str]) -> int:
 
 
 def _read(words: list[str]) -> Line:
-    from leasehold.cli.table import VERBS  # noqa: PLC0415 (a plain acquire does without all the others)
+    from leasehold.cli.entry.table import VERBS  # noqa: PLC0415 (a plain acquire does without all the others)
 
     line = parse(words, VERBS)
     if line is None and words[:1] == ["__complete"]:
-        from leasehold.cli.completing import NAME, VERB  # noqa: PLC0415 (only completion scripts ask this)
+        from leasehold.cli.commands.held_names import NAME, VERB  # noqa: PLC0415 (only completion scripts ask this)
 
         line = parse(words, {NAME: VERB})
     if line is None:
-        from leasehold.cli.help import parse_or_explain  # noqa: PLC0415 (not for a plain command line)
+        from leasehold.cli.entry.help import parse_or_explain  # noqa: PLC0415 (not for a plain command line)
 
         line = parse_or_explain(words)
     return line
@@ -69,6 +69,6 @@ def _as_utf8(word: str) -> str:
 def handler_of(line: Line) -> Callable[..., int]:
     """The function behind a verb, imported now."""
     module, _, name = line.verb.handler.partition(":")
-    __import__(f"leasehold.cli.{module}")
-    handler: Callable[..., int] = getattr(sys.modules[f"leasehold.cli.{module}"], name)
+    __import__(f"leasehold.cli.commands.{module}")
+    handler: Callable[..., int] = getattr(sys.modules[f"leasehold.cli.commands.{module}"], name)
     return handler

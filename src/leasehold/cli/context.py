@@ -7,25 +7,26 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold import checks, durations
-from leasehold.calls import refusal
-from leasehold.cli import outcomes
+from leasehold.cli import exit_codes as outcomes
 from leasehold.cli.output import Output, complain, fill_gaps, quoted, step
+from leasehold.domain import durations
+from leasehold.domain.model import SECOND
+from leasehold.domain.names import shown
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.model import SECOND
-from leasehold.names import shown
+from leasehold.requests import checks
+from leasehold.requests.calls import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from leasehold.cli.parsing import Line
-    from leasehold.cli.state import Tokens
-    from leasehold.config import Choice
-    from leasehold.identity import Asker, ByName
-    from leasehold.locks import Locks
-    from leasehold.model import Lease, Waiting
+    from leasehold.cli.entry.parsing import Line
+    from leasehold.cli.tokens import Tokens
+    from leasehold.config.identity import Asker, ByName
+    from leasehold.config.settings import Choice
+    from leasehold.domain.model import Lease, Waiting
+    from leasehold.locks.sync import Locks
 
 _SECRET_LENGTH = 4_096
 _OF_OTHERS = ("lock ", "workflow ")
@@ -57,7 +58,7 @@ class Context:
     def choice(self) -> Choice:
         """Where the locks live, and why there."""
         if self._choice is None:
-            from leasehold.config import find  # noqa: PLC0415 (e.g. `completion` has no locks)
+            from leasehold.config.settings import find  # noqa: PLC0415 (e.g. `completion` has no locks)
 
             choice, timeout = find(self.values.get("url")), self.values.get("connect_timeout")
             self._choice = choice if timeout is None else choice.with_patience(timeout)
@@ -68,7 +69,7 @@ class Context:
         """Where these locks live, without secrets, if that was looked up already."""
         if self._choice is None:
             return None
-        from leasehold.config import shown as shown_url  # noqa: PLC0415
+        from leasehold.config.settings import shown as shown_url  # noqa: PLC0415
 
         return shown_url(self._choice.url)
 
@@ -76,10 +77,10 @@ class Context:
     def locks(self) -> Locks:
         """The locks, opened now if they were not yet; this process drives them itself."""
         if self._locks is None:
-            from leasehold.opening import connect  # noqa: PLC0415
+            from leasehold.locks.connect import connect  # noqa: PLC0415
 
             if self.choice.url.startswith("git"):
-                from leasehold.cli.over_git import opened  # noqa: PLC0415 (only for those who have a git remote)
+                from leasehold.cli.git_remote import opened  # noqa: PLC0415 (only for those who have a git remote)
 
                 self._locks = opened(self, self._show_progress)
                 return self._locks
@@ -99,7 +100,7 @@ class Context:
     def asker(self) -> Asker | ByName:
         """The agent, job or person that runs this command."""
         if self._asker is None:
-            from leasehold import identity  # noqa: PLC0415 (e.g. `completion` asks for nothing)
+            from leasehold.config import identity  # noqa: PLC0415 (e.g. `completion` asks for nothing)
 
             given = self.values.get("holder")
             if self.verb.startswith(_OF_OTHERS):
@@ -119,7 +120,7 @@ class Context:
     def tokens(self) -> Tokens:
         """The tokens that this user's commands have taken here, as the caller may use them."""
         if self._tokens is None:
-            from leasehold.cli.state import Tokens  # noqa: PLC0415 (e.g. `completion` needs none)
+            from leasehold.cli.tokens import Tokens  # noqa: PLC0415 (e.g. `completion` needs none)
 
             self._tokens = Tokens(self.choice.url, self.space, self.asker)
         return self._tokens
@@ -171,7 +172,7 @@ class Context:
 
     def _session_around(self) -> str | None:
         """The session in the environment; not that of a `leasehold run` on other locks, which is unknown here."""
-        from leasehold import identity  # noqa: PLC0415
+        from leasehold.config import identity  # noqa: PLC0415
 
         credential = identity.session()
         if credential is None or not identity.is_of_run(os.environ):
@@ -181,13 +182,13 @@ class Context:
     @property
     def is_of_run(self) -> bool:
         """True if this command acts in the session that a `leasehold run` above it made."""
-        from leasehold import identity  # noqa: PLC0415 (only where a session matters)
+        from leasehold.config import identity  # noqa: PLC0415 (only where a session matters)
 
         return self.values.get("session_file") is None and self.session is not None and identity.is_of_run(os.environ)
 
     def is_anothers(self, lease: str) -> bool:
         """True if another process took this lease, which lives and is none that this command comes from."""
-        from leasehold.cli.others import is_of_neighbour  # noqa: PLC0415 (only after a refusal, or in a session)
+        from leasehold.cli.holders import is_of_neighbour  # noqa: PLC0415 (only after a refusal, or in a session)
 
         return any(is_of_neighbour(self, line) for line in self.tokens.seen(lease))
 
@@ -202,7 +203,7 @@ class Context:
         same = {name: self.values.get(name) for name in ("holder", "space", "url")}
         same["holder"] = holder or same["holder"]
         if same["url"] is not None and ("@" in same["url"] or "=" in same["url"]):
-            from leasehold.config import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
+            from leasehold.config.settings import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
 
             same["url"] = shown_url(same["url"])  # what is suggested is read by others, too
         repeated = "".join(f" --{name} {quoted((given,))}" for name, given in same.items() if given is not None)
@@ -222,7 +223,7 @@ class Context:
         """Hint at `path:` for each plain name that is a file here; the name is taken as it was given all the same."""
         for name in names:
             if isinstance(name, str) and ":" not in name and "\0" not in name and _is_file(name):
-                from leasehold.cli.hints import hint_at_path  # noqa: PLC0415 (only where there is something to hint at)
+                from leasehold.cli.entry.hints import hint_at_path  # noqa: PLC0415 (only where there is something to hint at)
 
                 hint_at_path(self, name)
 
@@ -261,10 +262,10 @@ class Context:
         """
         code = outcomes.exit_code(outcome)
         if self.out.json:
-            from leasehold import wire  # noqa: PLC0415
+            from leasehold.wire import shapes as wire  # noqa: PLC0415
 
             if data is None and code in (outcomes.HELD, outcomes.TIMED_OUT):
-                from leasehold.cli.explaining import in_your_own_way  # noqa: PLC0415 (as below)
+                from leasehold.cli.refusals import in_your_own_way  # noqa: PLC0415 (as below)
 
                 data = in_your_own_way(outcome, self)
             if data is None:
@@ -277,7 +278,7 @@ class Context:
         elif code == outcomes.DONE:
             self.out.say(text)
         else:
-            from leasehold.cli.explaining import explain  # noqa: PLC0415 (only who is refused pays for it)
+            from leasehold.cli.refusals import explain  # noqa: PLC0415 (only who is refused pays for it)
 
             self.deny(explain(outcome, self))  # type: ignore[arg-type] # every other outcome is a yes
         return code
@@ -352,7 +353,7 @@ def _patiently(context: Context, handler: Callable[[Context], int]) -> int:
     """With a live line on a terminal, if it takes long."""
     if sys.stderr is None or not sys.stderr.isatty():
         return _guarded(context, handler)
-    from leasehold.cli.patience import Patience, may_be_shown  # noqa: PLC0415 (only where somebody looks)
+    from leasehold.cli.terminal.progress import Patience, may_be_shown  # noqa: PLC0415 (only where somebody looks)
 
     if not may_be_shown(context):
         return _guarded(context, handler)
@@ -372,8 +373,8 @@ def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
         return _broke(context, error.code, str(error), outcomes.exit_code_of_error(error))
     except KeyboardInterrupt as error:
         code: int = getattr(error, "exit_code", outcomes.INTERRUPTED)
-        if "leasehold.cli.interrupts" in sys.modules:
-            sys.modules["leasehold.cli.interrupts"].disarm()
+        if "leasehold.cli.terminal.interrupts" in sys.modules:
+            sys.modules["leasehold.cli.terminal.interrupts"].disarm()
         return _broke(context, "interrupted", "it was interrupted before it was done", code)
     except Exception as error:  # noqa: BLE001 (the last resort: a bug is told, with its traceback)
         from traceback import format_exc  # noqa: PLC0415
@@ -385,7 +386,7 @@ def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
 
 def _broke(context: Context, error_code: str, message: str, exit_code: int) -> int:
     if context.out.json:
-        from leasehold.wire import SCHEMA_VERSION  # noqa: PLC0415
+        from leasehold.wire.shapes import SCHEMA_VERSION  # noqa: PLC0415
 
         told = {"code": error_code, "message": message}
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": told})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.names import shown
+from leasehold.domain.names import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def step(what: str, command: str) -> str:
 
 def clock(us: int, as_of: int) -> str:
     """A time as people read it, with how far away it is."""
-    from leasehold import durations  # noqa: PLC0415
+    from leasehold.domain import durations  # noqa: PLC0415
 
     left = abs(us - as_of)
     precision = 1_000_000 if left >= 10_000_000 else 100_000

@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from leasehold.cli.entry.table import VERBS
 from leasehold.cli.schema_nouns import (
     COUNT,
     DEFINITIONS,
@@ -27,8 +28,7 @@ from leasehold.cli.schema_nouns import (
     record,
     several,
 )
-from leasehold.cli.table import VERBS
-from leasehold.wire import SCHEMA_VERSION
+from leasehold.wire.shapes import SCHEMA_VERSION
 
 INSTALLED = record(what=TEXT, dry_run=FLAG, files={"type": "array", "items": record(path=TEXT, changed=FLAG)})
 GRANTED = record({"local": {"const": True}, "unapplied": NAMES}, lease=one("lease"), token=TEXT, fresh=FLAG)

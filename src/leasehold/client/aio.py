@@ -9,21 +9,21 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from leasehold.calls import Call
 from leasehold.client import forking
+from leasehold.client.batching import Gathering, Reply
 from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
-from leasehold.client.foreign import explained
-from leasehold.client.gathering import Gathering, Reply
 from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
-from leasehold.client.plain import losses_of
+from leasehold.client.sync import losses_of
+from leasehold.client.unexpected import explained
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
+from leasehold.requests.calls import Call
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from leasehold.calls import LossSource
     from leasehold.client.encoding import Request
     from leasehold.client.framing import Reader
+    from leasehold.requests.calls import LossSource
 
     Answer: TypeAlias = asyncio.Future[tuple[Head, bytes]]
 
@@ -340,7 +340,7 @@ async def _directly(base: Base) -> Connection:
 
 async def _through_tunnel(base: Base) -> Connection:
     """The proxy is asked once, in a thread; then there is a line to the server itself."""
-    from leasehold.client.plain import connected  # noqa: PLC0415 (only for those who have a proxy)
+    from leasehold.client.sync import connected  # noqa: PLC0415 (only for those who have a proxy)
 
     loop = asyncio.get_running_loop()
     line = await loop.run_in_executor(None, connected, base)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leasehold import keys
 from leasehold.client import decoding
 from leasehold.client.encoding import Request, again, request
-from leasehold.client.foreign import NoServer, ProxyRefused
+from leasehold.client.unexpected import NoServer, ProxyRefused
+from leasehold.domain import keys
+from leasehold.domain.model import Queue, Released, TimedOut
 from leasehold.errors import LeaseholdError, OutcomeUnknown, Unreachable
-from leasehold.model import Queue, Released, TimedOut
 
 if TYPE_CHECKING:
-    from leasehold.calls import Call
+    from leasehold.requests.calls import Call
 
 TRIES = 6
 FIRST_PAUSE = 0.05

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from leasehold import model as m
-from leasehold.checks import MODES
+from leasehold.domain import model as m
 from leasehold.errors import BY_CODE
-from leasehold.wire import DURATIONS, TIMES
+from leasehold.requests.checks import MODES
+from leasehold.wire.shapes import DURATIONS, TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.wire import Json
+    from leasehold.wire.shapes import Json
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from leasehold import checks, durations, orders
-from leasehold.model import SECOND
-from leasehold.noun import masked
-from leasehold.reading import EDGES_MOST, history_query
+from leasehold.domain import durations
+from leasehold.domain.model import SECOND
+from leasehold.domain.nouns import masked
+from leasehold.requests import checks
+from leasehold.requests import to_command as orders
+from leasehold.requests.lookups import EDGES_MOST, history_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.calls import Call
+    from leasehold.requests.calls import Call
 
 _POSTS = {
     "acquire": "/v1/acquire",

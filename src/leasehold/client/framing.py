@@ -9,8 +9,8 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from leasehold.client.foreign import NoServer
 from leasehold.client.messages import BODY_MOST, CHUNKED, END, HEAD_MOST, INTERIM, parse_head
+from leasehold.client.unexpected import NoServer
 from leasehold.errors import Unreachable
 
 if TYPE_CHECKING:

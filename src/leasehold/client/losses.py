@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from leasehold.client import forking
 from leasehold.client.deciding import NoAnswer, NotSent, told
 from leasehold.client.encoding import Request
-from leasehold.client.foreign import NoServer, explained
 from leasehold.client.framing import Reader
 from leasehold.client.messages import render
-from leasehold.client.plain import Connection
+from leasehold.client.sync import Connection
+from leasehold.client.unexpected import NoServer, explained
 from leasehold.errors import Unreachable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.client.messages import Base
-    from leasehold.model import Lease
+    from leasehold.domain.model import Lease
 
 HOLDERS_MOST = 64
 """With more holders than this, the stream tells of all of the space."""

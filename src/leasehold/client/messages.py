@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from leasehold import credentials
-from leasehold.client.foreign import NoServer
+from leasehold.client.unexpected import NoServer
+from leasehold.config import credentials
+from leasehold.domain.nouns import masked
 from leasehold.errors import InvalidInput, Unreachable
-from leasehold.noun import masked
 
 if TYPE_CHECKING:
     from leasehold.client.encoding import Request

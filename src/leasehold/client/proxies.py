@@ -12,8 +12,8 @@ from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from leasehold.client.foreign import refused_by_proxy
 from leasehold.client.messages import END, HEAD_MOST, INTERIM, parse_head
+from leasehold.client.unexpected import refused_by_proxy
 from leasehold.errors import InvalidInput, Unreachable
 
 if TYPE_CHECKING:

@@ -6,18 +6,19 @@ intent, so that agents which only poll are told of a deadlock; an acquire of wha
 
 from __future__ import annotations
 
-from leasehold import checks, names
+from leasehold.domain import names
+from leasehold.domain.model import Deadlock, Granted, Held, Lost, Refused, Released, Renewed
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
-from leasehold.model import Deadlock, Granted, Held, Lost, Refused, Released, Renewed
-from leasehold.noun import Noun
-from leasehold.wire import sentence
+from leasehold.requests import checks
+from leasehold.wire.shapes import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.compat.steps import Steps
-    from leasehold.model import Inspection, Lease, Session
+    from leasehold.domain.model import Inspection, Lease, Session
 
     Json = dict[str, Any]
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import time
 
-from leasehold import wire
+from leasehold.domain.model import Deadlock, Granted, Held, Lost, Refused, Released, TimedOut
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
-from leasehold.model import Deadlock, Granted, Held, Lost, Refused, Released, TimedOut
-from leasehold.noun import Noun
+from leasehold.wire import shapes as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from leasehold.compat.steps import Steps
-    from leasehold.model import Collected, Event, Inspection, Lease
+    from leasehold.domain.model import Collected, Event, Inspection, Lease
 
     Json: TypeAlias = dict[str, Any]
 

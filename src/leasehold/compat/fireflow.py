@@ -10,10 +10,10 @@ from hashlib import sha256
 from math import isfinite
 from urllib.parse import quote
 
-from leasehold import keys, names
+from leasehold.domain import keys, names
+from leasehold.domain.model import Granted, Refused, Released
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.model import Granted, Refused, Released
-from leasehold.wire import sentence
+from leasehold.wire.shapes import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import json
 import subprocess
 import time
 
-from leasehold import names
 from leasehold.compat.grite import Lock
+from leasehold.domain import names
 from leasehold.errors import LeaseholdError
 
 TYPE_CHECKING = False

@@ -5,16 +5,16 @@ So there are no hand-kept twins for the command line (which blocks) and the serv
 
 from __future__ import annotations
 
-from leasehold.calls import refusal
 from leasehold.errors import InvalidInput
+from leasehold.requests.calls import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
     from typing import Any, TypeAlias, TypeVar
 
-    from leasehold.async_locks import AsyncLocks
-    from leasehold.locks import Locks
+    from leasehold.locks.aio import AsyncLocks
+    from leasehold.locks.sync import Locks
 
     T = TypeVar("T")
     Asked: TypeAlias = tuple[str, dict[str, Any]]

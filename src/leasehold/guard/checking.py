@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 
-from leasehold import names
 from leasehold.compat.steps import ask
-from leasehold.config import POLICIES
+from leasehold.config.settings import POLICIES
+from leasehold.domain import names
+from leasehold.domain.model import Inspection
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
-from leasehold.model import Inspection
-from leasehold.noun import Noun
-from leasehold.wire import sentence
+from leasehold.wire.shapes import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from leasehold.compat.steps import Steps
-    from leasehold.locks import Locks
-    from leasehold.model import Blocker, Lease
+    from leasehold.domain.model import Blocker, Lease
+    from leasehold.locks.sync import Locks
 
     Resource: TypeAlias = "str | Nameless"
     Seen: TypeAlias = tuple[tuple[Lease, ...], tuple[Blocker, ...]]

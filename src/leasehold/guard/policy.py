@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 
-from leasehold import config, configfiles
-from leasehold.config import POLICIES
+from leasehold.config import files as configfiles
+from leasehold.config import settings as config
+from leasehold.config.settings import POLICIES
 from leasehold.errors import InvalidInput, LeaseholdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.config import Choice
+    from leasehold.config.settings import Choice
 
 GIT_KEY = "leasehold.lockPolicy"
 UNSET = 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from leasehold import durations, wire
-from leasehold import model as m
+from leasehold.domain import durations
+from leasehold.domain import model as m
+from leasehold.wire import shapes as wire
 
 _REFUSED = {
     "not_found": "There is no such lease: nothing to do. list_locks shows what is held.",

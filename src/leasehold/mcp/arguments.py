@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from leasehold.names import shown
+from leasehold.domain.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

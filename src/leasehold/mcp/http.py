@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
-from leasehold.mcp.building import build
-from leasehold.mcp.desk import Desk
-from leasehold.mcp.pursuits import given_back
+from leasehold.mcp.handlers import Desk
+from leasehold.mcp.server import build
+from leasehold.mcp.tickets import given_back
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Message, Receive, Scope, Send
 
-    from leasehold.mcp.parties import Party
-    from leasehold.mcp.pursuits import Claims
+    from leasehold.mcp.callers import Party
+    from leasehold.mcp.tickets import Claims
 
     Ask = Callable[[str, dict[str, Any]], Any]
 

@@ -7,15 +7,15 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from leasehold.domain.model import Lost
 from leasehold.errors import LeaseholdError
-from leasehold.losses import told_of, watch_of
-from leasehold.model import Lost
+from leasehold.locks.holding.losses import told_of, watch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.async_locks import AsyncLocks
-    from leasehold.model import Granted
+    from leasehold.domain.model import Granted
+    from leasehold.locks.aio import AsyncLocks
 
 log = logging.getLogger("leasehold.mcp")
 

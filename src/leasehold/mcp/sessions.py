@@ -6,11 +6,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from leasehold.domain.model import Lost, Refused, SessionStarted
 from leasehold.errors import LeaseholdError
-from leasehold.model import Lost, Refused, SessionStarted
 
 if TYPE_CHECKING:
-    from leasehold.async_locks import AsyncLocks
+    from leasehold.locks.aio import AsyncLocks
 
 TTL = 60.0
 """A process that is killed blocks nobody for longer than this, in seconds."""

@@ -12,20 +12,20 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from leasehold.domain.model import Granted, Lost, Refused, Released
 from leasehold.errors import LeaseholdError
-from leasehold.mcp.building import build
-from leasehold.mcp.desk import Desk
+from leasehold.locks.connect import aconnect, is_served
+from leasehold.mcp.handlers import Desk
 from leasehold.mcp.losing import LostLeases
+from leasehold.mcp.server import build
 from leasehold.mcp.sessions import Sessions
-from leasehold.model import Granted, Lost, Refused, Released
-from leasehold.opening import aconnect, is_served
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from leasehold.async_locks import AsyncLocks
-    from leasehold.config import Choice
-    from leasehold.mcp.pursuits import Claims
+    from leasehold.config.settings import Choice
+    from leasehold.locks.aio import AsyncLocks
+    from leasehold.mcp.tickets import Claims
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LEAVING = 10.0

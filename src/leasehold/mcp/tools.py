@@ -9,8 +9,8 @@ from mcp.server.mcpserver import Context
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from leasehold.mcp.desk import Desk
-from leasehold.mcp.parties import PARTY
+from leasehold.mcp.callers import PARTY
+from leasehold.mcp.handlers import Desk
 from leasehold.mcp.shapes import Acquired, Checked, Listed, Mode, Released, Renewed, Told
 
 WAIT_MOST = 50

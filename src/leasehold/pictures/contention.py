@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 from leasehold.pictures.runs import KINDS as OF_RUNS
 from leasehold.pictures.runs import runs_of
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.model import Event
+    from leasehold.domain.model import Event
     from leasehold.pictures.runs import Run
 
 KINDS = (*OF_RUNS, "queued", "refused", "timeout", "deadlock")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.model import Graph
+    from leasehold.domain.model import Graph
 
 NODES_MOST = 150
 """More than this nobody can read: the agents that wait longest come first."""

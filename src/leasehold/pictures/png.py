@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont
 
-from leasehold.names import shown
+from leasehold.domain.names import shown
 from leasehold.pictures.shapes import PAPER, Box, Words
 from leasehold.pictures.svg import arrow_head
 

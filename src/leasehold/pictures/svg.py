@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.names import shown
+from leasehold.domain.names import shown
 from leasehold.pictures.shapes import PAPER, Box, Line, Words
 
 TYPE_CHECKING = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leasehold import durations
-from leasehold.model import SECOND
+from leasehold.domain import durations
+from leasehold.domain.model import SECOND
 from leasehold.pictures.shapes import COLOURS, FAINT, GRID, INK, Box, Line, Picture, Words, cut
-from leasehold.wire import rfc3339
+from leasehold.wire.shapes import rfc3339
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.model import Edge, Graph
+    from leasehold.domain.model import Edge, Graph
 
 
 class Wait(Noun):

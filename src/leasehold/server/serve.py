@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING
 import uvicorn
 import uvloop
 
-from leasehold.config import ARGUMENT, shown
+from leasehold.config.settings import ARGUMENT, shown
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.noun import Noun
-from leasehold.opening import open_served
-from leasehold.server import logs
-from leasehold.server.app import App, asgi
-from leasehold.server.certificates import renewed
-from leasehold.server.limits import RATE
-from leasehold.server.origin import is_loopback
-from leasehold.server.process import settle_in
-from leasehold.server.protocol import protocol_for
-from leasehold.server.waiting import GRACE, SLICE, Waits
+from leasehold.locks.connect import open_served
+from leasehold.server.access.origin import is_loopback
+from leasehold.server.access.rates import RATE
+from leasehold.server.api.app import App, asgi
+from leasehold.server.api.waiting import GRACE, SLICE, Waits
+from leasehold.server.http.certificates import renewed
+from leasehold.server.http.protocol import protocol_for
+from leasehold.server.ops import logs
+from leasehold.server.ops.process import settle_in
 from leasehold.server.webhooks.delivery import Webhooks
-from leasehold.server.webhooks.places import Places
+from leasehold.server.webhooks.positions import Places
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from leasehold.config import Choice
-    from leasehold.served import Served
+    from leasehold.config.settings import Choice
+    from leasehold.locks.hosted import Served
     from leasehold.server.webhooks.settings import Hook
 
 log = logging.getLogger("leasehold.server")

@@ -2,20 +2,20 @@
 
 A store loads the records it is asked for, exclusively; tells the time; writes changes atomically and
 durably; and hints when somebody else has changed something. Everything that could be called a rule
-(what has expired, who is next) is in ``leasehold.rules``. To write a store of your own, implement these
+(what has expired, who is next) is in ``leasehold.domain.rules``. To write a store of your own, implement these
 protocols and run the suite in ``leasehold.testing.conformance`` against it.
 """
 
 from __future__ import annotations
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Protocol, TypeGuard
 
-    from leasehold.model import Drop, Event, Put, Record
+    from leasehold.domain.model import Drop, Event, Put, Record
 
     class Transaction(Protocol):
         """One atomic change under way. Left without `commit`, it changes nothing.

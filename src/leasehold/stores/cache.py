@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from leasehold.records import apply
+from leasehold.domain.records import apply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.model import Drop, Put, Record
+    from leasehold.domain.model import Drop, Put, Record
 
 RECORDS = 20_000
 """So many records are remembered by default; that there is nothing under a key is remembered as well.

@@ -7,7 +7,7 @@ at its end if they have defaults: rows written before that are still understood.
 
 from __future__ import annotations
 
-from leasehold.model import (
+from leasehold.domain.model import (
     Ask,
     Claim,
     End,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from leasehold.model import Entry
+    from leasehold.domain.model import Entry
 
 TAGS: dict[type, str] = {
     Hold: "h",

@@ -9,17 +9,17 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock, get_ident
 
+from leasehold.domain.model import EMPTY
+from leasehold.domain.records import apply
+from leasehold.domain.rules.timing import first_due
 from leasehold.errors import Closed, StoreError
-from leasehold.model import EMPTY
-from leasehold.records import apply
-from leasehold.rules.timing import first_due
 from leasehold.stores import Capabilities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.model import Drop, Event, Put, Record
+    from leasehold.domain.model import Drop, Event, Put, Record
     from leasehold.stores import HistoryQuery
 
 PRUNE = 1_000

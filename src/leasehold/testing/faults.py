@@ -7,8 +7,8 @@ of its callers.
 
 from __future__ import annotations
 
+from leasehold.domain.nouns import Noun
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
-from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from leasehold.model import Drop, Event, Put, Record
+    from leasehold.domain.model import Drop, Event, Put, Record
     from leasehold.stores import HistoryQuery, Store, Transaction
 
     Committed: TypeAlias = Callable[[int, Sequence[Put | Drop], Sequence[Event], int], None]

@@ -7,9 +7,9 @@ one clock that is the same in every process (`time.monotonic_ns()` on one machin
 
 from __future__ import annotations
 
-from leasehold.checks import MODES
-from leasehold.model import Event
-from leasehold.noun import Noun
+from leasehold.domain.model import Event
+from leasehold.domain.nouns import Noun
+from leasehold.requests.checks import MODES
 from leasehold.testing.invariants.holds import Holds
 from leasehold.testing.invariants.places import lineage
 from leasehold.testing.invariants.wants import Violation

@@ -21,13 +21,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from leasehold.errors import CLOSED, Closed, Unreachable
-from leasehold.locks import Locks
+from leasehold.locks.sync import Locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO, Any
 
-    from leasehold.calls import Call, LossSource
+    from leasehold.requests.calls import Call, LossSource
 
 _SIZE = struct.Struct("!I")
 PATIENCE = 60.0

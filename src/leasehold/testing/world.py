@@ -11,18 +11,18 @@ given, or whose changes do not lead to the records that it promises, fails with 
 
 from __future__ import annotations
 
-from leasehold import keys, records
-from leasehold.commands import Sweep
-from leasehold.model import EMPTY, SECOND
-from leasehold.rules import Need, Step, keys_of, step
-from leasehold.rules.timing import due
+from leasehold.domain import keys, records
+from leasehold.domain.commands import Sweep
+from leasehold.domain.model import EMPTY, SECOND
+from leasehold.domain.rules import Need, Step, keys_of, step
+from leasehold.domain.rules.timing import due
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasehold.commands import Command
-    from leasehold.model import Entry, Event, Lease, Outcome, Record
+    from leasehold.domain.commands import Command
+    from leasehold.domain.model import Entry, Event, Lease, Outcome, Record
 
 START = 1_000_000 * SECOND
 """What the clock of a new world shows."""

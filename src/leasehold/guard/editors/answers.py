@@ -6,8 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leasehold.guard.editors.deciding import Decision
-    from leasehold.guard.editors.occasions import Occasion
+    from leasehold.guard.editors.decision import Decision
+    from leasehold.guard.editors.payloads import Occasion
 
 
 def answer(occasion: Occasion, decision: Decision, tool_input: dict[str, Any] | None = None) -> dict[str, Any] | None:

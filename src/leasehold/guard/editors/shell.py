@@ -14,9 +14,9 @@ import os
 import re
 from itertools import pairwise
 
+from leasehold.domain.nouns import Noun
 from leasehold.guard.editors.shell_places import HOME, MOVING, START, Chain, Frame, either, moved
 from leasehold.guard.editors.shell_words import Budget, TooMuch, Word, read
-from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

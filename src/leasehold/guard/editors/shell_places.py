@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
+from leasehold.domain.nouns import Noun
 from leasehold.guard.checking import LONGEST
-from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from starlette.responses import Response
 
-from leasehold.server.problems import Problem
+from leasehold.server.api.problems import Problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request

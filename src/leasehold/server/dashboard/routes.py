@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leasehold.server.dashboard import looks, signing
+from leasehold.server.dashboard import login as signing
+from leasehold.server.dashboard import views as looks
 from leasehold.server.dashboard.files import Files
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from leasehold.server.app import App
+    from leasehold.server.api.app import App
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -19,9 +19,9 @@ from leasehold.server.webhooks.posting import post
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.model import Event
-    from leasehold.served import Served
-    from leasehold.server.webhooks.places import Places
+    from leasehold.domain.model import Event
+    from leasehold.locks.hosted import Served
+    from leasehold.server.webhooks.positions import Places
     from leasehold.server.webhooks.settings import Hook
 
     Count = Callable[[str, str], None]

@@ -12,12 +12,12 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from leasehold import wire
-from leasehold.server import problems
+from leasehold.server.api import problems
 from leasehold.server.webhooks.addresses import resolve
+from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
-    from leasehold.model import Event
+    from leasehold.domain.model import Event
     from leasehold.server.webhooks.settings import Hook
 
 SECONDS = 10.0

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from leasehold import checks, places
+from leasehold.config import paths as places
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.noun import Noun
+from leasehold.requests import checks
 from leasehold.server.webhooks.addresses import is_plainly_private
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import time
 from _thread import allocate_lock, get_ident
 from typing import TypeVar
 
+from leasehold.domain.model import EMPTY
 from leasehold.errors import StoreError
-from leasehold.model import EMPTY
-from leasehold.stepwise import through
+from leasehold.steps import through
 from leasehold.stores import Capabilities
 from leasehold.stores.etcd import history, messages, parts, rows
 from leasehold.stores.etcd.address import parse
@@ -32,8 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.model import Event, Record
-    from leasehold.stepwise import Steps
+    from leasehold.domain.model import Event, Record
+    from leasehold.steps import Steps
     from leasehold.stores import HistoryQuery
 
 Looked = TypeVar("Looked")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, unquote
 
-from leasehold import durations
-from leasehold.durations import is_digits
+from leasehold.domain import durations
+from leasehold.domain.durations import is_digits
+from leasehold.domain.model import SECOND
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
-from leasehold.model import SECOND
-from leasehold.noun import Noun
 
 PORT = 2379
 PREFIX = "leasehold/"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 
+from leasehold.domain.nouns import Noun
 from leasehold.errors import Closed, Conflict, OutcomeUnknown, Unreachable
-from leasehold.noun import Noun
-from leasehold.stepwise import through
+from leasehold.steps import through
 from leasehold.stores.etcd import messages
 from leasehold.stores.etcd.grpc import CallRefused, GrpcConnection
 from leasehold.stores.etcd.health import HEADER, SILENCE, TRANSIENT, member_trouble
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.stepwise import Steps
+    from leasehold.steps import Steps
     from leasehold.stores.etcd.grpc import GrpcReply
     from leasehold.stores.etcd.members import Members
 

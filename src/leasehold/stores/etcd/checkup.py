@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from leasehold.domain.nouns import Noun
 from leasehold.errors import StoreError
-from leasehold.noun import Noun
 from leasehold.stores.etcd import messages
 from leasehold.stores.etcd.health import member_trouble
 from leasehold.stores.etcd.members import Members

@@ -28,8 +28,8 @@ from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 from hpack import NeverIndexedHeaderTuple
 
-from leasehold.noun import Noun
-from leasehold.stepwise import through
+from leasehold.domain.nouns import Noun
+from leasehold.steps import through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from h2.events import Event
 
-    from leasehold.stepwise import Steps
+    from leasehold.steps import Steps
 
 WINDOW = 1 << 30
 """Bytes that the server may send before we acknowledge any: more than any answer, so acknowledging can wait."""

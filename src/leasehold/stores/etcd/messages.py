@@ -5,7 +5,7 @@ It knows only the fields that this store uses; it skips others, as protocol buff
 
 from __future__ import annotations
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

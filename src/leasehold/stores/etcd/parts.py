@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 
+from leasehold.domain.model import SECOND
 from leasehold.errors import Conflict
-from leasehold.model import SECOND
 from leasehold.stores.etcd import messages, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.stepwise import Steps
+    from leasehold.steps import Steps
     from leasehold.stores.etcd import EtcdStore
 
 ROOM = 400_000

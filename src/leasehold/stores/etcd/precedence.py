@@ -13,7 +13,7 @@ from leasehold.stores.etcd import messages, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.stepwise import Steps
+    from leasehold.steps import Steps
     from leasehold.stores.etcd import EtcdStore
 
 LOSSES = 20

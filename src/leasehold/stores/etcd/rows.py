@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zlib
 
+from leasehold.domain.model import EMPTY
+from leasehold.domain.nouns import Noun
+from leasehold.domain.records import build
 from leasehold.errors import StoreUnsuitable
-from leasehold.model import EMPTY
-from leasehold.noun import Noun
-from leasehold.records import build
 from leasehold.stores.codec import pack, unpack, unpack_event
 from leasehold.stores.quick_json import decode, encode
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.model import Event, Record
+    from leasehold.domain.model import Event, Record
     from leasehold.stores.etcd.messages import RangeAnswer
 
 _WIDE = 16

@@ -9,10 +9,10 @@ What may wait is written step by step (see `stepwise`); any thread may take the 
 
 from __future__ import annotations
 
+from leasehold.domain.model import EMPTY, Put, Receipt
+from leasehold.domain.records import apply
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
-from leasehold.model import EMPTY, Put, Receipt
-from leasehold.records import apply
-from leasehold.stepwise import through
+from leasehold.steps import through
 from leasehold.stores.codec import pack
 from leasehold.stores.etcd import messages, reading, rows
 from leasehold.stores.etcd.checkpointing import Checkpoint
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from leasehold.model import Drop, Event, Record
-    from leasehold.stepwise import Steps
+    from leasehold.domain.model import Drop, Event, Record
+    from leasehold.steps import Steps
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.messages import TxnAnswer
     from leasehold.stores.etcd.reminders import Reminder

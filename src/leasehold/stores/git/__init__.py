@@ -12,9 +12,9 @@ import os
 import time
 from _thread import allocate_lock, get_ident
 
+from leasehold.domain.keys import ended, number
+from leasehold.domain.model import EMPTY, SECOND, End, Event
 from leasehold.errors import Closed, OutcomeUnknown, StoreError
-from leasehold.keys import ended, number
-from leasehold.model import EMPTY, SECOND, End, Event
 from leasehold.stores import Capabilities
 from leasehold.stores.git import place, refs
 from leasehold.stores.git.foresight import Foresight
@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.model import Record
+    from leasehold.domain.model import Record
     from leasehold.stores import HistoryQuery, Watched
     from leasehold.stores.git.address import Address
     from leasehold.stores.sqlite.clock import Clock

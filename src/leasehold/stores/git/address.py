@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 from hashlib import blake2b
 
-from leasehold import durations
+from leasehold.domain import durations
+from leasehold.domain.model import SECOND
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput, StoreUnsuitable
-from leasehold.model import SECOND
-from leasehold.noun import Noun
 from leasehold.stores.git.command import run
 
 TYPE_CHECKING = False

@@ -7,8 +7,8 @@ import signal
 import subprocess
 from contextlib import suppress
 
+from leasehold.domain.nouns import Noun
 from leasehold.errors import StoreUnsuitable, Unreachable
-from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from leasehold.domain.model import Hold, Waiter
 from leasehold.errors import StoreError
-from leasehold.model import Hold, Waiter
 from leasehold.stores.git import payload, refs
 
 TYPE_CHECKING = False

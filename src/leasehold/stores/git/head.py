@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 
+from leasehold.domain.model import Receipt
+from leasehold.domain.nouns import Noun
 from leasehold.errors import StoreError
-from leasehold.model import Receipt
-from leasehold.noun import Noun
 from leasehold.stores.git.payload import SCHEMA, parsed
 
 TYPE_CHECKING = False

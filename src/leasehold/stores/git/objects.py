@@ -13,8 +13,8 @@ import os
 import zlib
 from hashlib import sha1
 
+from leasehold.domain.model import SECOND
 from leasehold.errors import StoreError
-from leasehold.model import SECOND
 from leasehold.stores.git.command import run
 
 TYPE_CHECKING = False

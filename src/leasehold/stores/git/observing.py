@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold import model as m
+from leasehold.domain import model as m
 from leasehold.errors import StoreError
 from leasehold.stores import Watched
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from leasehold.model import Entry
+    from leasehold.domain.model import Entry
     from leasehold.stores.git.payload import Stamp, Stored
     from leasehold.stores.sqlite.clock import Clock
 

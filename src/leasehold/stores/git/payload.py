@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import json
 
-from leasehold import model as m
-from leasehold.durations import format as duration
+from leasehold.domain import model as m
+from leasehold.domain.durations import format as duration
+from leasehold.domain.names import shown
+from leasehold.domain.nouns import Noun
 from leasehold.errors import StoreError
-from leasehold.names import shown
-from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from leasehold.model import Entry
+    from leasehold.domain.model import Entry
 
 SCHEMA = 2
 

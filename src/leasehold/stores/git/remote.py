@@ -13,9 +13,9 @@ import os
 import time
 from contextlib import suppress
 
+from leasehold.domain.model import SECOND
+from leasehold.domain.nouns import Noun
 from leasehold.errors import Conflict, OutcomeUnknown, StoreUnsuitable, Unreachable
-from leasehold.model import SECOND
-from leasehold.noun import Noun
 from leasehold.stores.git import place
 from leasehold.stores.git.command import run
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 
-from leasehold.model import Put
-from leasehold.records import apply, build
-from leasehold.rules.timing import first_due
+from leasehold.domain.model import Put
+from leasehold.domain.records import apply, build
+from leasehold.domain.rules.timing import first_due
 from leasehold.stores.git import head as heads
 from leasehold.stores.git import payload, refs
 
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.model import Record
+    from leasehold.domain.model import Record
     from leasehold.stores.git import GitStore
     from leasehold.stores.git.payload import Stored
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from leasehold.domain.model import SECOND, Put, Receipt
+from leasehold.domain.rules.timing import due
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
-from leasehold.model import SECOND, Put, Receipt
-from leasehold.rules.timing import due
-from leasehold.stepwise import through
+from leasehold.steps import through
 from leasehold.stores.git import head as heads
 from leasehold.stores.git import payload, refs
 from leasehold.stores.git.payload import Stamp, Stored
@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.model import Drop, Event, Record
-    from leasehold.stepwise import Steps
+    from leasehold.domain.model import Drop, Event, Record
+    from leasehold.steps import Steps
     from leasehold.stores.git import GitStore
 
 LOOK_EVERY = 60 * SECOND

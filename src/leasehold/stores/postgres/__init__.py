@@ -12,8 +12,8 @@ from _thread import allocate_lock, get_ident
 
 import psycopg
 
+from leasehold.domain.model import SECOND, Put
 from leasehold.errors import StoreError
-from leasehold.model import SECOND, Put
 from leasehold.stores import Capabilities
 from leasehold.stores.postgres import opening, promotion
 from leasehold.stores.postgres.address import parse
@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.model import Drop, Event, Record
+    from leasehold.domain.model import Drop, Event, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.postgres.certain import Certain
     from leasehold.stores.postgres.connections import Connection

@@ -14,9 +14,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import ProgrammingError
 from psycopg.pq import Conninfo
 
-from leasehold import durations
+from leasehold.domain import durations
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
-from leasehold.noun import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

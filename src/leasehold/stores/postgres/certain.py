@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 
 OUR_CLOCK = 999_000
 """At least so many microseconds of the database's clock pass in a second of ours: real clocks are far better."""

@@ -6,7 +6,7 @@ import re
 
 import psycopg
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 from leasehold.stores.postgres.connections import ask, connect
 from leasehold.stores.postgres.failures import explained
 from leasehold.stores.postgres.opening import has_tables

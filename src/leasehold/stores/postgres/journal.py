@@ -5,14 +5,14 @@ Its writer never reads it. Others fold it into the table first, in SQL, or overl
 
 from __future__ import annotations
 
-from leasehold.stores.netting import Netting
+from leasehold.stores.overlay import Netting
 from leasehold.stores.postgres.rows import as_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from leasehold.model import Drop, Entry, Put, Record
+    from leasehold.domain.model import Drop, Entry, Put, Record
     from leasehold.stores.postgres.exchange import Values
     from leasehold.stores.postgres.rows import Writing
 

@@ -6,8 +6,8 @@ import os
 
 import psycopg
 
+from leasehold.domain.model import SECOND
 from leasehold.errors import StoreUnsuitable
-from leasehold.model import SECOND
 from leasehold.stores.postgres.connections import ask
 from leasehold.stores.postgres.failures import other_schema
 from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL

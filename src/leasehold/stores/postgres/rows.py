@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from leasehold.keys import home
-from leasehold.model import EMPTY, LOSS_KINDS, Hold, Put
-from leasehold.records import build, grouped
-from leasehold.rules.timing import due
+from leasehold.domain.keys import home
+from leasehold.domain.model import EMPTY, LOSS_KINDS, Hold, Put
+from leasehold.domain.records import build, grouped
+from leasehold.domain.rules.timing import due
 from leasehold.stores.codec import pack, unpack, unpack_event
-from leasehold.stores.netting import is_new
+from leasehold.stores.overlay import is_new
 from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_LISTS, BETWEEN_ROWS, LOSS, listed
 from leasehold.stores.quick_json import decode, encode, encode_lines, spellings
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.model import Drop, Entry, Event, Record
+    from leasehold.domain.model import Drop, Entry, Event, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.postgres.exchange import Values
 

@@ -16,7 +16,7 @@ import time
 import psycopg
 
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
-from leasehold.stepwise import through
+from leasehold.steps import through
 from leasehold.stores.postgres.certain import Certain
 from leasehold.stores.postgres.exchange import Exchange, exchange, is_midway, send
 from leasehold.stores.postgres.failures import not_synchronous, other_schema
@@ -28,8 +28,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.model import Drop, Event, Put, Record
-    from leasehold.stepwise import Steps
+    from leasehold.domain.model import Drop, Event, Put, Record
+    from leasehold.steps import Steps
     from leasehold.stores.postgres import PostgresStore
     from leasehold.stores.postgres.connections import Connection
     from leasehold.stores.postgres.exchange import Call, Values

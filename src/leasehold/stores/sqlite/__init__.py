@@ -6,10 +6,10 @@ are remembered while no other process has written; an acknowledged commit surviv
 
 from __future__ import annotations
 
+from leasehold.domain.model import EMPTY, Hold, Put
+from leasehold.domain.records import build
+from leasehold.domain.rules.timing import due
 from leasehold.errors import StoreError
-from leasehold.model import EMPTY, Hold, Put
-from leasehold.records import build
-from leasehold.rules.timing import due
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import RECORDS, Cache
 from leasehold.stores.codec import pack, unpack
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import ClassVar
 
-    from leasehold.model import Drop, Entry, Event, Record
+    from leasehold.domain.model import Drop, Entry, Event, Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.clock import Clock
     from leasehold.stores.sqlite.journal import Journal, Row

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
-    from leasehold.model import Drop, Event, Put
+    from leasehold.domain.model import Drop, Event, Put
     from leasehold.stores.sqlite.chapters import Part
 
 _TAG_OF: Final = {**TAGS, str: DROPPED}

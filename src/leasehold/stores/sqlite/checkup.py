@@ -8,7 +8,7 @@ import os
 
 import apsw
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 from leasehold.stores.sqlite.chapters import OLDEST
 from leasehold.stores.sqlite.failures import explained
 from leasehold.stores.sqlite.gate import Gate

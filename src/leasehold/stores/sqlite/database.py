@@ -14,8 +14,8 @@ from _thread import allocate_lock, get_ident
 
 import apsw
 
+from leasehold.domain.nouns import Noun
 from leasehold.errors import Closed, StoreBehind, StoreError, StoreUnsuitable
-from leasehold.noun import Noun
 from leasehold.stores.sqlite.clock import system_clock
 from leasehold.stores.sqlite.log import FITS, LogKeeper, fit
 from leasehold.stores.sqlite.meta import APPLICATION_ID, READ_META, SCHEMA_VERSION, Meta

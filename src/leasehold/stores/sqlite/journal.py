@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold.model import Drop, Put
-from leasehold.rules.timing import due
+from leasehold.domain.model import Drop, Put
+from leasehold.domain.rules.timing import due
 from leasehold.stores.codec import unpack
-from leasehold.stores.netting import Netting
+from leasehold.stores.overlay import Netting
 from leasehold.stores.sqlite import tell, write
 
 TYPE_CHECKING = False
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.model import Entry, Event, Record
-    from leasehold.stores.netting import Place
+    from leasehold.domain.model import Entry, Event, Record
+    from leasehold.stores.overlay import Place
     from leasehold.stores.sqlite.chapters import Part
     from leasehold.stores.sqlite.meta import Meta
 

@@ -15,7 +15,7 @@ import os
 
 import apsw
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 from leasehold.stores.sqlite.meta import SCHEMA_VERSION
 
 TYPE_CHECKING = False

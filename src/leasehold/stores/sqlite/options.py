@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
-from leasehold.noun import Noun
 
 _MOST = {"retention_days": 36_500, "retention_rows": 1_000_000_000, "create": 1}
 

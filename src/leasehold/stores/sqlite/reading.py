@@ -10,8 +10,8 @@ from _thread import allocate_lock
 
 import apsw
 
-from leasehold.model import Event
-from leasehold.records import grouped
+from leasehold.domain.model import Event
+from leasehold.domain.records import grouped
 from leasehold.stores.codec import unpack
 from leasehold.stores.sqlite import LOAD, chapters, gathered
 from leasehold.stores.sqlite.database import abandon
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from leasehold.model import Record
+    from leasehold.domain.model import Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.database import Database
     from leasehold.stores.sqlite.journal import Journal

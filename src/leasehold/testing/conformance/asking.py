@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import pytest
 
+from leasehold.domain.model import Blocker, Granted, Inspection, Lease, Refused
 from leasehold.errors import InvalidInput
-from leasehold.model import Blocker, Granted, Inspection, Lease, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Any, Self
 
-    from leasehold.locks import Locks
+    from leasehold.locks.sync import Locks
     from leasehold.stores import Capabilities
 
 S = TypeVar("S")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.model import Refused
+from leasehold.domain.model import Refused
 from leasehold.testing.conformance.asking import LONG, Connect, leases_of, refused, take, wrong
 
 if TYPE_CHECKING:
-    from leasehold.locks import Locks
+    from leasehold.locks.sync import Locks
 
 NOT_TEXT = (1, 1.5, True, b"bytes", ["x"], {"x": 1})
 BAD_TEXT = (*NOT_TEXT, "", " x", "x ", "a\nb", "\x00", "\x7f", "\ud800")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.model import Cancelled, Granted, Lost, SessionStarted
+from leasehold.domain.model import Cancelled, Granted, Lost, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     Connect,

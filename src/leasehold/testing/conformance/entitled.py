@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.model import Released, Renewed, SessionStarted, Updated
+from leasehold.domain.model import Released, Renewed, SessionStarted, Updated
 from leasehold.testing.conformance.asking import LONG, Connect, expect, leases_of, refused, take
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from leasehold.locks import Locks
+    from leasehold.locks.sync import Locks
 
 WRONG: tuple[dict[str, Any], ...] = (
     {},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.model import FOREVER, Granted, Refused
+from leasehold.domain.model import FOREVER, Granted, Refused
 from leasehold.testing.conformance.asking import (
     LONG,
     SHORT,

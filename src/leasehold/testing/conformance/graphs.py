@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.model import Deadlock, Granted, Graph, Held, SessionStarted
+from leasehold.domain.model import Deadlock, Granted, Graph, Held, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,
@@ -18,7 +18,7 @@ from leasehold.testing.conformance.asking import (
 )
 
 if TYPE_CHECKING:
-    from leasehold.locks import Locks
+    from leasehold.locks.sync import Locks
 
 
 def edges_of(locks: Locks, **query: str | int) -> list[tuple[str, str, str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.model import Collected, Deadlock, Event, Held, Refused, TimedOut
+from leasehold.domain.model import Collected, Deadlock, Event, Held, Refused, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,
@@ -23,7 +23,7 @@ from leasehold.testing.conformance.asking import (
 if TYPE_CHECKING:
     from typing import Any
 
-    from leasehold.locks import Locks
+    from leasehold.locks.sync import Locks
 
 
 def _events(locks: Locks, **query: Any) -> tuple[Event, ...]:

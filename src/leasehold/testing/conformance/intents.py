@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.model import Deadlock, Held, SessionStarted
+from leasehold.domain.model import Deadlock, Held, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

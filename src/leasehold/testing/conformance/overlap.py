@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.checks import Settings
-from leasehold.model import Granted, Held, Queue
+from leasehold.domain.model import Granted, Held, Queue
+from leasehold.requests.checks import Settings
 from leasehold.testing.conformance.asking import (
     LONG,
     Connect,

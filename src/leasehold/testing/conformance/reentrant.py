@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.model import Deadlock, Granted, Held, Released, Renewed, SessionStarted
+from leasehold.domain.model import Deadlock, Granted, Held, Released, Renewed, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

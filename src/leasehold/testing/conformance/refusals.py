@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.model import SECOND, Held, Queue, TimedOut
+from leasehold.domain.model import SECOND, Held, Queue, TimedOut
 from leasehold.testing.conformance.asking import LONG, SHORT, Connect, expect, inspection, take, wait_for
 
 

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.model import (
-    Granted,
-    Held,
-    Lost,
-    Released,
-    SessionEnded,
-    SessionRenewed,
-    SessionStarted,
-)
+from leasehold.domain.model import Granted, Held, Lost, Released, SessionEnded, SessionRenewed, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,
@@ -34,7 +26,7 @@ from leasehold.testing.conformance.asking import (
 )
 
 if TYPE_CHECKING:
-    from leasehold.locks import Locks
+    from leasehold.locks.sync import Locks
 
 
 def _start(locks: Locks, ttl: float = LONG, **options: str) -> str:

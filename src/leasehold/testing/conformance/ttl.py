@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from leasehold.checks import Settings
-from leasehold.model import SECOND, Granted, Held, Lost, Released
+from leasehold.domain.model import SECOND, Granted, Held, Lost, Released
+from leasehold.requests.checks import Settings
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

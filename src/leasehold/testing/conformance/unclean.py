@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from leasehold.model import FOREVER, Cleared, Granted, Held, Lost, TimedOut
+from leasehold.domain.model import FOREVER, Cleared, Granted, Held, Lost, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

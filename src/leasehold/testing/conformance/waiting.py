@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from leasehold.domain.model import Granted, Held, TimedOut
 from leasehold.errors import Closed
-from leasehold.model import Granted, Held, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from leasehold.names import overlaps
-from leasehold.noun import Noun
+from leasehold.domain.names import overlaps
+from leasehold.domain.nouns import Noun
 from leasehold.testing.invariants.places import place, widest
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from leasehold.model import Event
+    from leasehold.domain.model import Event
 
     Report: TypeAlias = Callable[..., None]
     """`report(kind, message, *events)`"""

@@ -13,10 +13,10 @@ from collections import Counter
 from hashlib import blake2b
 from unittest.mock import patch
 
-from leasehold import batch
-from leasehold import commands as c
-from leasehold.model import FOREVER, SECOND
-from leasehold.rules import step
+from leasehold.domain import commands as c
+from leasehold.domain.model import FOREVER, SECOND
+from leasehold.domain.rules import step
+from leasehold.engine import batch
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.faults import CALM, Crash, FaultyStore, Luck, Weather
 from leasehold.testing.simulation.callers import Caller
@@ -28,9 +28,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leasehold.model import Hold
-    from leasehold.rules import Need, Step
-    from leasehold.rules.draft import Records
+    from leasehold.domain.model import Hold
+    from leasehold.domain.rules import Need, Step
+    from leasehold.domain.rules.draft import Records
 
 __all__ = ["Broken", "Failure", "Report", "Simulation", "run"]
 

@@ -6,8 +6,7 @@ first try), and a little less than that because its clock may run slower than th
 
 from __future__ import annotations
 
-from leasehold.errors import LeaseholdError, OutcomeUnknown
-from leasehold.model import (
+from leasehold.domain.model import (
     SECOND,
     Cancelled,
     Granted,
@@ -18,6 +17,7 @@ from leasehold.model import (
     SessionRenewed,
     SessionStarted,
 )
+from leasehold.errors import LeaseholdError, OutcomeUnknown
 from leasehold.testing.simulation.watch import Broken
 
 TYPE_CHECKING = False
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from leasehold.checks import Asking
-    from leasehold.commands import Command, StartSession
-    from leasehold.engine import Engine
-    from leasehold.model import Lease
-    from leasehold.pending import Pending
+    from leasehold.domain.commands import Command, StartSession
+    from leasehold.domain.model import Lease
+    from leasehold.engine.engine import Engine
+    from leasehold.engine.pending import Pending
+    from leasehold.requests.checks import Asking
     from leasehold.testing.simulation.watch import Watch
 
     class Node(Protocol):

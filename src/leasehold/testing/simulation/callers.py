@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from leasehold import checks, keys
-from leasehold import commands as c
-from leasehold.checks import Settings
-from leasehold.model import FOREVER, SECOND
+from leasehold.domain import commands as c
+from leasehold.domain import keys
+from leasehold.domain.model import FOREVER, SECOND
+from leasehold.requests import checks
+from leasehold.requests.checks import Settings
 from leasehold.testing.simulation.believing import SESSION_TTL, Asked, Believer
 from leasehold.testing.simulation.wishes import draw_asking
 
@@ -13,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.checks import Asking
+    from leasehold.requests.checks import Asking
     from leasehold.testing.simulation.believing import Known, Node, Place
 
 CALLS = 3

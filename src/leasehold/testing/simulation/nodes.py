@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leasehold.engine import Engine
+from leasehold.domain.model import SECOND
+from leasehold.engine.engine import Engine
 from leasehold.errors import LeaseholdError
-from leasehold.model import SECOND
 from leasehold.testing.simulation.watch import Broken
 
 TYPE_CHECKING = False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from leasehold.noun import Noun
+from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import Counter
 
-    from leasehold.model import Event
+    from leasehold.domain.model import Event
 
 
 class Report(Noun):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.checks import Asking
+from leasehold.requests.checks import Asking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

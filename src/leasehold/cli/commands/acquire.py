@@ -1,0 +1,191 @@
+"""acquire: take a lease, keep its token where `release` finds it, and say what was taken."""
+
+# ruff: noqa: PTH123 (pathlib costs a one-shot process more than all of this)
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leasehold.cli import exit_codes as outcomes
+from leasehold.cli import settle_down
+from leasehold.cli.output import clock, forget, write
+from leasehold.domain.model import Granted
+from leasehold.domain.names import shown
+from leasehold.errors import InvalidInput, LeaseholdError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+    from leasehold.domain.model import Acquired, Lease
+
+
+LOCAL_FENCE = "Its fence counts on this machine only: show it to nothing that compares fences"
+
+
+def asked_for(context: Context) -> dict[str, Any]:
+    """The arguments of an acquire, from the options that `acquire` and `run` share."""
+    values = context.values
+    return {
+        "ttl": context.ttl,
+        "wait": values["wait"],
+        "mode": _mode(context),
+        "slots": context.number("slots"),
+        "any_of": values["any_of"],
+        "session": context.session,
+        "name": values["name"],
+        "context": context.json_value("context"),
+        "reason": values["reason"],
+        "priority": context.number("priority"),
+        "grace": values["grace"],
+        "on_expiry": values["on_expiry"],
+    }
+
+
+def _mode(context: Context) -> str | None:
+    """The mode, as --mode, --shared and --slots name it together; who says two different things gets neither."""
+    mode: str | None = context.values["mode"]
+    if context.values["shared"]:
+        if mode not in (None, "shared"):
+            raise InvalidInput("mode", f"--mode {mode} and --shared are two different things: give one of them")
+        return "shared"
+    return mode
+
+
+def acquire(context: Context) -> int:
+    """Take a lease; its token is kept so that `release` needs nothing but the name."""
+    _check_token_file(context.values["token_file"])
+    context.hint_at_paths(context.values["resources"])
+    if context.values["local"]:
+        return _take_locally(context)
+    if context.values["wait"] == "0":
+        return _told(context, _ask(context))
+    from leasehold.cli.terminal.interrupts import Interrupts  # noqa: PLC0415 (only who waits pays for it)
+    from leasehold.cli.terminal.live_line import wait_for  # noqa: PLC0415
+
+    settle_down()
+    with Interrupts() as interrupts:
+        return _told(context, wait_for(context, lambda: _ask(context), interrupts, events=False))
+
+
+def _take_locally(context: Context) -> int:
+    """From the remote if it can be reached; otherwise marked as what it is."""
+    from leasehold.cli import git_remote as over_git  # noqa: PLC0415 (only for those whose locks are at a git remote)
+
+    if context.values["token_file"] is not None:
+        raise InvalidInput(
+            "token_file", "does not go with --local: once it is confirmed, such a lease has another token"
+        )
+    outcome, is_local = over_git.acquire(context, lambda: _ask(context), asked_for(context))
+    if not is_local or not isinstance(outcome, Granted):
+        return _told(context, outcome)
+    from leasehold.wire import shapes as wire  # noqa: PLC0415
+
+    text = told(context, outcome.lease, "Acquired, LOCAL ONLY (the remote does not know of it):")
+    return context.end(outcome, f"{text}\n{LOCAL_FENCE}", {**wire.answer(outcome), "local": True})
+
+
+def _ask(context: Context) -> Acquired:
+    values = context.values
+    return context.locks.acquire(
+        values["resources"],
+        token=context.tokens.proofs(values["resources"]),
+        request_id=values["request_id"],
+        reentrant=values["reentrant"],
+        intent=True,
+        **asked_for(context),
+    )
+
+
+def _told(context: Context, outcome: Acquired) -> int:
+    if not isinstance(outcome, Granted):
+        return context.end(outcome, "")
+    context.caution()
+    again = "Extended" if context.values["reentrant"] else "Acquired before, with this request id:"
+    return keep_and_tell(context, outcome, "Acquired" if outcome.fresh else again)
+
+
+def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
+    """Keep the token where `release` finds it, or where the caller wants it, and say what was taken."""
+    lease = outcome.lease
+    try:
+        is_said = _keep(context, outcome)
+    except LeaseholdError:
+        # Nobody could ever give it back; but what was ours before still has its older token.
+        if outcome.fresh:
+            context.locks.release(lease.id, outcome.token, status="cancelled")
+        raise
+    text = told(context, lease, headline)
+    if is_said:
+        context.out.warn(text)
+        return outcomes.DONE
+    return context.end(outcome, text)
+
+
+def _keep(context: Context, outcome: Granted) -> bool:
+    """Keep the token; whether standard output was used for it."""
+    where = context.values.get("token_file")
+    if where is None:
+        context.tokens.remember(outcome.lease.resources, outcome.lease.id, outcome.token)
+    elif where != "-":
+        write_secret(where, outcome.token, "token_file")
+    elif not context.out.json:  # the JSON object has the token in it
+        _print_token(outcome.token)
+        return True
+    return False
+
+
+def _print_token(token: str) -> None:
+    try:
+        is_read = sys.stdout is not None and write(sys.stdout, token + "\n")
+    except OSError as error:
+        forget(sys.stdout)
+        raise InvalidInput("token_file", f"standard output cannot be written: {error.strerror}") from None
+    if not is_read:
+        raise InvalidInput("token_file", "nobody reads standard output, so the token would be lost")
+
+
+def _check_token_file(path: str | None) -> None:
+    """Before anything is taken: what could not be written at all would have been taken for nothing."""
+    if path is None or path == "-":
+        return
+    place = os.path.realpath(path)  # a link may lead to what is not there yet
+    if not os.access(place if os.path.exists(place) else os.path.dirname(place), os.W_OK) or os.path.isdir(place):  # noqa: PTH110, PTH112, PTH120
+        raise InvalidInput("token_file", f"{shown(path)} cannot be written")
+
+
+def write_secret(path: str, secret: str, field: str) -> None:
+    """Write a secret into a file that only its owner can read."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            if os.path.isfile(path):  # noqa: PTH113
+                os.fchmod(descriptor, 0o600)
+                os.ftruncate(descriptor, 0)
+            file.write(secret + "\n")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(field, f"{shown(path)} cannot be written: {error}") from None
+
+
+def told(context: Context, lease: Lease, headline: str) -> str:
+    """A lease that is yours, in a few lines."""
+    out = context.out
+    return "\n".join(
+        (
+            f"{out.paint(headline, 'green')} {shown(' '.join(lease.resources))}",
+            f"  holder  {shown(lease.holder)}",
+            f"  until   {clock(lease.expires_us, lease.as_of_us)}",
+            f"  fence   {lease.fence}",
+            f"  lease   {lease.id}",
+            out.paint(f"Release it with:\n  {_how_back(context, lease)}", "dim"),
+        )
+    )
+
+
+def _how_back(context: Context, lease: Lease) -> str:
+    where = context.values.get("token_file")
+    if where is None:
+        return context.suggest("release", *lease.resources)
+    return context.suggest("release", *lease.resources, more=f" --token-file {'FILE' if where == '-' else where}")

@@ -1,0 +1,57 @@
+"""doctor: where the locks live, why there, and whether all is well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from leasehold.config.settings import ARGUMENT
+from leasehold.doctor import examine
+from leasehold.domain.model import Refused
+from leasehold.domain.names import shown
+
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.config.settings import Choice, Values
+    from leasehold.doctor import Finding
+
+_SIGNS = {True: ("ok", "green"), False: ("WRONG", "red"), None: ("note", "yellow")}
+
+
+def doctor(context: Context) -> int:
+    """Show what was found; something wrong is a failure."""
+    if context.values["accept_restore"]:
+        from leasehold.locks.connect import open_store  # noqa: PLC0415
+
+        open_store(context.choice.store_url, accept_restore=True, why=context.choice.why).close()
+    findings = examine(_asked_about(context))
+    wrong = [finding.topic for finding in findings if finding.ok is False]
+    data = {"well": not wrong, "findings": [finding._asdict() for finding in findings]}
+    context.out.say("\n".join(_told(context, finding) for finding in findings))
+    if not wrong:
+        return context.end(findings, "All is well.", data)
+    return context.end(Refused("unwell", "", f"something must be mended: {', '.join(wrong)}"), "", data)
+
+
+def version(context: Context) -> int:
+    """Which version this is, of what, on which Python."""
+    from platform import python_version  # noqa: PLC0415 (rare)
+
+    from leasehold import __version__  # noqa: PLC0415
+
+    data = {"version": __version__, "python": python_version()}
+    return context.end(None, f"leasehold {__version__}", data)
+
+
+def _asked_about(context: Context) -> Choice:
+    """What was chosen, with the space and the holder that this command was told."""
+    given = {name: context.values[name] for name in ("space", "holder") if context.values.get(name) is not None}
+    choice = context.choice
+    origins = {**choice.origins, **dict.fromkeys(given, ARGUMENT)}
+    return choice._replace(settings=cast("Values", {**choice.settings, **given}), origins=origins) if given else choice
+
+
+def _told(context: Context, finding: Finding) -> str:
+    sign, colour = _SIGNS[finding.ok]
+    line = f"{context.out.paint(f'{sign:<5}', colour)}  {finding.topic:<12} {shown(finding.text)}"
+    lines = [line, *([f"{'':<20} → {shown(finding.advice)}"] if finding.advice else [])]
+    return "\n".join([*lines, f"  {shown(finding.command)}"] if finding.command else lines)

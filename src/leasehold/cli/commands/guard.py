@@ -1,0 +1,96 @@
+"""guard: may these paths be changed by this holder? For hooks and scripts: exit 0, or 4 with who holds what."""
+
+from __future__ import annotations
+
+import os
+
+from leasehold.cli import exit_codes as outcomes
+from leasehold.cli.output import clock
+from leasehold.compat.steps import ask
+from leasehold.config import paths as places
+from leasehold.config import settings as config
+from leasehold.domain import keys
+from leasehold.domain.names import shown
+from leasehold.errors import InvalidInput
+from leasehold.guard import checking, policy
+from leasehold.guard.commits import git_facts as asking
+from leasehold.requests import checks
+from leasehold.wire.shapes import SCHEMA_VERSION, lease
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+    from leasehold.guard.checking import Resource, Verdict
+
+
+def guard(context: Context) -> int:
+    """Look at each path; what is in the way is told, and forbidden if the policy says so."""
+    here = config.working_directory()
+    chosen, origin = policy.find(context.choice, context.values["policy"])
+    if chosen == checking.OFF:
+        return _end(context, chosen, {}, ())
+    paths = context.values["paths"]
+    if bool(paths) == bool(context.values["staged"]):
+        raise InvalidInput("paths", "name some files, or write --staged for what is staged: one of them, not both")
+    copy = places.working_copy(here, os.environ)
+    if copy is None and not paths:
+        raise InvalidInput("staged", f"{here} is in no working copy of git: nothing is staged here")
+    root = copy.root if copy is not None else _root(context, here)
+    named = checking.resources_of(paths, root, here) if paths else checking.resources_of(asking.staged(), root, root)
+    found = ask(context.locks, checking.judged(list(named.values()), asker_of(context), chosen))
+    return _end(context, f"{chosen} (from {origin})", named, found)
+
+
+def asker_of(context: Context) -> checking.Asker:
+    """Whose leases are the caller's own: by its name, its session, and the tokens that it may use."""
+    session = checks.session_id(context.session) if context.session else None
+    return checking.Asker(context.holder, session, {keys.number(lease) for lease in context.own})
+
+
+def _root(context: Context, here: str) -> str:
+    """What paths are relative to outside of a repository: where the configuration is, or else here."""
+    return os.path.dirname(context.choice.path) if context.choice.path else here  # noqa: PTH120
+
+
+def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple[Verdict, ...]) -> int:
+    is_allowed = checking.is_allowed(found)
+    told = [verdict for verdict in found if verdict.message and verdict.allowed == is_allowed]
+    if context.out.json:
+        context.out.give(_envelope(chosen, named, found, told, is_allowed=is_allowed))
+    elif told:
+        head = "Careful" if is_allowed else "Not allowed"
+        lines = [line for verdict in told for line in _lines(verdict)]
+        context.deny("\n".join([f"{head}: {len(told)} of {len(found)} paths, by policy {chosen}", *lines]))
+    return outcomes.DONE if is_allowed else outcomes.HELD
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    lines = [f"  {shown(verdict.message)}", *checking.ways_out(verdict)]
+    lines += [f"    until {clock(each.expires_us, each.as_of_us)}  lease {each.id}" for each in verdict.leases[:3]]
+    return lines
+
+
+def _envelope(
+    chosen: str, named: dict[str, Resource], found: tuple[Verdict, ...], told: list[Verdict], *, is_allowed: bool
+) -> dict[str, Any]:
+    by_name = dict(zip(dict.fromkeys(named.values()), map(_plain, found), strict=True))
+    answer = {
+        "policy": chosen.partition(" ")[0],
+        "paths": [{"path": path, **by_name[resource]} for path, resource in named.items()],
+    }
+    if is_allowed:
+        return {"schema_version": SCHEMA_VERSION, "ok": True, "data": answer}
+    message = "; ".join(verdict.message for verdict in told[:3])
+    return {"schema_version": SCHEMA_VERSION, "ok": False, "error": {"code": "held", "message": message, **answer}}
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "resource": verdict.resource,
+        "state": verdict.state,
+        "allowed": verdict.allowed,
+        "message": verdict.message,
+        "holders": [lease(each) for each in verdict.leases],
+    }

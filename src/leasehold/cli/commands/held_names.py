@@ -1,0 +1,68 @@
+"""What completion scripts ask for as somebody types: the names that are held. Not among the commands that help shows.
+
+It fails like any command, with a sentence and an exit code; it is the scripts that keep this from the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from leasehold.cli.entry.parsing import Verb, Word
+from leasehold.cli.exit_codes import DONE, UNREACHABLE
+from leasehold.cli.output import complain
+from leasehold.domain.model import Refused
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from leasehold.cli.context import Context
+
+NAME = "__complete"
+VERB = Verb(NAME, "the names that are held", "held_names:held", (Word("line", "what was typed so far", "--"),))
+WITHIN = 2.0
+"""Seconds: who presses a key does not wait longer for a server that does not answer."""
+PLACES = ("url", "space", "holder")
+"""The options that say which leases are meant."""
+
+
+def held(context: Context) -> int:
+    """Print the names that are held where the typed command would look, a line each."""
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, WITHIN)
+    context.values = {**context.values, **_typed(" ".join(context.values["line"]))}
+    if _is_unused(context.choice.url):
+        return DONE
+    found = context.locks.list(space=context.space)
+    if isinstance(found, Refused):
+        return context.end(found, "")
+    names = {name for lease in found for name in lease.resources if name.isprintable()}
+    return context.end(None, "\n".join(sorted(names))) if names else DONE
+
+
+def _typed(line: str) -> dict[str, str]:
+    """The options that say where to look, from a line that is still being typed."""
+    from shlex import split  # noqa: PLC0415 (slow to import)
+
+    try:
+        words = split(line)
+    except ValueError:  # within quotes
+        words = line.split()
+    given: dict[str, str] = {}
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        flag, equals, value = word.partition("=")
+        if flag.startswith("--") and flag[2:] in PLACES and (value or after):
+            given[flag[2:]] = value if equals else after
+    return given
+
+
+def _is_unused(url: str) -> bool:
+    """Whether nothing was ever taken there: to complete a name creates no database."""
+    scheme, _, rest = url.partition("://")
+    return scheme == "sqlite" and not os.path.exists(rest.partition("?")[0])  # noqa: PTH110 (pathlib is slow to import)
+
+
+def _give_up(_number: int, _frame: FrameType | None) -> None:
+    complain(f"leasehold {NAME}: the locks did not answer within {WITHIN:g} s")
+    os._exit(UNREACHABLE)

@@ -1,0 +1,142 @@
+"""hook: what editors call before and after their agents change files. On the way of every edit."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leasehold.cli.exit_codes import DONE
+from leasehold.cli.output import complain
+from leasehold.errors import InvalidInput, LeaseholdError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+    from leasehold.config.settings import Choice
+    from leasehold.guard.editors.decision import Deciding, Decision, Terms
+    from leasehold.guard.editors.payloads import Occasion
+
+MOST = 64 * 1024 * 1024
+"""A hook's input carries whole files."""
+
+
+def hook(context: Context) -> int:
+    """Answer one call of an editor's hook: nothing at all is said unless there is something to say."""
+    from leasehold.guard.editors import payloads as occasions  # noqa: PLC0415 (see the module)
+
+    editor = context.values["editor"]
+    if editor not in occasions.EDITORS:
+        raise InvalidInput("editor", f"must be one of {', '.join(occasions.EDITORS)}")
+    text = _input()
+    occasion = occasions.read(editor, text)
+    if occasion.moment == occasions.START:
+        _introduce(context, occasion)
+    decision = _decide(context, occasion)
+    _answer(context, occasion, decision, text)
+    return DONE
+
+
+def _input() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InvalidInput("stdin", "is a terminal: an editor calls this command and hands it JSON, see docs/agents.md")
+    return sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
+
+
+def _introduce(context: Context, occasion: Occasion) -> None:
+    """The commands that this agent runs act under its name: the editor hands them what is in this file."""
+    path = os.environ.get("CLAUDE_ENV_FILE")
+    if path is None or not occasion.session or os.environ.get("LEASEHOLD_HOLDER"):
+        return
+    from leasehold.guard.checking import typed  # noqa: PLC0415
+    from leasehold.guard.editors.hook import holder_of  # noqa: PLC0415
+
+    holder = holder_of(occasion, context.values["holder"])
+    with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 (pathlib costs more than all of this)
+        file.write(f"export LEASEHOLD_HOLDER={typed(holder)}\n")
+
+
+def _decide(context: Context, occasion: Occasion) -> Decision:
+    from leasehold.guard.editors.decision import Decision  # noqa: PLC0415
+
+    try:
+        return _ask(context, occasion)
+    except LeaseholdError as error:
+        if isinstance(error, InvalidInput):
+            raise
+        if occasion.moment != "before":
+            complain(f"leasehold hook: {error}")
+            return Decision()
+        if context.values["on_failure"] == "closed":
+            return Decision(allowed=False, message=f"The locks cannot be asked, so nothing may be changed: {error}")
+        return Decision(message=f"The locks cannot be asked, so this change is not protected: {error}")
+
+
+def _ask(context: Context, occasion: Occasion) -> Decision:
+    from leasehold.config import paths as places  # noqa: PLC0415
+    from leasehold.config import settings as config  # noqa: PLC0415
+    from leasehold.guard.editors import hook as hooking  # noqa: PLC0415
+    from leasehold.guard.editors.decision import YES  # noqa: PLC0415
+
+    cwd = occasion.cwd or os.getcwd()  # noqa: PTH109 (pathlib costs more than all of this)
+    try:
+        here = os.path.realpath(cwd)
+    except ValueError:  # a NUL, or what cannot be encoded
+        raise InvalidInput("stdin", "the cwd in the hook's input cannot be a folder") from None
+    choice = config.find(context.values["url"], cwd=cwd)
+    terms = _terms(context, occasion, choice)
+    copy = places.working_copy(here, os.environ)
+    steps = hooking.steps(occasion, terms, copy.root if copy is not None else cwd)
+    if steps is None:
+        return YES
+    scope = choice.url
+    if occasion.moment != "before" and not hooking.is_known(occasion, os.environ, scope):
+        return YES  # it took nothing: there is nothing to renew or to end
+    decision = _asked(context, choice, terms, steps)
+    if occasion.moment == "end":
+        hooking.forget(occasion, os.environ, scope)
+    return decision
+
+
+def _terms(context: Context, occasion: Occasion, choice: Choice) -> Terms:
+    from leasehold.guard.checking import OFF, REQUIRE, known_policy  # noqa: PLC0415
+    from leasehold.guard.editors import hook as hooking  # noqa: PLC0415
+    from leasehold.guard.editors.decision import Terms  # noqa: PLC0415
+
+    policy = known_policy(context.values["policy"] or choice.settings.get("lock_policy") or REQUIRE)
+    holder = hooking.holder_of(occasion, context.values["holder"] or choice.holder)
+    is_asking = policy != OFF and occasion.session
+    wants = is_asking and (occasion.moment == "before" or hooking.is_known(occasion, os.environ, choice.url))
+    credential = hooking.credential(occasion, os.environ, choice.url) if wants else ""
+    return Terms(holder, credential, policy, choice.ttl, takes=not context.values["look_only"])
+
+
+def _asked(context: Context, choice: Choice, terms: Terms, steps: Deciding) -> Decision:
+    from leasehold.compat.steps import ask  # noqa: PLC0415
+    from leasehold.locks.connect import connect  # noqa: PLC0415
+
+    space = context.values["space"] or choice.space
+    locks = connect(choice, holder=terms.holder, space=space, threaded=False)
+    try:
+        return ask(locks, steps)
+    finally:
+        locks.close()
+
+
+def _answer(context: Context, occasion: Occasion, decision: Decision, text: str) -> None:
+    if not decision.message and not decision.agent_id:
+        return
+    from leasehold.guard.editors.answers import answer  # noqa: PLC0415 (only where there is something to say)
+
+    told = answer(occasion, decision, _tool_input(text) if decision.agent_id else None)
+    if told is not None:
+        context.out.give(told)
+
+
+def _tool_input(text: str) -> dict[str, Any]:
+    """The arguments of one of our own tools, to be handed back with one more."""
+    import json  # noqa: PLC0415 (a denied edit does without)
+
+    given: dict[str, Any] = json.loads(text)["tool_input"]
+    return given

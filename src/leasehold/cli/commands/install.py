@@ -1,0 +1,136 @@
+"""install, uninstall, prompt: set up editors, git and skills, with the difference shown first."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from leasehold.cli.exit_codes import DONE
+from leasehold.config import paths as places
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.guard.checking import REQUIRE, known_policy
+from leasehold.guard.install import editors, skill, words
+from leasehold.guard.install.changes import Ledger
+from leasehold.wire.shapes import SCHEMA_VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.cli.context import Context
+    from leasehold.guard.install.changes import Change, Move
+
+WHAT = (*editors.EDITORS, "git", "skill")
+_HEARD = {"git": {"server"}, "skill": {"user", "target"}}
+"""The options that mean something for what is no editor."""
+
+
+def install(context: Context) -> int:
+    """Set it up; doing it again changes nothing."""
+    return _do(context, remove=False)
+
+
+def uninstall(context: Context) -> int:
+    """Take it away; every other byte stays."""
+    return _do(context, remove=True)
+
+
+def prompt(context: Context) -> int:
+    """What a scheduler puts into an agent's prompt."""
+    if context.out.json:
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"prompt": words.BLOCK}})
+    else:
+        context.out.say(words.BLOCK.rstrip())
+    return DONE
+
+
+def _do(context: Context, *, remove: bool) -> int:
+    ledger = Ledger(os.environ)
+    try:
+        found = [change for change in _changes(context, ledger, remove=remove) if change.is_one]
+    except OSError as error:
+        raise LeaseholdError(f"{error.filename} cannot be read: {error.strerror}; nothing is changed") from error
+    is_trial = context.values["dry_run"]
+    for change in found:
+        context.out.say(change.diff())
+        if not is_trial:
+            _make(ledger, change)
+    _tell(context, found, is_trial=is_trial, remove=remove)
+    return DONE
+
+
+def _make(ledger: Ledger, change: Change | Move) -> None:
+    try:
+        ledger.make(change)
+    except OSError as error:
+        raise LeaseholdError(
+            f"{change.path} cannot be changed: {error.strerror}; what was shown above it is done, and nothing after it"
+        ) from error
+
+
+def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[Change | Move]:
+    what = context.values["what"]
+    if what not in WHAT:
+        raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")
+    _refuse_what_does_nothing(context, what)
+    user = context.values["user"]
+    place = Path(places.home(os.environ)) if user else _project()
+    if what == "skill":
+        target = context.values["target"]
+        if target not in skill.TARGETS:
+            raise InvalidInput("target", f"must be one of {', '.join(skill.TARGETS)}")
+        return skill.changes(target, place, ledger, remove=remove)
+    if what == "git":
+        from leasehold.guard.install import githooks  # noqa: PLC0415 (only who installs git's hooks asks git)
+
+        return githooks.changes(_project(), ledger, _command(), server=context.values["server"], remove=remove)
+    policy = known_policy(context.values["policy"] or REQUIRE)
+    values = context.values
+    wish = editors.Wish(_command(), policy, values["on_failure"], values["http"], str(_project()), user)
+    return editors.changes(what, wish, place, ledger, remove=remove)
+
+
+def _refuse_what_does_nothing(context: Context, what: str) -> None:
+    """Who says how strict it should be, and is not heard, believes to be protected."""
+    values = context.values
+    given = {name for name in ("user", "policy", "http", "server") if values[name]}
+    given |= {name for name, default in (("target", "claude"), ("on_failure", "open")) if values[name] != default}
+    for name in sorted(given - _HEARD.get(what, {"user", "policy", "http", "on_failure"})):
+        if (what, name) == ("git", "policy"):
+            instead = f"set lock_policy in leasehold.toml, or: git config leasehold.lockPolicy {values['policy']}"
+            raise InvalidInput("policy", f"is no option for git, whose hooks go by lock_policy: {instead}")
+        raise InvalidInput(name, f"is no option for {what}: leave it out")
+    if values["http"] and not values["http"].startswith(("http://", "https://")):
+        raise InvalidInput("http", "must be the URL of a server, such as http://127.0.0.1:7420")
+
+
+def _project() -> Path:
+    here = os.path.realpath(Path.cwd())
+    copy = places.working_copy(here, os.environ)
+    return Path(copy.root if copy is not None else here)
+
+
+def _command() -> tuple[str, ...]:
+    """How this program is called: by its name wherever that finds it, since these files are shared."""
+    if shutil.which("leasehold"):
+        return ("leasehold",)
+    beside = shutil.which("leasehold", path=Path(sys.executable).parent)
+    return (beside,) if beside else (sys.executable, "-m", "leasehold.cli")
+
+
+def _tell(context: Context, found: Sequence[Change | Move], *, is_trial: bool, remove: bool) -> None:
+    done = "taken away" if remove else "set up"
+    if context.out.json:
+        files = [{"path": str(change.path), "changed": not is_trial} for change in found]
+        data = {"what": context.values["what"], "dry_run": is_trial, "files": files}
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": data})
+    elif not found:
+        context.out.say(f"Nothing to change: it is {done} already.")
+    elif is_trial:
+        context.out.say("Nothing was changed: this was a trial (--dry-run).")
+    else:
+        what = context.values["what"]
+        more = " Restart the editor to have it look again." if what in editors.EDITORS else ""
+        context.out.say(f"Done: {what} is {done}.{more}")

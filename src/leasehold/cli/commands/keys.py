@@ -1,0 +1,107 @@
+"""keys create, list, rotate, revoke: whom the servers of this store let in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leasehold.cli.commands.acquire import write_secret
+from leasehold.cli.output import moment, step
+from leasehold.cli.terminal.columns import table, width_of_terminal
+from leasehold.domain.model import FOREVER, KeyCreated, KeyRevoked, KeyRotated, Refused
+from leasehold.domain.names import shown
+from leasehold.errors import InvalidInput
+from leasehold.wire import shapes as wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.domain.model import Key
+
+
+def create(context: Context) -> int:
+    """A new key, told once."""
+    values = context.values
+    where = values["key_file"]
+    if where is not None:
+        _check_unused(where)
+    is_careless = values["role"] != "admin" and _has_no_admin(context)
+    outcome = context.locks.create_key(
+        role=values["role"], name=values["name"], space=context.space, prefixes=tuple(values["prefix"] or ())
+    )
+    if isinstance(outcome, Refused):
+        return context.end(outcome, "")
+    if is_careless:
+        make = context.suggest("keys create", "NAME", more=" --role admin")
+        said = "Careful: servers ask everybody for a key now, and no admin has one yet"
+        context.out.warn(f"{said}\n{step('make one for an admin', make)}")
+    if where is None:
+        return context.end(outcome, outcome.credential)
+    _write(context, where, outcome)
+    told = {"key": wire.key(outcome.key), "key_file": where}  # the key itself is in the file, and nowhere else
+    return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}, {outcome.key.role}", told)
+
+
+def rotate(context: Context) -> int:
+    """Another key of the same principal, told once."""
+    values = context.values
+    where = values["key_file"]
+    if where is not None:
+        _check_unused(where)
+    outcome = context.locks.rotate_key(values["key"], overlap=values["overlap"])
+    if isinstance(outcome, Refused):
+        return context.end(outcome, "")
+    until = f"{outcome.before.id} counts until {moment(outcome.before.until_us)}"
+    if where is None:
+        context.out.warn(f"Key {outcome.key.id} of {shown(outcome.key.name)}; {until}")
+        return context.end(outcome, outcome.credential)
+    _write(context, where, outcome)
+    told = {"key": wire.key(outcome.key), "before": wire.key(outcome.before), "key_file": where}
+    return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}; {until}", told)
+
+
+def _write(context: Context, where: str, outcome: KeyCreated | KeyRotated) -> None:
+    try:
+        write_secret(where, outcome.credential, "key_file")
+    except InvalidInput:
+        context.locks.revoke_key(outcome.key.id)  # nobody will ever know it
+        raise
+
+
+def _has_no_admin(context: Context) -> bool:
+    """From the first key on, servers ask everybody for one: somebody should have one that may do everything."""
+    found = context.locks.keys()
+    return not isinstance(found, Refused) and not any(each.role == "admin" for each in found)
+
+
+def _check_unused(path: str) -> None:
+    """A key that is written over is lost: nobody can show it again."""
+    file = Path(path)
+    if file.is_file() and file.stat().st_size:
+        raise InvalidInput("key_file", f"{shown(path)} is there, perhaps with a key: name another, or remove it")
+
+
+def list_keys(context: Context) -> int:
+    """Every key."""
+    found = context.locks.keys()
+    if isinstance(found, Refused):
+        return context.end(found, "")
+    rows: list[tuple[str, ...]] = [
+        (each.id, each.role, each.space, each.name, moment(each.created_us), _until(each), " ".join(each.prefixes))
+        for each in found
+    ]
+    heads = ("KEY", "ROLE", "SPACE", "NAME", "SINCE", "UNTIL", "PREFIXES")
+    text = table(rows, heads, width_of_terminal()) if rows else "No keys."
+    return context.end(found, text, {"keys": [wire.key(each) for each in found]})
+
+
+def _until(key: Key) -> str:
+    return "" if key.until_us >= FOREVER else moment(key.until_us)
+
+
+def revoke(context: Context) -> int:
+    """Revoke a key."""
+    id_ = context.values["key"]
+    outcome: KeyRevoked | Refused = context.locks.revoke_key(id_)
+    if isinstance(outcome, KeyRevoked) and not outcome.revoked:
+        outcome = Refused("not_found", "", f"there is no key {id_}")
+    return context.end(outcome, f"Revoked {shown(id_)}; servers notice within a second")

@@ -1,0 +1,212 @@
+"""renew, release, update: what the holder of a lease can do with it, from the command line."""
+
+from __future__ import annotations
+
+from leasehold.cli import exit_codes as outcomes
+from leasehold.cli.commands.acquire import told
+from leasehold.cli.context import read_secret
+from leasehold.domain import keys
+from leasehold.domain.model import Refused, Released, Renewed, Updated
+from leasehold.domain.names import shown
+from leasehold.errors import InvalidInput
+from leasehold.requests import checks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
+
+    from leasehold.cli.context import Context
+    from leasehold.domain.model import Lost
+
+    Done: TypeAlias = Renewed | Released | Updated | Lost | Refused
+
+
+class Mine:
+    """A lease that the caller says is its own, with what it shows to prove it."""
+
+    __slots__ = ("lease", "shows")
+
+    def __init__(self, lease: str, token: str | None, session: str | None) -> None:
+        self.lease = lease
+        self.shows = {"token": token, "session": None if token else session}
+
+
+class Result:
+    """What became of one target."""
+
+    __slots__ = ("advice", "code", "holders", "outcome", "target")
+
+    def __init__(self, target: str, outcome: Done, holders: Sequence[dict[str, Any]] = (), advice: str = "") -> None:
+        self.target = target
+        self.outcome = outcome
+        self.holders = holders
+        """Who holds it, if it is not the caller."""
+        self.advice = advice
+        self.code = outcomes.exit_code(outcome)
+        """The exit code, if this were all."""
+
+
+# ------------------------------------------------------------------------------------ which lease is meant
+
+
+def _given_token(context: Context) -> str | None:
+    path = context.values.get("token_file")
+    if context.values.get("token_stdin"):
+        if path not in (None, "-"):
+            raise InvalidInput("token_stdin", "--token-stdin and --token-file are two places for one token")
+        path = "-"
+    return None if path is None else read_secret(path, "token_file")
+
+
+def _meant(context: Context, token: str | None, target: str) -> list[Mine] | Result:
+    """The caller's lease behind a resource's name or a lease's id; several where only a try can tell which it is."""
+    is_id, session = keys.is_lease_id(target), context.session
+    if is_id and (token or session):
+        return [Mine(target, token, session)]
+    name = target if is_id else checks.resource(target)
+    known = context.tokens.recall(name) if token is None else None
+    if known is not None:
+        return [Mine(*known, session)]
+    found = _by_looking(context, token, name) if token or session else []
+    if found:
+        return found
+    from leasehold.cli.holders import not_mine  # noqa: PLC0415 (only who is mistaken pays for it)
+
+    return not_mine(context, target, name)
+
+
+def _by_looking(context: Context, token: str | None, name: str) -> list[Mine]:
+    """Leases that the token, or the session's secret, may open; those of this holder first."""
+    seen = context.locks.list(space=context.space, resource=name)
+    if isinstance(seen, Refused):
+        return []
+    session = checks.session_id(context.session) if context.session else ""
+    fitting = [lease for lease in seen if token or lease.session == session]
+    if not token and context.is_of_run:  # the session of a run is for all of its commands: none ends another's lease
+        fitting = [lease for lease in fitting if not context.is_anothers(lease.id)]
+    fitting.sort(key=lambda lease: lease.holder != context.holder)
+    return [Mine(lease.id, token, context.session) for lease in fitting]
+
+
+def _try(context: Context, found: list[Mine], act: Callable[[Mine], Done]) -> Done:
+    """Act on the first lease that the proof opens; what has ended is forgotten here, too."""
+    outcome: Done = Refused("not_found", "", "there is no such lease")
+    for it in found:
+        outcome = act(it)
+        if not isinstance(outcome, Refused | Renewed | Updated):
+            context.tokens.forget(it.lease)
+        if not (isinstance(outcome, Refused) and outcome.code == "not_allowed"):
+            break
+    return outcome
+
+
+# ----------------------------------------------------------------------------------------------- the verbs
+
+
+def _each(context: Context, act: Callable[[Mine], Done], say: Callable[[Any, str], str]) -> int:
+    """Do the same with every target; with several, the exit code is that of the first that failed."""
+    token, targets = _given_token(context), context.values["targets"]
+    meant = [_meant(context, token, target) for target in targets]  # before anything changes
+    known: dict[str, Done] = {}
+    results = []
+    for target, found in zip(targets, meant, strict=True):
+        if isinstance(found, Result):
+            results.append(found)
+            continue
+        # Several resources of one lease: it is renewed or released once.
+        key = " ".join(it.lease for it in found)
+        if key not in known:
+            known[key] = _try(context, found, act)
+        results.append(Result(target, known[key]))
+    if len(results) > 1 and context.out.json:
+        _give_all(context, results)
+    else:
+        for result in results:
+            _tell(context, result, say)
+    return next((result.code for result in results if result.code), outcomes.DONE)
+
+
+def _tell(context: Context, result: Result, say: Callable[[Any, str], str]) -> None:
+    if not result.code:
+        context.end(result.outcome, say(result.outcome, result.target))
+    elif not result.advice:
+        context.end(result.outcome, "")
+    elif context.out.json:
+        context.end(result.outcome, "", {"holders": list(result.holders)})
+    else:
+        context.deny(f"leasehold {context.verb}: {shown(getattr(result.outcome, 'message', ''))}\n{result.advice}")
+
+
+def _give_all(context: Context, results: list[Result]) -> None:
+    """One object for all targets: what became of each, and the first failure as the error of the whole."""
+    from leasehold.wire import shapes as wire  # noqa: PLC0415
+
+    told = [_as_json(result) for result in results]
+    failed = next((each["error"] for each in told if not each["ok"]), None)
+    what = {"data": {"results": told}} if failed is None else {"error": {**failed, "results": told}}
+    context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": failed is None, **what})
+
+
+def _as_json(result: Result) -> dict[str, Any]:
+    from leasehold.wire import shapes as wire  # noqa: PLC0415
+
+    answer = wire.answer(result.outcome)
+    if result.holders:
+        answer["holders"] = list(result.holders)
+    return {"target": result.target, "ok": not result.code, "error" if result.code else "data": answer}
+
+
+def _locally(context: Context, *, ttl: str | None = None, ends: bool = False) -> int | None:
+    """The exit code, if it is about a lease at a git remote that is local only; otherwise None."""
+    targets = context.values["targets"]
+    if not context.choice.url.startswith("git") or len(targets) != 1:
+        return None
+    from leasehold.cli import git_remote as over_git  # noqa: PLC0415 (only for those whose locks are at a git remote)
+
+    if not over_git.is_any(context):
+        return None
+    return over_git.renew_or_release(context, targets[0], ttl=ttl, ends=ends)
+
+
+def renew(context: Context) -> int:
+    """Back to a full TTL."""
+    ttl = context.values["ttl"]
+    local = _locally(context, ttl=ttl)
+    if local is not None:
+        return local
+    return _each(
+        context,
+        lambda it: context.locks.renew(it.lease, ttl=ttl, **it.shows),
+        lambda outcome, _target: told(context, outcome.lease, "Renewed"),
+    )
+
+
+def release(context: Context) -> int:
+    """Give it back."""
+    local = _locally(context, ends=True)
+    if local is not None:
+        return local
+    status, error = context.values["status"], context.values["error"]
+
+    def say(outcome: Released, target: str) -> str:
+        if outcome.released:
+            return f"{context.out.paint('Released', 'green')} {shown(target)} ({outcome.reason})"
+        return f"{shown(target)} was not held any more ({shown(outcome.reason)})"
+
+    return _each(context, lambda it: context.locks.release(it.lease, status=status, error=error, **it.shows), say)
+
+
+def update(context: Context) -> int:
+    """Replace the context of a lease, or merge into it."""
+    if context.values["context"] is None:
+        raise InvalidInput("context", "is missing: write --context '{\"step\": 3}'")
+    new, merge, target = context.json_value("context"), context.values["merge"], context.values["target"]
+
+    def act(it: Mine) -> Done:
+        return context.locks.update(it.lease, context=new, merge=merge, **it.shows)
+
+    found = _meant(context, _given_token(context), target)
+    result = found if isinstance(found, Result) else Result(target, _try(context, found, act))
+    _tell(context, result, lambda outcome, _: f"Updated {shown(' '.join(outcome.lease.resources))}")
+    return result.code

@@ -1,0 +1,271 @@
+"""lock acquire, renew, release, status, gc: grite's commands with grite's answers, on whatever store there is."""
+
+from __future__ import annotations
+
+import os
+
+from leasehold.cli import exit_codes as outcomes
+from leasehold.cli.git_clocks import not_removed, watch_lines
+from leasehold.cli.output import moment
+from leasehold.compat import grite
+from leasehold.domain import durations
+from leasehold.domain.model import FOREVER, SECOND, Granted, Held, Inspection, Refused, Renewed, TimedOut
+from leasehold.domain.names import shown
+from leasehold.errors import InvalidInput
+from leasehold.requests import checks
+from leasehold.wire import shapes as wire
+from leasehold.wire.shapes import SCHEMA_VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+    from leasehold.compat.grite import Lock
+    from leasehold.domain.model import Acquired, Blocker, Lease, Lost
+
+COLUMN = 15
+"""So wide is the column of names at least, as on grite's page."""
+_ID_LENGTH = 32
+_DIGITS = frozenset("0123456789abcdef")
+
+
+def _resource(context: Context) -> str:
+    """The one name: as a word, or by --resource."""
+    word, option = context.values.get("name"), context.values.get("resource")
+    if word is not None and option is not None and word != option:
+        raise InvalidInput("resource", "is named twice: write it as a word or with --resource, not both")
+    if word is None and option is None:
+        raise InvalidInput("resource", "is missing: name one, such as issue:42, as a word or with --resource")
+    return checks.resource(word if word is not None else option)
+
+
+def _of_grite() -> list[Lock]:
+    """What grite itself keeps in the repository around us."""
+    from leasehold.compat import grite_refs  # noqa: PLC0415
+    from leasehold.config import paths as places  # noqa: PLC0415
+    from leasehold.config.settings import working_directory  # noqa: PLC0415
+
+    copy = places.working_copy(working_directory(), os.environ)
+    return grite_refs.live(copy.common) if copy is not None else []
+
+
+# ------------------------------------------------------------------------------------------------ answers
+
+
+def _yes(context: Context, data: dict[str, Any], text: str) -> int:
+    if context.out.json:
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": data})
+    else:
+        context.out.say(text)
+    return outcomes.DONE
+
+
+def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: Blocker | None = None) -> int:
+    """Somebody else has it: the same on standard output with --json, and on standard error for people."""
+    if context.out.json:
+        error = grite.conflict(verb, resource, lock)
+        if blocker is not None and blocker.watched_us is not None:
+            error["lock"] |= {name: wire.blocker(blocker)[name] for name in ("watched_since", "recorded_until")}
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": error})
+    else:
+        context.deny(
+            f"Error: Lock conflict\n  Resource: {shown(resource)}\n  Owner: {shown(lock.owner)}\n"
+            + "\n".join([f"  Expires: {_until(lock)}", *_more(resource, lock, blocker)])
+        )
+    return outcomes.HELD
+
+
+def _more(resource: str, lock: Lock, blocker: Blocker | None) -> list[str]:
+    """What grite's page does not show: by way of what it is held, for what work, and how this machine counts it."""
+    lines = [f"  Held as: {shown(lock.resource)}"] if lock.resource != resource else []
+    lines += [f"  Work: {shown(lock.work)}"] if lock.work else []
+    if blocker is None or not wire.is_quicker_by_the_wall(blocker):
+        return lines  # as short as on grite's page
+    return lines + watch_lines(blocker)
+
+
+def _until(lock: Lock) -> str:
+    return moment(lock.expires_at) if lock.expires_at < FOREVER else "never: it is quarantined"
+
+
+def _taken(context: Context, resource: str, outcome: Granted, headline: str) -> int:
+    lease = outcome.lease
+    if outcome.token:
+        context.tokens.remember(lease.resources, lease.id, outcome.token)
+    lock = grite.of_lease(lease, resource)
+    text = f"{headline}\n  Resource: {shown(resource)}\n  Expires: {_until(lock)}"
+    return _yes(context, grite.granted(lock, lease.ttl_us), text)
+
+
+# ------------------------------------------------------------------------------------------------ the verbs
+
+
+def acquire(context: Context) -> int:
+    """Take it; whoever has it already gets it extended."""
+    return _take(context, "acquire", "Lock acquired")
+
+
+def renew(context: Context) -> int:
+    """Set its clock to this TTL, also to a shorter one; it is acquired if nobody has it."""
+    return _take(context, "renew", "Lock renewed")
+
+
+def _take(context: Context, verb: str, headline: str) -> int:
+    resource = _resource(context)
+    context.hint_at_paths([resource])
+    rules = context.choice.rules()
+    other = grite.in_the_way(resource, context.holder, _of_grite(), rules.hierarchical)
+    if other is not None:
+        return _conflict(context, verb, resource, other)
+    ttl = context.values["ttl"]
+    outcome: Acquired | Lost = _acquired(context, resource, ttl)
+    if isinstance(outcome, Granted) and verb == "renew" and outcome.lease.ttl_us > durations.parse(ttl):
+        # Who only asks again for what it has never gets it for less.
+        renewed = context.locks.renew(outcome.lease.id, **_proof(context, outcome.token), ttl=ttl)
+        outcome = outcome._replace(lease=renewed.lease) if isinstance(renewed, Renewed) else renewed
+    if isinstance(outcome, Granted):
+        context.caution()
+        return _taken(context, resource, outcome, headline)
+    if isinstance(outcome, Held | TimedOut) and outcome.blockers:
+        first = outcome.blockers[0]
+        return _conflict(context, verb, resource, grite.of_blocker(first), first)
+    return context.end(outcome, "")
+
+
+def _proof(context: Context, token: str) -> dict[str, str]:
+    """What to show for a lease; one that was taken elsewhere under this name has no token here."""
+    return {"token": token} if token else {"admin": context.holder}
+
+
+def _acquired(context: Context, resource: str, ttl: str) -> Acquired:
+    """Acquire. As in grite, the owner's name is enough to extend what the owner has, where the store allows it."""
+    known = context.tokens.recall(resource)
+    token = None if known is None else known[1]
+    outcome = context.locks.acquire(
+        resource, ttl=ttl, session=context.session, reentrant=True, intent=True, token=token
+    )
+    if not isinstance(outcome, Held) or any(each.holder != context.holder for each in outcome.blockers):
+        return outcome
+    held = _held(context, resource)
+    if isinstance(held, Refused) or not held or not context.is_mine(held[0]):
+        return outcome
+    renewed = context.locks.renew(
+        held[0].id, admin=context.holder, ttl=max(durations.parse(ttl), held[0].ttl_us) / SECOND
+    )
+    return Granted(renewed.lease, "", fresh=False) if isinstance(renewed, Renewed) else outcome
+
+
+def _held(context: Context, resource: str) -> list[Lease] | Refused:
+    """The leases on just this name."""
+    seen = context.locks.inspect(resource)
+    if not isinstance(seen, Inspection):
+        return seen
+    return [lease for lease in seen.leases if resource in lease.resources]
+
+
+def release(context: Context) -> int:
+    """Give it back; one that is not there is fine, one of somebody else's is not."""
+    resource = _resource(context)
+    known = context.tokens.recall(resource)
+    if known is not None:
+        ended = context.locks.release(*known)
+        if not isinstance(ended, Refused):
+            context.tokens.forget(known[0])
+            if ended.released:
+                return _released(context, resource, is_done=True)
+    return _release_by_name(context, resource)
+
+
+def _release_by_name(context: Context, resource: str) -> int:
+    """No token of ours opens it: find out whose it is."""
+    held = _held(context, resource)
+    if isinstance(held, Refused):
+        return context.end(held, "")
+    if not held:
+        other = grite.in_the_way(resource, context.holder, _of_grite())
+        return (
+            _released(context, resource, is_done=False)
+            if other is None
+            else _conflict(context, "release", resource, other)
+        )
+    if not context.is_mine(held[0]):
+        return _conflict(context, "release", resource, grite.of_lease(held[0], resource))
+    # It was taken under this name elsewhere: in grite, its owner's name is enough.
+    ended = context.locks.release(held[0].id, admin=context.holder)
+    if isinstance(ended, Refused):
+        return context.end(ended, "")
+    return _released(context, resource, is_done=True)
+
+
+def _released(context: Context, resource: str, *, is_done: bool) -> int:
+    text = f"Lock released\n  Resource: {shown(resource)}" if is_done else f"No lock on {shown(resource)}"
+    return _yes(context, {"resource": resource, "released": is_done}, text)
+
+
+def status(context: Context) -> int:
+    """Every lock, or what concerns one name; grite's own among them."""
+    listed = _leases(context)
+    if isinstance(listed, Refused):
+        return context.end(listed, "")
+    hierarchical = context.choice.rules().hierarchical
+    ours, theirs = listed, _of_grite()
+    if context.values.get("name") is not None or context.values.get("resource") is not None:
+        name = _resource(context)
+        theirs = [lock for lock in theirs if grite.in_the_way(name, "", [lock], hierarchical) is not None]
+    locks = [*ours, *theirs]
+    return _yes(context, grite.status(locks, grite.clashes(ours, theirs, hierarchical)), _table(locks))
+
+
+def _leases(context: Context) -> list[Lock] | Refused:
+    """One name is looked at alone: nobody fetches ten thousand leases to see one."""
+    if context.values.get("name") is None and context.values.get("resource") is None:
+        found = context.locks.list(space=context.space)
+        if isinstance(found, Refused):
+            return found
+        leases: tuple[Lease, ...] = tuple(found)
+    else:
+        seen = context.locks.inspect(_resource(context))
+        if isinstance(seen, Refused):
+            return seen
+        leases = seen.leases
+    return [grite.of_lease(lease, resource) for lease in leases for resource in lease.resources]
+
+
+def _table(locks: list[Lock]) -> str:
+    if not locks:
+        return "No active locks"
+    owners = [_short(lock.owner) for lock in locks]
+    wide = max(COLUMN, *(len(shown(lock.resource)) for lock in locks))
+    who = max(map(len, owners))
+    lines = [
+        f"  {shown(lock.resource):<{wide}} {owner:<{who}}  expires in {_left(lock)}"
+        f"{'' if lock.fence is not None else '  (grite)'}"
+        for lock, owner in zip(locks, owners, strict=True)
+    ]
+    return "\n".join(["Active Locks:", *lines])
+
+
+def _short(owner: str) -> str:
+    """An id of grite's by its first digits, as grite shows it; any other name in full."""
+    return owner[:8] if len(owner) == _ID_LENGTH and _DIGITS.issuperset(owner) else shown(owner)
+
+
+def _left(lock: Lock) -> str:
+    """In whole minutes; what is less is told in seconds."""
+    left = max(lock.left, 0)
+    unit = 60 * SECOND if left >= 60 * SECOND else SECOND
+    return durations.format(left // unit * unit)
+
+
+def gc(context: Context) -> int:
+    """Remove what has expired, for everybody. Grite's own refs are left to grite."""
+    collected = context.locks.gc()
+    if isinstance(collected, Refused):
+        return context.end(collected, "")
+    kept = context.locks.list()
+    if isinstance(kept, Refused):
+        return context.end(kept, "")
+    data = {"removed": collected.swept, "kept": len(kept)}
+    lines = [f"Removed {data['removed']} expired, kept {data['kept']}", *not_removed(collected.kept)]
+    return _yes(context, {**data, "not_removed": list(map(wire.blocker, collected.kept))}, "\n".join(lines))

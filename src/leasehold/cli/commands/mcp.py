@@ -1,0 +1,35 @@
+"""mcp: the tools for agents are imported here and nowhere else, as they are an extra."""
+
+from __future__ import annotations
+
+import sys
+
+from leasehold.cli import settle_down
+from leasehold.cli.exit_codes import DONE
+from leasehold.cli.output import complain
+from leasehold.errors import LeaseholdError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+
+FOR_AGENTS = """\
+leasehold mcp: waiting for an agent on standard input (MCP). Ctrl-C ends it.
+Editors start it themselves once it is set up:
+  leasehold install claude"""
+
+
+def mcp(context: Context) -> int:
+    """Serve one client over standard input and output, until it goes away."""
+    try:
+        from leasehold.mcp.stdio import serve  # noqa: PLC0415
+    except ImportError as error:
+        if error.name is not None and error.name.startswith("leasehold"):
+            raise
+        raise LeaseholdError(f"{error.name} is missing; install the tools: pip install 'leasehold[mcp]'") from None
+    settle_down()
+    if sys.stdin is not None and sys.stdin.isatty():  # somebody tries it out, and would see nothing at all
+        complain(FOR_AGENTS)
+    given = context.values["holder"]
+    serve(context.choice, context.holder if given is not None else None, context.space, context.session)
+    return DONE

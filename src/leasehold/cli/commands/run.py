@@ -1,0 +1,116 @@
+"""run: a command that lives no longer than the lease it runs under."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasehold.cli import exit_codes as outcomes
+from leasehold.cli import settle_down
+from leasehold.cli.commands.acquire import asked_for
+from leasehold.cli.supervision.command import Attendance, NotStarted
+from leasehold.cli.supervision.lease import Tenure
+from leasehold.cli.supervision.session import open_session, ttl_of
+from leasehold.cli.supervision.watchdog import now
+from leasehold.cli.terminal.interrupts import Interrupts
+from leasehold.cli.terminal.live_line import wait_for
+from leasehold.domain.model import Granted, Lost, Refused, Released
+from leasehold.errors import InvalidInput
+from leasehold.wire import shapes as wire
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+    from leasehold.cli.supervision.session import RunSession
+    from leasehold.domain.model import Acquired
+
+
+def run(context: Context) -> int:
+    """Acquire, run, renew meanwhile, release."""
+    settle_down()
+    kill_after = context.seconds("kill_after")
+    context.hint_at_paths(context.values["resources"])
+    with Interrupts() as interrupts:
+        wanted = asked_for(context) | {"ttl": ttl_of(context)}
+        session = open_session(context)
+        if isinstance(session, Refused):
+            return context.end(session, "")
+        asked_at = now()
+        outcome = _acquire(context, session, wanted, interrupts)
+        if not isinstance(outcome, Granted):
+            session.end()
+            return context.end(outcome, "")
+        context.caution()
+        return Run(context, Tenure(context, session, outcome, asked_at, kill_after), interrupts).run()
+
+
+def _acquire(context: Context, session: RunSession, wanted: dict[str, Any], interrupts: Interrupts) -> Acquired:
+    names = context.values["resources"]
+    # With the tokens of the caller's own leases: a wait that only they stand in the way of is refused.
+    wanted.update(session=session.credential, token=context.tokens.proofs(names))
+    context.act_in(session.credential)
+    try:
+        return wait_for(
+            context, lambda: context.locks.acquire(names, **wanted), interrupts, events=True, meanwhile=session.keep
+        )
+    except (InvalidInput, KeyboardInterrupt):
+        session.end()
+        raise
+
+
+class Run:
+    """One command under one lease, from the grant to the release."""
+
+    def __init__(self, context: Context, tenure: Tenure, interrupts: Interrupts) -> None:
+        self._context = context
+        self._tenure = tenure
+        self._interrupts = interrupts
+
+    def run(self) -> int:
+        """Run it; the exit code is the command's own, unless the lease was lost."""
+        tenure = self._tenure
+        tenure.tell("acquired", lease=wire.lease(tenure.lease))
+        try:
+            # The grant may be older than its answer, if we waited for it: what counts then is a renewal of our own.
+            if self._context.values["wait"] != "0":
+                tenure.renew()
+            self._interrupts.check()
+            returncode = None if tenure.lost is not None else Attendance(self._context, tenure).run()
+        except NotStarted as error:
+            return self._not_started(error)
+        except BaseException:
+            tenure.release("cancelled", None)
+            raise
+        return self._finish(returncode)
+
+    def _finish(self, returncode: int | None) -> int:
+        code = None if returncode is None else 128 - returncode if returncode < 0 else returncode
+        status, error = ("completed", None) if code == 0 else ("failed", f"exit code {code}")
+        tenure = self._tenure
+        if tenure.lost is not None and (code is None or not tenure.is_only_warned):
+            tenure.release("failed", f"the lease was lost: {tenure.lost}")
+            return self._lose(code)
+        released = tenure.release(status, error)
+        if isinstance(released, Released) and not released.released and not tenure.is_only_warned:
+            tenure.lose(released.reason)
+            return self._lose(code)
+        data = {
+            "lease": wire.lease(tenure.lease),
+            "exit_code": code,
+            "status": status,
+            "released": isinstance(released, Released) and released.released,
+        }
+        if self._context.out.json:
+            self._context.end(None, "", data)
+        return code or 0
+
+    def _lose(self, exit_code: int | None) -> int:
+        if self._context.out.json:
+            lost = Lost(self._tenure.lease.id, self._tenure.lost or "")
+            self._context.end(lost, "", {"exit_code": exit_code})
+        return outcomes.LOST
+
+    def _not_started(self, error: NotStarted) -> int:
+        self._tenure.release("failed", str(error))
+        self._context.end(Refused("not_started", "command", str(error)), "")
+        return error.exit_code

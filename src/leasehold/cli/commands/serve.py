@@ -1,0 +1,92 @@
+"""serve: the server itself is imported here and nowhere else, as it is an extra."""
+
+from __future__ import annotations
+
+from leasehold.cli import settle_down
+from leasehold.cli.exit_codes import DONE
+from leasehold.errors import InvalidInput, LeaseholdError
+
+SECRET = "LEASEHOLD_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
+"""Signs what the webhooks of the command line are told."""
+SHORTEST = 0.01
+"""How long a request, or a place, is kept at least, in seconds."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.config.settings import Choice
+
+
+def serve(context: Context) -> int:
+    """Serve until somebody says to stop."""
+    values = context.values
+    try:
+        from leasehold.server.serve import Terms  # noqa: PLC0415
+        from leasehold.server.serve import serve as serve_on  # noqa: PLC0415
+        from leasehold.server.webhooks.settings import configured, state_file  # noqa: PLC0415
+    except ImportError as error:
+        if error.name is not None and error.name.startswith("leasehold"):
+            raise
+        raise LeaseholdError(f"{error.name} is missing; install the server: pip install 'leasehold[server]'") from None
+    port, rate = context.number("port"), context.number("rate")
+    if not 0 <= port < 65536:
+        raise InvalidInput("port", "must be 0 to 65535")
+    if rate < 0:
+        raise InvalidInput("rate", "must not be negative")
+    if (values["tls_cert"] is None) != (values["tls_key"] is None):
+        raise InvalidInput("tls_key", "--tls-key and --tls-cert go together")
+    store = _store(values["store"], values["url"])
+    settle_down()
+    told = [{"url": url, "secret_env": SECRET, "allow_private": values["webhook_private"]} for url in values["webhook"]]
+    hooks = configured([*store.settings.get("webhooks", []), *told])
+    terms = Terms(
+        store,
+        values["host"],
+        port,
+        values["tls_cert"],
+        values["tls_key"],
+        float(rate),
+        _patience(context, "keep_open"),
+        _patience(context, "keep_place"),
+        hooks,
+        values["webhook_state"] or (state_file(store.url) if hooks else ""),
+    )
+    serve_on(terms, lambda url, is_open: _announce(context, url, is_open=is_open))
+    return DONE
+
+
+def _store(store: str | None, url: str | None) -> Choice:
+    """Where the locks live that are to be served."""
+    from leasehold.config.settings import find, shown  # noqa: PLC0415
+
+    if None not in (store, url) and store != url:
+        raise InvalidInput("store", "--store and --url are the same: give one of them")
+    found = find(store or url)
+    if found.url.startswith(("http:", "https:")):
+        raise InvalidInput(
+            "store",
+            f"{shown(found.url)} ({found.why}) is a server already; name a store, such as "
+            "sqlite:///var/lib/leasehold.db or postgresql://leasehold@db.example/locks",
+        )
+    return found
+
+
+def _patience(context: Context, name: str) -> float:
+    seconds = context.seconds(name)
+    if seconds < SHORTEST:
+        raise InvalidInput(name, "must be at least 10ms: whoever waits would ask without a pause, or lose its place")
+    return seconds
+
+
+OPEN = """No keys: everybody who reaches this server is one principal, an admin. A holder's name proves nothing
+here, only a lease's token or a session's secret does. Make the first key with:
+  leasehold keys create NAME --role admin"""
+
+
+def _announce(context: Context, url: str, *, is_open: bool) -> None:
+    if context.out.json:
+        from leasehold.wire.shapes import SCHEMA_VERSION  # noqa: PLC0415
+
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"url": url}})
+    else:
+        context.out.say(f"Serving {url}\n{OPEN}" if is_open else f"Serving {url}")

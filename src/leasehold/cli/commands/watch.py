@@ -1,0 +1,193 @@
+"""watch: a live table of who holds what and who waits; plain lines when nobody looks at a terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from leasehold.cli import settle_down
+from leasehold.cli.commands.look import lease_table
+from leasehold.cli.terminal.columns import counted
+from leasehold.cli.terminal.keyboard import Keyboard
+from leasehold.cli.terminal.screen import Details, Look, Screen, queue_of
+from leasehold.domain import durations
+from leasehold.domain.model import SECOND, Inspection, Refused
+from leasehold.domain.names import shown
+from leasehold.errors import InvalidInput
+from leasehold.pictures.waits import waits_of
+from leasehold.wire import shapes as wire
+
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.domain.model import Graph, Lease, Waiting
+
+HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+LATELY = 8
+EDGES_MOST = 3_000
+"""Told again with each look, also over a slow line. Each waits for all before it: of one resource, some 75 waiters."""
+
+
+def watch(context: Context) -> int:
+    """Look again and again, until Ctrl-C, `q`, so many times, or until nobody reads any more."""
+    settle_down()
+    every, count = _interval(context), _count(context)
+    if context.out.json or not _is_terminal():
+        return _watch_plainly(context, every, count)
+    return _watch_live(context, every, count)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _interval(context: Context) -> float:
+    try:
+        every = durations.parse(context.values["interval"])
+    except durations.BadDuration as error:
+        raise InvalidInput("interval", str(error)) from None
+    if not SECOND // 20 <= every <= 3600 * SECOND:
+        raise InvalidInput("interval", "must be 50ms to 1h")
+    return every / SECOND
+
+
+def _count(context: Context) -> int | None:
+    if context.values["count"] is None:
+        return None
+    count = context.number("count")
+    if count < 1:
+        raise InvalidInput("count", "must be at least 1")
+    return count
+
+
+# ------------------------------------------------------------------------------------------------ looking
+
+
+def _look(context: Context) -> Look | Refused:
+    resource = context.values["resource"]
+    if resource is not None:  # also what is held above and below it
+        seen = context.locks.inspect(resource)
+        if isinstance(seen, Refused):
+            return seen
+        graph = _graph(context) if seen.waiting else None
+        return Look(seen.now_us, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True)
+    leases = context.locks.list(space=context.space)
+    return leases if isinstance(leases, Refused) else _with_queues(context, leases)
+
+
+def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Look:
+    """Everybody who waits for something that is held, each once."""
+    now = max((lease.as_of_us for lease in leases), default=0)
+    graph = _graph(context) if leases else None
+    waiting: dict[str, Waiting] = {}
+    for name in _waited_for(graph, leases):
+        seen = context.locks.inspect(name)
+        if isinstance(seen, Inspection):
+            now = seen.now_us
+            waiting.update((waiter.id, waiter) for waiter in seen.waiting)
+    return Look(now, leases, waiting, _queues(graph), is_all=graph is None or graph.complete)
+
+
+def _graph(context: Context) -> Graph | None:
+    """Who waits for whom; None of a store that cannot tell."""
+    graph = context.locks.graph(space=context.space, limit=EDGES_MOST)
+    return None if isinstance(graph, Refused) else graph
+
+
+def _waited_for(graph: Graph | None, leases: tuple[Lease, ...]) -> tuple[str, ...]:
+    """The names that have a queue: thousands of leases may be held, and nobody waits for most of them."""
+    if graph is None:  # then each name has to be asked for
+        return tuple(dict.fromkeys(name for lease in leases for name in lease.resources))
+    return tuple(dict.fromkeys(edge.resource for edge in graph.edges))
+
+
+def _queues(graph: Graph | None) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for wait in () if graph is None else waits_of(graph):
+        for lease in () if wait.polls else wait.leases:
+            found.setdefault(lease, set()).add(wait.id)
+    return {lease: frozenset(ids) for lease, ids in found.items()}
+
+
+# ----------------------------------------------------------------------------------------- line after line
+
+
+def _watch_plainly(context: Context, every: float, count: int | None) -> int:
+    looks = 0
+    while True:
+        seen = _look(context)
+        if isinstance(seen, Refused):
+            return context.end(seen, "")
+        _print(context, seen)
+        looks += 1
+        if context.out.is_over or context.out.trouble or (count is not None and looks >= count):
+            return 0
+        time.sleep(every)
+
+
+def _print(context: Context, seen: Look) -> None:
+    if context.out.json:
+        data = {**wire.leases(seen.leases), "waiting": [wire.waiting(each, seen.now) for each in seen.waiting.values()]}
+        context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": True, "data": data})
+        return
+    lines = [f"{_clock()}  {counted(len(seen.leases), 'lease')}, {len(seen.waiting)}{seen.more} waiting"]
+    lines += lease_table(seen.leases).splitlines() if seen.leases else ["No live leases."]
+    lines += [
+        f"  waiting {each.position}. {shown(each.holder)} for {shown(' '.join(each.resources))}"
+        for each in seen.waiting.values()
+    ]
+    context.out.say("\n".join(lines))
+
+
+def _clock() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+# ------------------------------------------------------------------------------------------ on a terminal
+
+
+def _watch_live(context: Context, every: float, count: int | None) -> int:
+    screen, looks = Screen(), 0
+    with Keyboard() as keyboard:
+        while True:
+            seen = _look(context)
+            if isinstance(seen, Refused):
+                return context.end(seen, "")
+            _draw(context, screen, seen)
+            looks += 1
+            if context.out.is_over or context.out.trouble or (count is not None and looks >= count):
+                return 0
+            if not _listen(context, screen, seen, keyboard, every):
+                return 0
+
+
+def _listen(context: Context, screen: Screen, seen: Look, keyboard: Keyboard, every: float) -> bool:
+    """Do what keys say until it is time to look again; False: to the end."""
+    until = time.monotonic() + every
+    while (left := until - time.monotonic()) > 0:
+        key = keyboard.wait(left)
+        if key is not None:
+            screen.press(key)
+            if screen.is_over:
+                return False
+            _draw(context, screen, seen)
+    return True
+
+
+def _draw(context: Context, screen: Screen, seen: Look) -> None:
+    """Line over line, in one piece: nothing flickers, and a slow line carries no more than it must."""
+    size = shutil.get_terminal_size()
+    details = _details(context, screen, seen)
+    lines = screen.lines(seen, _clock(), size.columns, size.lines, details)
+    context.out.say(HOME + "\n".join(line + REST_OF_LINE for line in lines) + REST_OF_SCREEN)
+
+
+def _details(context: Context, screen: Screen, seen: Look) -> Details | None:
+    lease = next((each for each in seen.leases if each.id == screen.details), None)
+    if lease is None:
+        screen.details = None
+        return None
+    events = context.locks.history(resource=lease.resources[0], space=lease.space, limit=LATELY)
+    return Details(lease, tuple(queue_of(lease, seen)), () if isinstance(events, Refused) else tuple(events))

@@ -1,0 +1,246 @@
+"""workflow create, get, check, list, update, heartbeat, release: Agiflow's commands and their answers.
+
+The JSON is on standard output, the line for people (`✓ …`) on standard error. With a server, its `/v1/workflows` routes
+are asked, so that a run's id and the key are all that is needed later; otherwise the store itself.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leasehold.cli import exit_codes as outcomes
+from leasehold.compat import agiflow
+from leasehold.domain.model import Lost
+from leasehold.domain.names import shown
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.locks.connect import is_served
+from leasehold.requests import checks
+from leasehold.wire.shapes import SCHEMA_VERSION, answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from leasehold.cli.context import Context
+    from leasehold.compat.steps import Steps
+    from leasehold.domain.model import Deadlock, Refused
+
+    Json: TypeAlias = dict[str, Any]
+    No: TypeAlias = agiflow.Conflict | Refused | Lost | Deadlock
+
+
+INTERRUPTED = "it was interrupted before it began"
+
+
+# ---------------------------------------------------------------------------------------------- which scope
+
+
+def _given(context: Context, option: str, variable: str) -> str | None:
+    """From the option, `LEASEHOLD_…` or `AGIFLOW_…`, in this order; empty is not given."""
+    found = (
+        context.values.get(option) or os.environ.get(f"LEASEHOLD_{variable}") or os.environ.get(f"AGIFLOW_{variable}")
+    )
+    return checks.text(found, option, 100) if found else None
+
+
+def _space(context: Context) -> str:
+    """`ORG/PROJECT`, or as everywhere if neither is given."""
+    if context.values.get("space"):
+        return context.space
+    org, project = _given(context, "org", "ORGANIZATION_ID"), _given(context, "project", "PROJECT_ID")
+    for option, value in (("org", org), ("project", project)):
+        if value is not None and "/" in value:
+            raise InvalidInput(option, "must not contain a slash: the space is ORG/PROJECT")
+    if org is None or project is None:
+        if org is not None:
+            raise InvalidInput("project", "is missing: give --project, LEASEHOLD_PROJECT_ID or AGIFLOW_PROJECT_ID")
+        return context.space
+    return checks.space(f"{org}/{project}")
+
+
+def _scope(context: Context) -> Json:
+    """What is locked: a task or a work unit, by option before by variable, or else the project."""
+    options = [name for name in ("task", "work_unit") if context.values.get(name)]
+    if len(options) > 1:
+        raise InvalidInput("task", "--task and --work-unit are two different things: give one of them")
+    variables = {"task": "TASK_ID", "work_unit": "WORK_UNIT_ID", "project": "PROJECT_ID"}
+    for name in options or variables:
+        found = _given(context, name, variables[name])
+        if found is not None:
+            return {name: found}
+    raise InvalidInput("work_unit", "is missing: what is locked? Give --work-unit, --task or --project")
+
+
+# ------------------------------------------------------------------------------------------------- whom to ask
+
+
+def _ask(
+    context: Context, route: tuple[str, str], asked: Json, steps: Callable[[agiflow.Who], Steps[Any]]
+) -> Json | No:
+    """The answer of the server, or of the store."""
+    space = _space(context)
+    if is_served(context.choice.url):
+        from leasehold.cli.commands.server_workflows import ask_server  # noqa: PLC0415 (only for those who have a server)
+
+        answered: Json | No = ask_server(context, route, {**asked, "space": space})
+        return answered
+    from leasehold.compat.steps import ask  # noqa: PLC0415
+
+    session = context.session
+    id_ = None if session is None else checks.session_id(session)
+    told: Json | No = ask(context.locks, steps(agiflow.Who(context.holder, space, session, id_)))
+    return told
+
+
+# --------------------------------------------------------------------------------------------------- what is told
+
+
+def _end(context: Context, told: Json | No, headline: str, fields: tuple[str, ...]) -> int:
+    """A yes: the line for people, then these fields of the run, or all of them with --json."""
+    if not isinstance(told, dict):
+        return _refuse(context, told)
+    if context.out.json:
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": told})
+        return outcomes.DONE
+    if headline:
+        context.out.warn(context.out.paint(f"✓ {headline}", "green"))
+    _print(context, {field: told[field] for field in fields} if fields else told)
+    return outcomes.DONE
+
+
+def _print(context: Context, value: object) -> None:
+    import json  # noqa: PLC0415
+
+    context.out.say(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def _lost(context: Context, told: Lost) -> int:
+    """What the run was is asked for once more, since the loss tells only why: then the next command can be named."""
+    from leasehold.cli.refusals import explain_lost_run  # noqa: PLC0415 (only who has lost one pays for it)
+
+    id_ = agiflow.run_id(context.values["id"])
+    try:
+        run = _ask(context, ("GET", "/run"), {"id": id_}, lambda who: agiflow.get(who, id_))
+    except LeaseholdError:  # the loss is what counts, and it is known; only the advice is shorter then
+        run = {}
+    context.deny(explain_lost_run(told, context, run if isinstance(run, dict) else {}))
+    return outcomes.LOST
+
+
+def _refuse(context: Context, told: No) -> int:
+    if isinstance(told, Lost) and not context.out.json:
+        return _lost(context, told)
+    if not isinstance(told, agiflow.Conflict):
+        return context.end(told, "")
+    error = {**answer(told.held), "workflow": told.run}
+    if context.out.json:
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": error})
+        return outcomes.exit_code(told.held)
+    context.deny(f"✗ 409 conflict: {shown(error['message'])}")
+    _print(context, {"error": "conflict", "status": 409, "message": error["message"], "workflow": told.run})
+    return outcomes.exit_code(told.held)
+
+
+# --------------------------------------------------------------------------------------------------- the verbs
+
+
+def create(context: Context) -> int:
+    """Begin a run."""
+    name = context.values["name"]
+    if not name:
+        raise InvalidInput("name", "is missing: say what the run is with --name, such as deploy-staging")
+    scope, id_, data = _scope(context), agiflow.new_id(), context.json_value("context")
+    asked = {"id": id_, "name": name, "ttl_seconds": context.ttl, "context": data, **scope}
+    wait = context.seconds("wait")
+
+    def begin() -> Json | No:
+        return _ask(
+            context,
+            ("POST", ""),
+            asked,
+            lambda who: agiflow.create(
+                who, id_, agiflow.resource(**scope), name=name, ttl=context.ttl, context=data, wait=wait
+            ),
+        )
+
+    if wait:
+        from leasehold.cli.terminal.queueing import queued  # noqa: PLC0415 (only who waits pays for it)
+
+        told: Json | No = queued(context, begin, lambda: _abandon(context, id_), wait)
+    else:
+        told = begin()
+    return _end(context, told, "Workflow lock acquired", ("id",))
+
+
+def _abandon(context: Context, id_: str) -> None:
+    """Nobody is left to work under this run."""
+    asked = {"id": id_, "status": "failed", "error": INTERRUPTED}
+    _ask(
+        context, ("POST", "/release"), asked, lambda who: agiflow.release(who, id_, outcome="failed", error=INTERRUPTED)
+    )
+
+
+def get(context: Context) -> int:
+    """One run, in full."""
+    id_ = agiflow.run_id(context.values["id"])
+    told = _ask(context, ("GET", "/run"), {"id": id_}, lambda who: agiflow.get(who, id_))
+    return _end(context, told, "", ())
+
+
+def check(context: Context) -> int:
+    """The run that is active, or nothing."""
+    scope = _scope(context)
+    told = _ask(context, ("GET", "/check"), scope, lambda who: agiflow.check(who, agiflow.resource(**scope)))
+    if not told and isinstance(told, dict):
+        return _end(context, told, "", ())
+    return _end(context, told, "Lock found", ("id", "status"))
+
+
+def list_runs(context: Context) -> int:
+    """Runs, the newest first; what is set in the environment does not narrow this, options do."""
+    values = context.values
+    given = {name: values[name] for name in ("work_unit", "task") if values.get(name)}
+    locked = agiflow.resource(**given) if given else None
+    status, limit = values["status"], checks.number(context.number("limit"), "limit", 1, agiflow.PAGE)
+    told = _ask(
+        context,
+        ("GET", ""),
+        {"status": status, "limit": limit, **given},
+        lambda who: agiflow.runs(who, wanted=status, locked=locked, limit=limit),
+    )
+    if not isinstance(told, dict) or context.out.json:
+        return _end(context, told, "", ())
+    _print(context, told["workflows"])
+    return outcomes.DONE
+
+
+def update(context: Context) -> int:
+    """Progress, for others to see."""
+    if context.values["context"] is None:
+        raise InvalidInput("context", "is missing: write --context '{\"step\": 3}'")
+    id_, data, merge = agiflow.run_id(context.values["id"]), context.json_value("context"), context.values["merge"]
+    asked = {"id": id_, "context": data, "merge": merge}
+    told = _ask(context, ("POST", "/update"), asked, lambda who: agiflow.update(who, id_, data, merge=merge))
+    return _end(context, told, "Workflow lock updated", ("id", "status", "context"))
+
+
+def heartbeat(context: Context) -> int:
+    """Another full TTL."""
+    id_, ttl = agiflow.run_id(context.values["id"]), context.values["ttl"]
+    asked = {"id": id_, "ttl_seconds": ttl}
+    told = _ask(context, ("POST", "/heartbeat"), asked, lambda who: agiflow.heartbeat(who, id_, ttl))
+    return _end(context, told, "Workflow lock renewed", ("id", "status", "expires_at"))
+
+
+def release(context: Context) -> int:
+    """The end of a run, with its outcome."""
+    id_, status, error = agiflow.run_id(context.values["id"]), context.values["status"], context.values["error"]
+    asked = {"id": id_, "status": status, "error": error}
+    told = _ask(
+        context, ("POST", "/release"), asked, lambda who: agiflow.release(who, id_, outcome=status, error=error)
+    )
+    was_active = isinstance(told, dict) and told.get("released")
+    return _end(
+        context, told, "Workflow lock released" if was_active else "Workflow lock was released before", ("id", "status")
+    )

@@ -1,0 +1,1 @@
+"""From the words of a command line to a verb and its values: parsing, the table of commands, help."""

@@ -1,0 +1,307 @@
+"""Help and usage errors, by argparse, from the same table that plain command lines are read with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from leasehold.cli.entry.examples import EXAMPLES
+from leasehold.cli.entry.parsing import Line
+from leasehold.cli.entry.table import VERBS
+from leasehold.cli.exit_codes import FAILURE, MEANINGS, USAGE
+from leasehold.cli.output import complain, dumps, forget, quoted, step, write
+from leasehold.domain.names import shown
+from leasehold.wire.shapes import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from leasehold.cli.entry.parsing import Option, Verb, Word
+
+_ABOUT = f"""\
+Leasehold: the lock service for agents.
+
+Before you touch something shared, take a lease on its name; one holder at a time; leases expire, so a crash
+blocks nobody. Every command answers with an exit code:
+{", ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())}.
+"""
+_MORE = """\
+start here:
+  leasehold acquire issue:42          # take it, or see who has it
+  leasehold run deploy://api -- CMD   # run a command while you hold it
+  leasehold list                      # who holds what
+  leasehold COMMAND --help            # all about one command
+"""
+
+FAMILIES = {
+    "session": "the life of one agent run: start, heartbeat, end, list",
+    "workflow": "runs with a name and an outcome: create, get, check, list, update, heartbeat, release",
+    "lock": "the same leases in grite's words: acquire, renew, release, status, gc",
+    "keys": "who may use the servers of this store: create, list, rotate, revoke",
+}
+"""Commands of two words, by their first."""
+MEANT = {
+    **dict.fromkeys(("status", "ps", "locks", "leases"), "list"),
+    **dict.fromkeys(("unlock", "done"), "release"),
+    **dict.fromkeys(("claim", "take", "wait"), "acquire"),
+    **dict.fromkeys(("show", "check", "get", "who"), "inspect"),
+    **dict.fromkeys(("log", "events"), "history"),
+    **dict.fromkeys(("heartbeat", "extend"), "renew"),
+    "server": "serve",
+    "top": "watch",
+    "exec": "run",
+}
+"""What other tools call it: the letters alone would lead from `unlock` to `lock`."""
+
+
+def parse_or_explain(words: Sequence[str]) -> Line:
+    """Read a command line with argparse: it prints help or what is wrong, and ends the process."""
+    if list(words[:1]) == ["help"]:
+        words = [*words[1:], "--help"]
+    own, rest = _split(words)
+    Parser.as_json, Parser.words = "--json" in own, tuple(own)
+    parser = build()
+    if not words:
+        parser.print_help()
+        parser.exit(0)
+    _refuse_unknown(parser, own)
+    found, unknown = parser.parse_known_args([*own, *([] if _runs_command(own) else ["--", *rest] if rest else [])])
+    known = vars(found)
+    verb: Verb = known["verb"]
+    its_parser: Parser = known.pop("parser")
+    if verb.runs_command and not rest:
+        its_parser.error(_what_is_not_after_dashes(own, known["resources"], unknown, verb))
+    if unknown:
+        its_parser.error(_what_is_too_much(unknown[0], verb))
+    for word in verb.words:
+        if word.number == "--":
+            known[word.name] = rest
+    return Line(verb, known)
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is ours, and what follows a `--`."""
+    if "--" not in words:
+        return list(words), []
+    place = list(words).index("--")
+    return list(words[:place]), list(words[place + 1 :])
+
+
+def _runs_command(words: Sequence[str]) -> bool:
+    verb = VERBS.get(words[0] if words else "")
+    return verb is not None and verb.runs_command
+
+
+def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
+    """A command that does not exist, with the one that was probably meant."""
+    first = words[0] if words else ""
+    known = dict.fromkeys(name.partition(" ")[0] for name in VERBS)
+    if not first or first in known:
+        return
+    if first.startswith("-"):
+        _refuse_global(parser, words, known)
+        return
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    close = [MEANT[first]] if first in MEANT else get_close_matches(first, known, 1)
+    meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+    parser.error(f"there is no command {first!r}; {meant}")
+
+
+def _what_is_not_after_dashes(words: Sequence[str], names: Sequence[str], unknown: Sequence[str], verb: Verb) -> str:
+    """A command is missing after `--`: perhaps it stands there without the dashes."""
+    second = names[1:2] or [word for word in unknown[:1] if not word.startswith("-")]
+    place = next((at for at, word in enumerate(words) if word in second and word not in names[:1]), None)
+    if place is None:
+        if unknown:
+            return _what_is_too_much(unknown[0], verb)
+        return f"it needs a command after --, such as:\n  leasehold {verb.name} NAME -- ./work.sh"
+    meant = quoted([*words[:place], "--", *words[place:]])
+    return f"it needs a command after --; did you mean this?\n  leasehold {meant}"
+
+
+def _refuse_global(parser: Parser, words: Sequence[str], known: Iterable[str]) -> None:
+    """An option before the command: those that there are stand after it."""
+    flag = words[0].partition("=")[0]
+    verb = next((VERBS[name] for name in _verbs_in(words, known)), None)
+    if flag in ("-h", "--help", "--version") or verb is None:
+        return
+    if any(option.flag == flag for option in verb.options):
+        parser.error(f"{flag} goes after the command:\n  leasehold {verb.name} … {flag}")
+    parser.error(
+        f"there is no option {flag} before a command: options go after it, and only --help and --version before"
+    )
+
+
+def _verbs_in(words: Sequence[str], known: Iterable[str]) -> Iterator[str]:
+    """The commands that are named anywhere on the line."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        name = f"{word} {after}" if f"{word} {after}" in VERBS else word
+        if word in known and name in VERBS:
+            yield name
+
+
+def _what_is_too_much(word: str, verb: Verb) -> str:
+    if not word.startswith("-"):
+        return f"{word!r} is one word too many"
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    flag = word.partition("=")[0]
+    close = get_close_matches(flag, [option.flag for option in verb.options], 1)
+    if close == [flag]:  # it stood before the verb
+        return f"{flag} goes after the command:\n  leasehold {verb.name} … {flag}"
+    name = "; a name that begins with a dash goes after --" if not flag.startswith("--") else ""
+    return f"there is no option {flag}{f'; did you mean {close[0]}?' if close else name}"
+
+
+def _what_is_no_command(flag: str) -> str:
+    if any(flag == option.flag for verb in VERBS.values() for option in verb.options):
+        return f"{flag} goes after a command, such as:\n  leasehold list {flag}"
+    meant = "; did you mean --version?" if flag.lower().startswith(("-v", "--ver")) else ""
+    return f"there is no option {flag}, and a command is missing{meant}"
+
+
+def _first_unknown(words: Sequence[str], verb: Verb) -> str | None:
+    """The first word that looks like an option and is none."""
+    flags = {option.flag: option for option in verb.options}
+    for before, word in zip(("", *words), words, strict=False):
+        is_value = before in flags and flags[before].metavar is not None
+        if word[:1] == "-" and word != "-" and word.partition("=")[0] not in flags and not is_value:
+            return word
+    return None
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps between words only: an option, a name or a path is never cut at its dashes. Commands stay whole."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _wrapped(" ".join(text.split()), width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(line for each in _paragraphs(text) for line in _filled(each, width, indent))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    import textwrap  # noqa: PLC0415 (argparse has imported it by now)
+
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Sentences that go on over several lines together; examples and tables a line each."""
+    paragraph: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line and not line.startswith(" "):
+            paragraph.append(line)
+            continue
+        if paragraph:
+            yield " ".join(paragraph)
+            paragraph = []
+        yield line
+
+
+def _filled(paragraph: str, width: int, indent: str) -> list[str]:
+    """An example is a command to copy, with a comment after it: only the comment may go to a line of its own."""
+    if not paragraph.startswith(" "):
+        return [f"{indent}{line}" for line in _wrapped(paragraph, width)] or [""]
+    if len(paragraph) <= width:
+        return [paragraph]
+    command, mark, comment = paragraph.partition("  # ")
+    above = [f"  # {line}" for line in _wrapped(comment, width - 4)] if mark else []
+    return [*above, command.rstrip()]
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser that answers in JSON who asked in JSON, and writes as the rest of us does."""
+
+    as_json = False
+    words: tuple[str, ...] = ()
+    """What was typed."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False, formatter_class=Formatter)
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 (argparse's own signature)
+        try:
+            write(sys.stdout if file is None else file, message)
+        except OSError as error:
+            forget(sys.stdout)
+            complain(f"{self.prog}: the help could not be written: {error.strerror}")
+            sys.exit(FAILURE)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end with the exit code for that."""
+        verb: Verb | None = self.get_default("verb")
+        unknown = None if verb is None else _first_unknown(self.words, verb)
+        if message.startswith("the following arguments are required"):
+            if verb is not None and unknown is not None:
+                message = _what_is_too_much(unknown, verb)  # it may be what was meant to be there
+            elif verb is None and self.words[:1] and self.words[0].startswith("-"):
+                message = _what_is_no_command(self.words[0].partition("=")[0])
+        said = "\n".join(map(shown, message.split("\n")))
+        if self.as_json:
+            line = shown(message.replace("\n  ", " "))
+            told = {"code": "usage", "message": f"{self.prog}: {line}; see {self.prog} --help"}
+            write(sys.stdout, dumps({"schema_version": SCHEMA_VERSION, "ok": False, "error": told}) + "\n")
+        else:
+            complain(
+                f"{self.format_usage()}{self.prog}: {said}\n{step('see what may stand there', f'{self.prog} --help')}"
+            )
+        self.exit(USAGE)
+
+
+def build() -> Parser:
+    """The parser of all commands."""
+    parser = Parser(prog="leasehold", description=_ABOUT, epilog=_MORE)
+    parser.add_argument("--version", action="version", version=f"leasehold {_version()}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    families: dict[str, argparse._SubParsersAction[Parser]] = {}
+    for verb in VERBS.values():
+        family, space, name = verb.name.rpartition(" ")
+        if space and family not in families:
+            about = FAMILIES[family]
+            group = commands.add_parser(family, help=about, description=about[:1].upper() + about[1:] + ".")
+            families[family] = group.add_subparsers(metavar="COMMAND", required=True)
+        _add(families[family] if space else commands, name, verb)
+    return parser
+
+
+def _version() -> str:
+    from leasehold import __version__  # noqa: PLC0415
+
+    return __version__
+
+
+def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) -> None:
+    about = verb.help[:1].upper() + verb.help[1:] + ("" if verb.help.endswith("?") else ".")
+    usage = "%(prog)s [options] NAME [NAME ...] -- COMMAND ..." if verb.runs_command else None
+    parser = commands.add_parser(
+        name, help=verb.help, description=about, epilog=EXAMPLES.get(verb.name, ""), usage=usage
+    )
+    parser.set_defaults(verb=verb, parser=parser)
+    for word in verb.words:
+        _add_word(parser, word)
+    for option in verb.options:
+        _add_option(parser, option)
+
+
+def _add_word(parser: Parser, word: Word) -> None:
+    if word.number == "1":
+        parser.add_argument(word.name, help=word.help)
+    elif word.number != "--":
+        parser.add_argument(word.name, help=word.help, nargs=word.number)
+
+
+def _add_option(parser: Parser, option: Option) -> None:
+    if option.metavar is None:
+        parser.add_argument(option.flag, help=option.help, action="store_true")
+    elif option.many:
+        parser.add_argument(
+            option.flag, help=option.help, metavar=option.metavar, action="append", default=option.absent
+        )
+    else:
+        choices = option.choices or None
+        parser.add_argument(
+            option.flag, help=option.help, metavar=option.metavar, default=option.default, choices=choices
+        )

@@ -1,0 +1,102 @@
+"""Who holds what the caller does not: for a release or a renewal of what was not taken from here."""
+
+from __future__ import annotations
+
+from leasehold.cli.commands.leases import Result
+from leasehold.cli.output import clock, step
+from leasehold.config.identity import Asker
+from leasehold.config.identity.descent import GONE, MINE, OTHERS, UNKNOWN
+from leasehold.domain import keys
+from leasehold.domain.model import Inspection, Lost, Refused, Released
+from leasehold.domain.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.cli.tokens import Kept
+    from leasehold.domain.model import Lease
+
+
+_ENDS = ("released", "expired", "forced")
+
+
+def not_mine(context: Context, target: str, name: str) -> Result:
+    """The refusal for a resource, or a lease's id, whose token is not known here."""
+    held = _holding(context, name)
+    if isinstance(held, Refused):  # nobody was asked: a key that is not known, a space that is not ours
+        return Result(target, held)
+    if not held:
+        ended = _ended(context, name)
+        return Result(target, Refused("not_found", "", f"nobody holds {name}") if ended is None else ended)
+    from leasehold.wire import shapes as wire  # noqa: PLC0415
+
+    lease = held[0]
+    work = f" ({lease.name})" if lease.name else ""
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    until = clock(lease.expires_us, lease.as_of_us)
+    text = f"{name} is held by {lease.holder}{work}{more} until {until}, and {why_not(context, name, lease)}"
+    holders = tuple(wire.lease(each) for each in held)
+    return Result(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
+
+
+def _ended(context: Context, name: str) -> Released | Lost | None:
+    """What the caller had and has no more: to release it again is no failure, and to go on with it is one."""
+    lease, resource = (name, None) if keys.is_lease_id(name) else (None, name)
+    found = context.locks.history(
+        space=context.space, holder=context.holder, lease=lease, resource=resource, kinds=_ENDS, limit=1
+    )
+    if isinstance(found, Refused) or not found:
+        return None
+    event = found[0]
+    from leasehold.wire import shapes as wire  # noqa: PLC0415
+
+    over, reason = event.lease or "", event.kind
+    if event.kind == "forced":
+        reason = str(wire.why_forced(event) or event.kind)
+    return Released(over, released=False, reason=reason) if context.verb == "release" else Lost(over, reason)
+
+
+def _holding(context: Context, name: str) -> tuple[Lease, ...] | Refused:
+    if not keys.is_lease_id(name):
+        seen = context.locks.inspect(name)
+        return seen.leases if isinstance(seen, Inspection) else seen
+    listed = context.locks.list()
+    return listed if isinstance(listed, Refused) else tuple(lease for lease in listed if lease.id == name)
+
+
+def why_not(context: Context, name: str, lease: Lease) -> str:
+    """Why the caller may not use the token: it is not there, or it belongs to another agent."""
+    kept = _kept(context, name, lease)
+    if kept is None:
+        return "its token is not kept here"
+    given = context.values.get("holder") or context.choice.holder
+    if given is not None and kept.holder != given:
+        return "its token is that of another holder"
+    how = _judged(context, kept)
+    if how == OTHERS:
+        return "the process that took it lives, and is none that this command comes from"
+    return "the process that took it has ended" if how == GONE else "it was taken on another machine or in a container"
+
+
+def _kept(context: Context, name: str, lease: Lease) -> Kept | None:
+    """Who of this user has taken it, with which token."""
+    return next((line for line in context.tokens.seen(name) if line.lease == lease.id), None)
+
+
+def is_of_neighbour(context: Context, kept: Kept) -> bool:
+    """True if the process that took it lives, and is none that this command comes from."""
+    return _judged(context, kept) == OTHERS
+
+
+def _judged(context: Context, kept: Kept) -> str:
+    """Whose the token is, by the processes that this command comes from."""
+    return context.asker.line.judge(kept.chain) if isinstance(context.asker, Asker) else UNKNOWN
+
+
+def _advice(context: Context, name: str, lease: Lease) -> str:
+    kept = _kept(context, name, lease)
+    if kept is not None and kept.holder != context.holder and _judged(context, kept) == MINE:
+        as_holder = context.suggest(context.verb, *lease.resources, holder=lease.holder)
+        return step(f"it was taken from here as {shown(lease.holder)}, so name that holder", as_holder)
+    by_token = context.suggest(context.verb, name, more=" --token-file FILE")
+    return step(f"ask {shown(lease.holder)}, or wait for it; if you have its token, give that", by_token)

@@ -1,0 +1,200 @@
+"""A refusal in words for people: what is in the way, and the next command to try."""
+
+from __future__ import annotations
+
+import os
+
+from leasehold.cli.git_clocks import quicker, watch_lines
+from leasehold.cli.output import clock, quoted, step
+from leasehold.domain import model as m
+from leasehold.domain.keys import is_lease_id
+from leasehold.domain.names import shown
+from leasehold.wire.shapes import rfc3339, sentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leasehold.cli.context import Context
+
+_WORDS = {"held": "holder", "waiting": "before you", "grace": "closed after", "quarantined": "quarantined after"}
+
+
+def explain(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused, context: Context) -> str:
+    """A refusal in full."""
+    if isinstance(outcome, m.Held | m.TimedOut):
+        state = "Held" if isinstance(outcome, m.Held) else "Timed out"
+        return "\n".join(
+            [f"{state}: {shown(' '.join(outcome.resources))}", *_blockers(outcome), _next(outcome, context)]
+        )
+    text = shown(sentence(outcome))
+    if isinstance(outcome, m.Deadlock):
+        return f"Deadlock: {text}\n{step('see what you hold', context.suggest('list', more=' --mine'))}"
+    if isinstance(outcome, m.Lost) and context.verb.startswith("session"):
+        begin = step("begin another session", context.suggest("session start"))
+        return f"Lost: the session is gone ({shown(outcome.reason)})\n{begin}"
+    if isinstance(outcome, m.Lost) and context.verb.startswith("workflow"):
+        return explain_lost_run(outcome, context, {})
+    if isinstance(outcome, m.Lost):
+        return f"Lost: {text}\n{step('acquire it again', context.suggest('acquire', *_names(context)))}"
+    return f"leasehold {context.verb}: {text}{_advice(outcome, context)}"
+
+
+def explain_lost_run(outcome: m.Lost, context: Context, run: dict[str, Any]) -> str:
+    """A run that is over, and how to begin another on the same work; `run` is what is known of it."""
+    kind, _, id_ = (run.get("resource") or "").partition(":")
+    work = f" --{kind} {quoted((id_,))}" if kind in ("task", "work-unit") else ""
+    if kind == "project" and context.values.get("project") is None:
+        work = f" --project {quoted((id_,))}"
+    more = f" --name {quoted((run.get('name') or '…',))}{work}{_scope(context)}"
+    again = context.suggest("workflow create", more=more)
+    return f"Lost: the run is over ({shown(outcome.reason)}); stop working on it\n{step('begin another run', again)}"
+
+
+def _names(context: Context) -> list[str]:
+    """The resources that the command line names."""
+    values = context.values
+    named = values.get("resources") or values.get("targets") or [values.get("target")]
+    return [name for name in named if name is not None and not is_lease_id(name)]
+
+
+def _blockers(outcome: m.Held | m.TimedOut) -> list[str]:
+    lines = []
+    for each in outcome.blockers:
+        lines.append(f"  {_WORDS[each.state]:<12} {shown(each.holder)}  ({each.mode}, {shown(each.resource)})")
+        if each.name or each.reason:
+            lines.append(f"  {'work':<12} {shown(': '.join(filter(None, (each.name, each.reason))))}")
+        lines.append(f"  {'since':<12} {clock(each.since_us, each.as_of_us)}")
+        if each.until_us < m.FOREVER:
+            unless = ", unless it is renewed or released" if each.state == "held" else ""
+            lines.append(f"  {'until':<12} {clock(each.until_us, each.as_of_us)}{unless}")
+        lines += watch_lines(each)
+    if outcome.queue.position:
+        lines.append(
+            f"  {'queue':<12} {outcome.queue.length - 1} waiting; your place would be {outcome.queue.position}"
+        )
+    return lines
+
+
+def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
+    closed = [each.resource for each in outcome.blockers if each.state == "quarantined"]
+    if closed:
+        what = "nobody gets it until a person has opened it again: ask for that, and see what happened"
+        return step(what, context.suggest("history", closed[0]))
+    around = _next_in_run(outcome, context)
+    if around:
+        return around
+    more = f"{_how(context)} --wait 10m{' -- …' if context.verb == 'run' else ''}"
+    wait = context.suggest(context.verb, *outcome.resources, more=more)
+    mine = _own(outcome, context)
+    held = tuple(dict.fromkeys(each.resource for each in mine))
+    if not mine:
+        return step("go on with something else, or wait for it", wait) + quicker(outcome, context)
+    if len(mine) < len(outcome.blockers):  # a wait would not end before that
+        back = context.suggest("release", *held)
+        return f"{step('some of it is yours already, so release that first', back)}\nThen wait for the rest:\n  {wait}"
+    return _go_on(outcome, context, mine[0], held)
+
+
+def _next_in_run(outcome: m.Held | m.TimedOut, context: Context) -> str:
+    """What to do within a `leasehold run`: nothing offers to release its lease, nor what its other commands hold."""
+    around = [each.resource for each in outcome.blockers if _is_around(each)]
+    if around:
+        held = shown(" ".join(dict.fromkeys(around)))
+        is_exact = set(around) <= set(outcome.resources)
+        rest = [name for name in outcome.resources if name not in around] if is_exact else []
+        text = f"the `leasehold run` that this command is part of holds {held}: go on under that"
+        return step(f"{text}, and ask for the rest", context.suggest("acquire", *rest)) if rest else f"Next: {text}"
+    if any(each.yours and context.is_anothers(each.lease) for each in outcome.blockers):
+        turns = context.suggest("run", *outcome.resources, more=f"{_how(context)} --wait 10m -- …")
+        return step("another command of this session holds it; to take turns, give each a run of its own", turns)
+    return ""
+
+
+def _is_around(blocker: m.Blocker) -> bool:
+    """True if this is the lease of the `leasehold run` that the command is part of."""
+    return blocker.state == "held" and blocker.lease == os.environ.get("LEASEHOLD_LEASE")
+
+
+def _go_on(outcome: m.Held | m.TimedOut, context: Context, first: m.Blocker, held: tuple[str, ...]) -> str:
+    """What to do where only oneself is in the way."""
+    since = f"yours since {clock(first.since_us, first.as_of_us)}"
+    if set(held) == set(outcome.resources) and context.verb == "acquire":
+        again = context.suggest("acquire", *outcome.resources, more=f"{_how(context)} --reentrant")
+        return step(f"it is {since}: go on; or have the same lease extended", again)
+    if set(held) == set(outcome.resources):
+        return step(f"it is {since}: go on under that", context.suggest("renew", *held))
+    what = f"what is in the way is {since}: go on under {shown(' '.join(held))} if that is enough, or release it first"
+    return step(what, context.suggest("release", *held))
+
+
+def _own(outcome: m.Held | m.TimedOut, context: Context) -> list[m.Blocker]:
+    """Leases in the way that the caller has proved to be its own, or has a token for; none that a neighbour took."""
+    own = [each for each in outcome.blockers if each.yours or (each.state == "held" and each.lease in context.own)]
+    return [each for each in own if not context.is_anothers(each.lease)]
+
+
+def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
+    """For a program: what to say instead of `wait for it` to one that would wait for itself."""
+    if not isinstance(outcome, m.Held | m.TimedOut):
+        return None
+    mine = _own(outcome, context)
+    if not mine:
+        is_neighbours = any(each.yours for each in outcome.blockers)
+        said = "is held by another command of your session: leave it alone until that has released it"
+        return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": False} if is_neighbours else None
+    if len(mine) < len(outcome.blockers) and any(map(_is_around, mine)):
+        said = "is held in part by the `leasehold run` that you are part of: go on under that, and ask for the rest"
+        return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": False}
+    names, is_all = " + ".join(dict.fromkeys(each.resource for each in mine)), len(mine) == len(outcome.blockers)
+    if is_all:
+        since = rfc3339(mine[0].since_us)
+        said = f"is yours since {since}, as {names}: go on under that; do not wait for it, nor ask for it again"
+    else:
+        said = f"is held by you, as {names}, and by others: release that before you wait for the rest"
+    return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": is_all}
+
+
+def _how(context: Context) -> str:
+    """The options without which the same names would be asked for in another way."""
+    values = context.values
+    flags = ["--shared"] if values.get("shared") or values.get("mode") == "shared" else []
+    if str(values.get("slots") or 1) != "1" or values.get("mode") == "slots":
+        flags.append(f"--slots {values['slots']}")
+    if values.get("max_skew") is not None:
+        flags.append(f"--max-skew {quoted((values['max_skew'],))}")
+    return "".join(f" {flag}" for flag in (*flags, *(["--any-of"] if values.get("any_of") else [])))
+
+
+def _advice(outcome: m.Refused, context: Context) -> str:
+    if outcome.code == "invalid" and (context.verb, outcome.field) == ("session end", "id"):
+        return f"\n{step('see which sessions live', context.suggest('session list'))}"
+    if outcome.code == "invalid" and outcome.field == "session" and outcome.message.startswith("is missing"):
+        return f"\n{step('begin a session', context.suggest('session start'))}"
+    if outcome.code == "invalid":
+        return f"\n{step('see what may stand there', f'leasehold {context.verb} --help')}"
+    if outcome.field == "session" and outcome.code in ("session_over", "not_allowed"):
+        return f"\n{step('begin a session', context.suggest('session start'))}"
+    if outcome.code == "not_found" and context.verb.startswith("keys"):
+        return f"\n{step('see which keys there are', context.suggest('keys list'))}"
+    if outcome.code == "not_found" and context.verb.startswith("workflow"):
+        return f"\n{step('see which runs there are', context.suggest('workflow list', more=_scope(context)))}"
+    if outcome.code == "not_found":
+        return f"\n{step('see what is held', context.suggest('list'))}"
+    if outcome.code == "unauthenticated":
+        return f"\n{step('give a key that the server knows, and try again', 'export LEASEHOLD_API_KEY=lh_…')}"
+    names = _names(context)[:1]
+    if outcome.code == "slots_mismatch":
+        return f"\n{step('see who holds it, and with how many slots', context.suggest('inspect', *names))}"
+    if outcome.code == "not_allowed" and outcome.field == "token" and names:
+        return f"\n{step('see who holds it', context.suggest('inspect', *names))}"
+    served = context.choice.url.startswith("http") if outcome.code == "not_allowed" else False
+    if served and not outcome.field:  # what a key is for: another space, other names, less
+        return f"\n{step('see what your key allows (docs/server.md#not-allowed)', context.suggest('doctor'))}"
+    return ""
+
+
+def _scope(context: Context) -> str:
+    """Where this command looked for runs."""
+    given = ((flag, context.values.get(flag)) for flag in ("org", "project"))
+    return "".join(f" --{flag} {quoted((value,))}" for flag, value in given if value is not None)

@@ -1,0 +1,1 @@
+"""The process under `leasehold run`: its signals, its lease, its end."""

@@ -1,0 +1,53 @@
+"""What the watchdog does after a `leasehold run` was killed: release the lease as `failed`, and end its session.
+
+A fresh process does it: the watchdog is a fork, and neither a database nor a connection survives a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from leasehold.config.identity import RUN, SESSION
+
+if TYPE_CHECKING:
+    from leasehold.cli.context import Context
+    from leasehold.cli.supervision.lease import Tenure
+
+CAUSE = "leasehold run was killed"
+_COMMAND = (sys.executable, "-m", "leasehold.cli")
+
+
+class Obituary:
+    """What there is to release; known before anything can happen."""
+
+    def __init__(self, context: Context, tenure: Tenure) -> None:
+        self._lease = tenure.lease.id
+        self._token = tenure.token
+        self._session = tenure.session
+        self._env = {
+            **{name: value for name, value in os.environ.items() if name not in (SESSION, RUN)},
+            "LEASEHOLD_URL": context.choice.url,
+            "LEASEHOLD_SPACE": context.space,
+        }
+        if context.values["max_skew"] is not None:
+            self._env["LEASEHOLD_MAX_SKEW"] = context.values["max_skew"]
+
+    def send(self) -> None:
+        """One try each: what it does not reach expires by itself, within the TTL of a run."""
+        self._do("release", self._lease, "--token-stdin", "--status", "failed", "--error", CAUSE)
+        if self._session.is_own:
+            self._do("session", "end", env=self._session.exported())
+
+    def _do(self, *words: str, env: dict[str, str] | None = None) -> None:
+        subprocess.run(  # noqa: S603 (our own command line)
+            [*_COMMAND, *words],
+            env=self._env | (env or {}),
+            input=self._token,
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )

@@ -1,0 +1,132 @@
+"""Calls of several tasks in one request: what is asked at the same moment travels together. It asks nothing again.
+
+A request of its own costs both sides as much as the call in it (docs/adr/0030). Whoever waits in a queue goes alone:
+the others would have to wait with it, and hanging up is how it leaves the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leasehold.client.deciding import SLACK
+from leasehold.client.encoding import Request
+from leasehold.client.messages import body_of
+from leasehold.client.unexpected import NoServer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+
+    from leasehold.client.messages import Head
+
+MOST = 32
+"""How many travel together: with more of them, one side would have nothing to do while the other works."""
+_PATH = "/v1/batch"
+_VERBS = {"/v1/acquire": "acquire", "/v1/renew": "renew", "/v1/release": "release"}
+_UNKNOWN = (404, 405)
+
+
+class Reply(NamedTuple):
+    """What the server said to one call."""
+
+    status: int
+    body: dict[str, Any]
+    retry_after: float | None
+
+
+class _Call(NamedTuple):
+    request: Request
+    reply: asyncio.Future[Reply]
+
+
+class Gathering:
+    """The calls that were made since the event loop last looked around."""
+
+    def __init__(
+        self,
+        exchange: Callable[[Request, float], Awaitable[tuple[Head, bytes]]],
+        undo: Callable[[Request, dict[str, Any]], None],
+    ) -> None:
+        self._exchange = exchange
+        self._undo = undo
+        """Called with a grant that nobody waits for any more."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._gathered: list[_Call] = []
+        self._sending: set[asyncio.Task[None]] = set()
+        self._is_understood = True
+
+    def takes(self, request: Request) -> bool:
+        """Whether this request can travel with others."""
+        return self._is_understood and request.path in _VERBS and not (request.body or {}).get("wait_seconds")
+
+    def ask(self, request: Request) -> asyncio.Future[Reply]:
+        """Send it with whatever else is asked now."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        if not self._gathered:
+            self._loop.call_soon(self._send)
+        call = _Call(request, self._loop.create_future())
+        self._gathered.append(call)
+        return call.reply
+
+    def _send(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        wanted = [call for call in gathered if not call.reply.done()]
+        for start in range(0, len(wanted), MOST):
+            calls = wanted[start : start + MOST]
+            self._start(self._together(calls) if len(calls) > 1 else self._alone(calls[0]))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _together(self, calls: list[_Call]) -> None:
+        asked = [{"verb": _VERBS[call.request.path], **(call.request.body or {})} for call in calls]
+        with _telling(calls):
+            head, data = await self._exchange(Request("POST", _PATH, {"calls": asked}), SLACK)
+            if head.status == 200:
+                for call, reply in zip(calls, _replies(head, data, len(calls)), strict=True):
+                    self._tell(call, reply)
+                return
+            self._is_understood = head.status not in _UNKNOWN
+            for call in calls:  # each finds out for itself what is wrong
+                self._start(self._alone(call))
+
+    async def _alone(self, call: _Call) -> None:
+        with _telling([call]):
+            head, data = await self._exchange(call.request, SLACK)
+            self._tell(call, Reply(head.status, body_of(head, data), head.retry_after))
+
+    def _tell(self, call: _Call, reply: Reply) -> None:
+        if not call.reply.done():
+            call.reply.set_result(reply)
+        elif reply.status == 200 and call.request.path == "/v1/acquire":
+            self._undo(call.request, reply.body)
+
+
+def _replies(head: Head, data: bytes, wanted: int) -> list[Reply]:
+    try:
+        answers = body_of(head, data)["answers"]
+        replies = [Reply(each["status"], each["body"], each["body"].get("retry_after_seconds")) for each in answers]
+    except (AttributeError, KeyError, TypeError):
+        replies = []
+    if len(replies) != wanted:
+        raise NoServer(head.status, "its answer to a batch cannot be understood")
+    return replies
+
+
+@contextmanager
+def _telling(calls: list[_Call]) -> Iterator[None]:
+    """Whatever goes wrong is told to those who asked."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 (see above)
+        for call in calls:
+            if not call.reply.done():
+                call.reply.set_exception(error)
+    except BaseException:
+        for call in calls:
+            call.reply.cancel()
+        raise

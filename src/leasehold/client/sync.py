@@ -1,0 +1,276 @@
+"""Answers from a server, for plain code: connections that are kept alive, with fail-over between servers."""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+import time
+from contextlib import suppress
+from select import POLLIN, poll
+from typing import TYPE_CHECKING, Any
+
+from leasehold.client import forking
+from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
+from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
+from leasehold.client.unexpected import explained
+from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.client.encoding import Request
+    from leasehold.requests.calls import Call, LossSource
+
+PROGRESS_EVERY = 50
+"""Milliseconds."""
+
+
+class Connection:
+    """One connection to one server: one request at a time."""
+
+    def __init__(self, base: Base, patience: float | None = None) -> None:
+        self.base = base
+        self.keeps = True
+        """Whether it can be used again."""
+        self._socket = _connect(base, patience)
+
+    def exchange(self, data: bytes, time_out: float, progress: Callable[[], None] | None = None) -> tuple[Head, bytes]:
+        """Send a request and read its answer; until it comes, `progress` is called again and again."""
+        self._socket.settimeout(time_out)
+        self._socket.sendall(data)
+        if progress is not None:
+            self._show(progress, time.monotonic() + time_out)
+        received = b""
+        while (end := received.find(END)) < 0:
+            received += self._receive()
+            if len(received) > HEAD_MOST:
+                raise Unreachable("what answers there is not a Leasehold server: its answer does not begin")
+        head = parse_head(received[:end])
+        if head.length < 0:
+            return self._read(received)
+        body = received[end + len(END) :]
+        while len(body) < head.length:
+            body += self._receive()
+        self.keeps = head.keeps and len(body) == head.length  # what came after it nobody asked for
+        return head, body[: head.length]
+
+    def _read(self, received: bytes) -> tuple[Head, bytes]:
+        """An answer that has no length of its own, or does not come at once."""
+        from leasehold.client.framing import Reader  # noqa: PLC0415 (our own server sends a length)
+
+        reader = Reader()
+        answer = reader.feed(received)
+        while answer is None:
+            data = self._socket.recv(65_536)
+            answer = reader.feed(data) if data else reader.end()
+        self.keeps = reader.keeps
+        return answer
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(65_536)
+        if not data:
+            raise ConnectionResetError(HUNG_UP)
+        return data
+
+    def send(self, data: bytes, time_out: float) -> None:
+        """Send a request of which the answer is read piece by piece."""
+        self._socket.settimeout(time_out)
+        self._socket.sendall(data)
+
+    def receive(self, seconds: float) -> bytes | None:
+        """What comes next; None if nothing does within so many seconds."""
+        self._socket.settimeout(seconds)
+        try:
+            return self._receive()
+        except TimeoutError:
+            return None
+
+    def _show(self, progress: Callable[[], None], until: float) -> None:
+        looking = poll()
+        looking.register(self._socket, POLLIN)
+        while not looking.poll(PROGRESS_EVERY):
+            if time.monotonic() >= until:
+                raise TimeoutError("timed out")
+            progress()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the server has closed it meanwhile, or sent what nobody asked for."""
+        looking = poll()
+        looking.register(self._socket, POLLIN)
+        return bool(looking.poll(0))
+
+    def interrupt(self) -> None:
+        """From another thread: whoever reads from it stops now."""
+        with suppress(OSError):  # it has just been closed by the other side
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def hang_up(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+
+class HttpAnswers:
+    """A client of one Leasehold, wherever it is served."""
+
+    def __init__(
+        self, bases: tuple[Base, ...], progress: Callable[[], None] | None = None, patience: float | None = None
+    ) -> None:
+        self._bases = bases
+        self._patience = patience
+        self._progress = progress
+        """Called again and again while somebody waits in a queue."""
+        self._changing = threading.Lock()
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
+        self._closed = False
+        self._first = 0
+        """The server that answered last: the next call begins there."""
+        self._heard_at = -math.inf
+        """When a server answered last."""
+        forking.note(self)
+
+    def forget_connections(self) -> None:
+        """This is a forked child: they are its parent's, and so is whoever was changing them."""
+        for connection in (*self._idle, *self._busy):
+            connection.hang_up()  # here: the parent's stay open
+        self._idle, self._busy = [], set()
+        self._changing = threading.Lock()
+
+    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
+        """The answer to this call; asked again, safely, while nobody answers."""
+        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
+        try:
+            return self._pursue(errand)
+        except Unreachable:
+            self._give_up(errand)
+            raise
+
+    def _give_up(self, errand: Errand) -> None:
+        """Cancel a request that may have been granted, since nobody would have the token of that lease."""
+        request = errand.undo()
+        if request is not None:
+            with suppress(OSError, LeaseholdError):  # whoever asked is told why it failed; the lease expires by itself
+                self._exchange(self._bases[self._first % len(self._bases)], request, errand.time_out)
+
+    def _pursue(self, errand: Errand) -> Any:  # noqa: ANN401 (see `ask`)
+        todo: Again = Again(errand.next, 0.0)
+        while True:
+            time.sleep(todo.pause)
+            asked_of = self._first
+            try:
+                head, data = self._exchange(self._bases[asked_of % len(self._bases)], todo.request, errand.time_out)
+                body = body_of(head, data)
+            except (OSError, Unreachable) as error:
+                self._turn_from(asked_of)
+                why = explained(error, self._bases[asked_of % len(self._bases)])
+                todo = errand.failed(why, time.monotonic(), was_sent=not isinstance(error, NotSent))
+                continue
+            self._heard_at = now = time.monotonic()
+            outcome = errand.answered(head.status, body, head.retry_after, now)
+            if not isinstance(outcome, Again):
+                return outcome
+            if head.status == GOING_AWAY:
+                self._turn_from(asked_of)
+            todo = outcome
+
+    def _turn_from(self, server: int) -> None:
+        """To the next server, unless another thread has turned from this one already: two turns may lead back to it."""
+        with self._changing:
+            if self._first == server:
+                self._first += 1
+
+    def _exchange(self, base: Base, request: Request, time_out: float) -> tuple[Head, bytes]:
+        connection = self._take(base)
+        try:
+            is_wait = request.body is not None and request.body.get("wait_seconds")
+            answer = connection.exchange(render(request, base), time_out, self._progress if is_wait else None)
+        except BaseException as error:  # also an interrupt: the server sees it close, and we leave the queue
+            self._give_back(connection, keep=False)
+            if self._closed:
+                raise Closed(CLOSED) from None
+            if isinstance(error, OSError):
+                raise NoAnswer(told(base.first, error)) from error
+            raise
+        self._give_back(connection, keep=connection.keeps)
+        return answer
+
+    def _take(self, base: Base) -> Connection:
+        with self._changing:
+            if self._closed:
+                raise Closed(CLOSED)
+            while (found := next((each for each in reversed(self._idle) if each.base == base), None)) is not None:
+                self._idle.remove(found)
+                if not found.is_stale:
+                    self._busy.add(found)
+                    return found
+                found.hang_up()
+        try:
+            made = Connection(base, self._patience)
+        except OSError as error:
+            raise NotSent(told(base.first, error)) from error
+        with self._changing:
+            self._busy.add(made)
+        return made
+
+    def _give_back(self, connection: Connection, *, keep: bool) -> None:
+        with self._changing:
+            self._busy.discard(connection)
+            if keep and not self._closed:
+                self._idle.append(connection)
+                return
+        connection.hang_up()
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return losses_of(self._bases)
+
+    def close(self) -> None:
+        """Hang up; whoever still waits is told so, and leaves the queue."""
+        with self._changing:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            for connection in self._busy:
+                connection.interrupt()
+        for connection in idle:
+            connection.hang_up()
+
+
+def losses_of(servers: tuple[Base, ...]) -> LossSource:
+    """What tells a client of these servers which of its leases may be lost."""
+    from leasehold.client.losses import StreamLosses  # noqa: PLC0415 (only for those who hold something for a while)
+
+    return StreamLosses(servers)
+
+
+def http_answers(
+    url: str, api_key: str | None, progress: Callable[[], None] | None = None, patience: float | None = None
+) -> HttpAnswers:
+    """A client of the servers at this URL; `patience`: seconds after which a call gives up that nobody answers."""
+    return HttpAnswers(bases(url, api_key), progress, patience)
+
+
+def connected(base: Base, patience: float | None = None) -> socket.socket:
+    """A connection to this server, or to the proxy that hands on to it; not encrypted yet."""
+    host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
+    connection = socket.create_connection((host, port), timeout=connect_within(patience))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if base.tls and base.via is not None:
+        from leasehold.client.proxies import tunnel  # noqa: PLC0415 (only for those who have one)
+
+        try:
+            tunnel(connection, base)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _connect(base: Base, patience: float | None) -> socket.socket:
+    connection = connected(base, patience)
+    if not base.tls:
+        return connection
+    import ssl  # noqa: PLC0415 (only for https)
+
+    return ssl.create_default_context().wrap_socket(connection, server_hostname=base.host)

@@ -1,0 +1,206 @@
+"""The agents and CI systems that Leasehold recognises, and the processes that say nothing about who asks.
+
+On the way of a one-shot `leasehold acquire`: plain data, no imports. A name counts only with an id that is unique to
+one run, and only if the system's process is an ancestor of the command, where ancestors can be read: ids outlive their
+agent in terminal multiplexers, and nested agents inherit those of their parent.
+
+`tests/config/test_identity_agents.py` has a test for each row.
+"""
+
+from __future__ import annotations
+
+from leasehold.domain.nouns import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+try:
+    from _blake2 import blake2b  # what hashlib hands out, without OpenSSL's start-up time
+except ImportError:  # a Python built without its own hashes
+    from hashlib import blake2b
+
+
+class System(Noun):
+    """One agent, or one CI system."""
+
+    label: str
+    """How holder names begin; the same as in the names that hooks give."""
+    ids: tuple[tuple[str, ...], ...]
+    """Variables that together are unique to one run: the first group of which all are set counts."""
+    words: str
+    """The readable part of a job's name, with variables in braces; empty for agents, whose id is shown."""
+    processes: frozenset[str]
+    """Programs that belong to one run alone: an owner, as far as descent goes."""
+    listeners: frozenset[str]
+    """Programs that start many runs, or people's terminals too: they confirm an id, and never own anything."""
+    marks: tuple[str, ...] = ()
+    """Variables that say that an agent asks, but not which one."""
+    begins: str = ""
+    """What the id begins with, if its variable may hold something else."""
+
+
+_none: frozenset[str] = frozenset()
+
+SYSTEMS = (
+    # Claude Code sets it for Bash calls and hooks since 2.1.132 (anthropics/claude-code#63758, 2026-05-29). Sub-agents
+    # share process and environment (#74417). Each Bash call is a session below `claude` (#94469, 2026-09-15).
+    System(
+        "claude",
+        (("CLAUDE_CODE_SESSION_ID",),),
+        "",
+        frozenset(("claude", "claude-code")),
+        _none,
+        ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
+    ),
+    # openai/codex PR 10096 (2026-01-28). Until PR 16882 (2026-04-06) a nested `codex exec` showed its parent's id
+    # (#15527): the two are told apart by their processes.
+    System("codex", (("CODEX_THREAD_ID",),), "", frozenset(("codex",)), _none, ("CODEX_SANDBOX", "CODEX_CI")),
+    # gleanwork/glean-plugins-vnext PR 12 (2026-06-19): absent in MCP servers. The editor's process is also the ancestor
+    # of people's terminals, and CURSOR_TRACE_ID is set in those too (la10736/rstest#994), so it is no id.
+    System(
+        "cursor",
+        (("CURSOR_CONVERSATION_ID",),),
+        "",
+        frozenset(("cursor-agent",)),
+        frozenset(("cursor", "Cursor", "Cursor Helper", "cursor-server")),
+        ("CURSOR_AGENT",),
+    ),
+    # google-gemini/gemini-cli PR 4791 (2025-07-24): a mark only, no id in the environment.
+    System("gemini", (), "", frozenset(("gemini", "gemini-cli")), _none, ("GEMINI_CLI",)),
+    # anomalyco/opencode PR 50006 (closed, 2026-09-19): OPENCODE=1, AGENT=1 and OPENCODE_PID, no session id.
+    System("opencode", (), "", frozenset(("opencode",)), _none, ("OPENCODE", "OPENCODE_PID")),
+    # moonrepo/proto#1028 and watson/is-ci#28 (2026): the cloud agent. VS Code's terminals have COPILOT_AGENT=1, a mark
+    # (microsoft/vscode PR 316267, 2026-05-13).
+    System(
+        "copilot",
+        (("COPILOT_AGENT_SESSION_ID",),),
+        "",
+        frozenset(("copilot",)),
+        frozenset(("code", "Code", "Code Helper", "code-server", "Runner.Worker")),
+        ("COPILOT_AGENT", "COPILOT_CLI"),
+    ),
+    # actions/runner src/Runner.Worker/JobExtension.cs at b7fd7da (#4601, 2026-08-03): `github_` and a GUID for each
+    # job. Jobs blank it so that their processes outlive them. GITHUB_JOB alone is equal in all legs of a matrix
+    # (actions/toolkit#65). Runner.Worker is one process for each job, Runner.Listener one for each runner.
+    System(
+        "GitHub",
+        (("RUNNER_TRACKING_ID",), ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB", "RUNNER_NAME")),
+        "run {GITHUB_RUN_ID} / {GITHUB_JOB}",
+        frozenset(("Runner.Worker",)),
+        frozenset(("Runner.Listener",)),
+        ("GITHUB_ACTIONS",),
+        "github_",
+    ),
+    # docs.gitlab.com/ci/variables/predefined_variables (2026): unique across all jobs of one GitLab.
+    System(
+        "GitLab",
+        (("CI_JOB_ID", "CI_SERVER_HOST"), ("CI_JOB_ID", "GITLAB_CI")),
+        "job {CI_JOB_ID} / {CI_JOB_NAME}",
+        _none,
+        frozenset(("gitlab-runner", "gitlab-ci-multi-runner", "gitlab-runner-helper")),
+        ("GITLAB_CI",),
+    ),
+    # buildkite.com/docs/pipelines/environment_variables (2026). `buildkite-agent` is both the listener and the
+    # bootstrap of one job.
+    System(
+        "Buildkite",
+        (("BUILDKITE_JOB_ID",),),
+        "{BUILDKITE_PIPELINE_SLUG} {BUILDKITE_BUILD_NUMBER}",
+        _none,
+        frozenset(("buildkite-agent",)),
+        ("BUILDKITE",),
+    ),
+    # jenkins.io, "Using environment variables" (2026): BUILD_TAG is shared by parallel branches, each of which has an
+    # executor of a node for itself. The agent is a Java process: its jar names it.
+    System(
+        "Jenkins",
+        (("BUILD_TAG", "NODE_NAME", "EXECUTOR_NUMBER"),),
+        "{BUILD_TAG} on {NODE_NAME}",
+        _none,
+        frozenset(("agent.jar", "remoting.jar", "slave.jar", "swarm-client.jar", "jenkins.war")),
+        ("JENKINS_URL",),
+    ),
+    # circleci.com/docs/reference/variables (2026-09-29): parallel containers of one job share the job's id.
+    System(
+        "CircleCI",
+        (("CIRCLE_WORKFLOW_JOB_ID", "CIRCLE_NODE_INDEX"), ("CIRCLE_WORKFLOW_JOB_ID",)),
+        "{CIRCLE_JOB} {CIRCLE_BUILD_NUM}",
+        _none,
+        frozenset(("circleci-agent", "circleci-runner", "circleci", "build-agent", "task-agent")),
+        ("CIRCLECI",),
+    ),
+    # learn.microsoft.com/azure/devops/pipelines/build/variables (2026): SYSTEM_JOBID is equal across runs
+    # (MicrosoftDocs/azure-devops-docs#10475). Agent.Worker is one process for each job.
+    System(
+        "Azure",
+        (("BUILD_BUILDID", "SYSTEM_JOBID", "SYSTEM_JOBATTEMPT"),),
+        "build {BUILD_BUILDID} / {SYSTEM_JOBNAME}",
+        frozenset(("Agent.Worker",)),
+        frozenset(("Agent.Listener",)),
+        ("TF_BUILD",),
+    ),
+)
+
+SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "mksh", "busybox", "nu", "pwsh", "tcsh", "csh"))
+INTERPRETERS = ("node", "bun", "deno", "python", "java", "MainThread")
+"""How the names of programs begin that run a script: the script's name counts, not theirs."""
+CARRIERS = frozenset(("sudo", "su", "doas", "runuser"))
+"""They may begin a session below them, for somebody who stays the same."""
+MULTIPLEXERS = frozenset(("tmux", "tmux: server", "tmux: client", "screen", "SCREEN", "zellij", "dtach", "abduco"))
+"""What they run has the variables of whichever command started them."""
+NOBODY = MULTIPLEXERS | frozenset(
+    (
+        *("systemd", "init", "launchd", "runit", "runsvdir", "s6-svscan", "supervisord", "openrc", "upstart"),
+        *("tini", "dumb-init", "docker-init", "catatonit", "conmon", "containerd-shim", "runc", "kthreadd"),
+        *("sshd", "sshd-session", "sshd-auth", "dropbear", "mosh-server", "login", "telnetd", "in.telnetd"),
+        *("cron", "crond", "CRON", "CROND", "atd", "anacron", "fcron", "systemd-run", "launchd_sim"),
+        *("gnome-terminal-", "gnome-terminal", "konsole", "xterm", "uxterm", "urxvt", "rxvt", "alacritty", "kitty"),
+        *("wezterm-gui", "wezterm", "foot", "footclient", "ghostty", "st", "terminator", "tilix", "guake", "yakuake"),
+        *("xfce4-terminal", "mate-terminal", "lxterminal", "qterminal", "ptyxis-agent", "ptyxis", "kgx", "hyper"),
+        *("Terminal", "iTerm2", "iTermServer", "Warp", "warp", "warp-terminal", "rio", "tabby", "contour"),
+        *("Electron", "electron", "idea", "pycharm", "goland", "webstorm", "clion", "rider"),
+    )
+)
+"""Programs that start others on behalf of many: what descends from them has nothing in common."""
+
+OF_ONE_RUN = {name for system in SYSTEMS for name in system.processes}
+OF_MANY = {name[:15] for system in SYSTEMS for name in system.listeners} - OF_ONE_RUN
+"""Linux keeps 15 bytes of a program's name."""
+
+
+def unique_id(system: System, env: Mapping[str, str]) -> str | None:
+    """What tells this run of the system from all others; None if the environment does not say."""
+    for group in system.ids:
+        values = [env.get(variable, "") for variable in group]
+        if all(values) and (len(group) > 1 or values[0].startswith(system.begins)):
+            return "\0".join(values)
+    return None
+
+
+def name_of(system: System, id_: str, env: Mapping[str, str]) -> str:
+    """The holder's name of one run: `claude-0f3c91d2-5be07a16`, `GitHub run 812 / build #5be07a16`."""
+    if not system.words:
+        return f"{system.label}-{short(id_)}"
+    words = system.words
+    for piece in system.words.split("{")[1:]:
+        variable = piece.partition("}")[0]
+        words = words.replace(f"{{{variable}}}", clean(env.get(variable, "?"), 48))
+    return f"{system.label} {words} #{digest(id_)}"
+
+
+def short(id_: str) -> str:
+    """A short id as it is, else its start and a digest of all of it: ids of one time often start alike (UUIDv7)."""
+    plain = "".join(one for one in id_[:12] if one.isalnum() or one in "-_")
+    return plain if plain == id_ else f"{plain[:8]}-{digest(id_)}"
+
+
+def digest(id_: str) -> str:
+    """Eight digits that stand for an id."""
+    return blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()[:8]
+
+
+def clean(text: str, most: int) -> str:
+    """The text as a part of a holder's name: nothing invisible, no blanks, at most so many bytes."""
+    seen = "".join(one if one.isprintable() and not one.isspace() else "_" for one in text)
+    return seen.encode("utf-8", "ignore")[:most].decode("utf-8", "ignore")

@@ -1,0 +1,426 @@
+"""Which store, and on what terms: from the argument, the environment, the configuration files and the defaults.
+
+It decides where the locks live, and says why; it opens nothing and creates nothing. It is on the way of a one-shot
+`leasehold acquire`, so TOML is only imported when there is a file to read. For people: docs/configuration.md.
+"""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH109, PTH117, PTH118, PTH119, PTH120
+
+from __future__ import annotations
+
+import os
+
+from leasehold.config import files as configfiles
+from leasehold.config import paths as places
+from leasehold.domain import durations, names
+from leasehold.domain.model import SECOND
+from leasehold.domain.nouns import Noun
+from leasehold.errors import InvalidInput, StoreError, StoreUnsuitable
+from leasehold.requests import checks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, TypedDict
+
+    class Values(TypedDict, total=False):
+        """What was set, checked; durations as they were written."""
+
+        url: str
+        space: str
+        holder: str
+        ttl: float | str
+        ttl_max: float | str
+        max_skew: float | str
+        connect_timeout: float | str
+        hierarchical: frozenset[str]
+        lock_policy: str
+        webhooks: list[dict[str, Any]]
+        people: frozenset[str]
+
+
+KEYS = (
+    *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "connect_timeout", "hierarchical", "lock_policy"),
+    *("resourceLockTimeout", "webhooks", "people"),
+)
+"""What a configuration file may set."""
+VARIABLES = {
+    "LEASEHOLD_URL": "url",
+    "LEASEHOLD_SPACE": "space",
+    "LEASEHOLD_HOLDER": "holder",
+    "LEASEHOLD_TTL": "ttl",
+    "LEASEHOLD_MAX_SKEW": "max_skew",
+    "LEASEHOLD_CONNECT_TIMEOUT": "connect_timeout",
+}
+"""Variables of the environment that stand for a key. `LEASEHOLD_SESSION` has none, see ``identity``."""
+PEOPLES_VERBS = ("force-release", "steal", "clear")
+"""What agents may do only if the user's own configuration says so."""
+POLICIES = ("off", "warn", "require", "require-own")
+TTL = "30m"
+_EXAMPLE = "export LEASEHOLD_URL=https://locks.example.com"
+ARGUMENT = "the argument"
+"""Where something comes from that the command itself, or the call, has named."""
+
+_ANY_TTL = checks.Settings(ttl_most=durations.LONGEST)
+
+
+class Choice(Noun):
+    """Where the locks live and on what terms, with the reasons."""
+
+    url: str
+    """In full: a path in it is absolute, so that the same store always has the same URL."""
+    why: str
+    settings: Values
+    """What was set somewhere. The properties below know the defaults, too."""
+    path: str | None
+    """The project's configuration file, if there is one."""
+    origins: Mapping[str, str]
+    """Where each setting comes from."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: a file that was ignored."""
+    is_default: bool = False
+    """Nobody said where the locks live."""
+    trouble: str = ""
+    """Why the default place cannot be used; empty if it can, or another one is set."""
+
+    @property
+    def space(self) -> str:
+        """The tenant that names live in."""
+        return self.settings.get("space", "default")
+
+    @property
+    def holder(self) -> str | None:
+        """Who asks, if that was set; otherwise see ``identity``."""
+        return self.settings.get("holder")
+
+    @property
+    def ttl(self) -> float | str:
+        """How long a lease lives where a surface was not told."""
+        if "ttl" in self.settings:
+            return self.settings["ttl"]
+        most = self.rules().ttl_most
+        return TTL if durations.parse(TTL) <= most else durations.format(most)
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds to go on trying to reach the store; None: as long as each store does by itself."""
+        given = self.settings.get("connect_timeout")
+        return None if given is None else durations.parse(given) / SECOND
+
+    @property
+    def store_url(self) -> str:
+        """The URL to open, with the options that the settings add. Raises StoreError if there is no place for it.
+
+        There is never another place instead, where this user alone would get a yes.
+        """
+        if self.trouble:
+            raise StoreError(self.trouble)
+        if self.is_default:
+            return f"{self.url}?create=1"
+        url, skew = self.url, self.settings.get("max_skew")
+        if skew is not None and url.startswith(("git:", "git+")) and "max_skew=" not in url.partition("?")[2]:
+            url = with_skew(url, skew)
+        return url if self.patience is None else places.with_patience(url, self.patience)
+
+    def with_patience(self, timeout: object, field: str = "connect_timeout") -> Choice:
+        """Return this choice with another `connect_timeout`, of which an error speaks as `field`."""
+        return self._replace(settings={**self.settings, "connect_timeout": _connect_timeout(timeout, field)})
+
+    @property
+    def lock_policy(self) -> str:
+        """How strict the guards of editors and git are."""
+        return self.settings.get("lock_policy", "warn")
+
+    @property
+    def agents_may(self) -> frozenset[str]:
+        """People's verbs that agents and CI jobs may use, too."""
+        return self.settings.get("people", frozenset())
+
+    def rules(self) -> checks.Settings:
+        """What this installation allows."""
+        rules = checks.Settings(self.settings.get("hierarchical", frozenset()))
+        if "ttl_max" in self.settings:
+            rules = rules._replace(ttl_most=durations.parse(self.settings["ttl_max"]))
+        return rules
+
+
+def with_skew(url: str, skew: float | str) -> str:
+    """Return the URL of a git remote with this `max_skew`; the last one in a URL counts."""
+    return f"{url}{'&' if '?' in url else '?'}max_skew={skew}"
+
+
+def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Choice:
+    """Choose the store and the settings; each of them from the first place that has it.
+
+    The places are the argument, the environment, the project's configuration file, the user's, and the default.
+    """
+    env = os.environ if env is None else env
+    here = _here(cwd, url or env.get("LEASEHOLD_URL", ""))
+    notes: list[str] = []
+    user, project = configfiles.user(env, notes), configfiles.project(here, env, notes)
+    values: Values = {}
+    origins: dict[str, str] = {}
+    argument = {} if url is None else {"url": url}
+    nearby = configfiles.neighbour(here, notes)
+    for origin, found in (*user, *nearby, *project, *_environment(env), (ARGUMENT, argument)):
+        if "people" in found and (origin, found) not in user:
+            raise InvalidInput("people", f"counts only in {configfiles.user_path(env)}, which no checkout brings along")
+        checked = _checked(found, origin, here, env)
+        values.update(checked)  # type: ignore[typeddict-item] # each was checked by its key
+        origins.update(dict.fromkeys(checked, origin))
+    trouble, is_default = "", "url" not in values
+    if is_default:
+        values["url"], origins["url"], trouble = _default(here, env)
+    path = project[0][0] if project else None
+    choice = Choice(values["url"], origins["url"], values, path, origins, tuple(notes), is_default, trouble)
+    _refuse_long_ttl(choice)
+    return choice
+
+
+def working_directory(cwd: str | None = None) -> str:
+    """Where we are, in full."""
+    try:
+        return os.path.realpath(os.getcwd() if cwd is None else cwd)
+    except FileNotFoundError:
+        raise InvalidInput("cwd", "the working directory was removed: change to one that is there") from None
+
+
+def _here(cwd: str | None, url: str) -> str:
+    try:
+        return working_directory(cwd)
+    except InvalidInput:
+        if "://" in url:
+            return "/"  # a program that outlived its directory: nothing in this URL is relative to it
+        raise
+
+
+def _refuse_long_ttl(choice: Choice) -> None:
+    most = choice.rules().ttl_most
+    if durations.parse(choice.ttl) > most:
+        origin = choice.origins["ttl"]
+        raise InvalidInput("ttl", f"{choice.ttl} (from {origin}) is more than ttl_max, {durations.format(most)}")
+
+
+# ------------------------------------------------------------------------------------------------- URLs
+
+
+def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
+    """The URL in full: a path in it becomes absolute, relative to this directory, `~/` being home."""
+    scheme, colon, rest = url.partition(":")
+    if not scheme.islower():
+        scheme = scheme.lower()
+        url = scheme + colon + rest
+    if scheme == "git" and colon:
+        return _git_url(rest, directory, env)
+    if scheme != "sqlite" or not colon or not rest.strip("/"):
+        return url
+    rest, options = places.split_options(rest)
+    if rest.startswith("//"):
+        path = "/" + rest.lstrip("/")
+    elif rest.startswith("~/"):
+        path = places.home(env) + rest[1:]
+    else:
+        path = os.path.join(directory, rest)
+    return sqlite_url(path) + options
+
+
+def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
+    """The same for every worktree and folder of a repository: the git directory that they share."""
+    place, mark, options = rest.partition("?")
+    path = os.path.realpath(os.path.join(directory, places.home(env) + place[1:] if place.startswith("~/") else place))
+    copy = places.working_copy(path, {})
+    return f"git:{copy.common if copy is not None else path}{mark}{options}"
+
+
+def sqlite_url(path: str) -> str:
+    """The URL of a database file. Raises StoreUnsuitable if another user may have it lead elsewhere."""
+    link = places.strange_link(path)
+    if link:
+        raise StoreUnsuitable(
+            f"{names.shown(link)} is a link that another user made or may replace: remove it, or give the path of the "
+            "file that is meant"
+        )
+    return "sqlite://" + os.path.realpath(path)
+
+
+_SECRET = ("password", "secret", "token", "client_key", "server_key", "api_key")
+"""What is in the names of those words of a URL that only its owner may see."""
+
+
+def shown(url: str) -> str:
+    """The URL as it may be shown: without its passwords, and inert."""
+    place, question, query = url.partition("?")
+    scheme, mark, rest = place.partition("://")
+    authority, slash, path = rest.partition("/")
+    if _is_cut(authority) and "@" in path + question + query:  # by a password that should have been written with %XX
+        authority, slash, path, question, query = f"{rest}{question}{query}", "", "", "", ""
+    user, at, host = authority.rpartition("@")
+    name, colon, _ = user.partition(":")
+    words = "&".join(map(_word_shown, query.split("&")))
+    if not mark:  # no URL: libpq's words, perhaps
+        scheme = " ".join(map(_word_shown, scheme.split(" ")))
+    return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
+
+
+def _is_cut(authority: str) -> bool:
+    _, colon, port = authority.partition(":")
+    return bool(colon) and "@" not in authority and not port.isdigit()
+
+
+def _word_shown(word: str) -> str:
+    name, _, value = word.partition("=")
+    if name != "listen" and "%" not in name:
+        return f"{name}=***" if any(each in name.lower() for each in _SECRET) else word
+    from urllib.parse import unquote  # noqa: PLC0415 (rare)
+
+    if name != "listen":
+        return f"{name}=***"  # written so that it cannot be read
+    plain = unquote(value)  # another URL, with a password of its own
+    return word if shown(plain) == names.shown(plain) else f"{name}={shown(plain)}"
+
+
+def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, str]:
+    """The embedded store: its URL, why there, and why it cannot be used; that is empty if it can."""
+    copy = places.working_copy(here, env)
+    if copy is None:
+        directory, why = places.state_home(env), "the default outside of a git repository: the user's state directory"
+    else:
+        directory = os.path.join(copy.common, places.LOCKS)
+        why = "the default in a git repository: its git directory, which all worktrees share"
+    trouble = _ways_out(copy, directory) if copy is not None and copy.trouble else ""
+    return sqlite_url(os.path.join(directory, "leasehold.db")), why, trouble
+
+
+def _ways_out(copy: places.WorkingCopy, directory: str) -> str:
+    told = f"{names.shown(copy.trouble)}, so the locks of this repository cannot be used; others keep nobody out. "
+    if copy.trouble == places.unwritable(copy.common):
+        from shlex import quote  # noqa: PLC0415 (rare, and dear)
+
+        place = quote(directory)
+        told += (
+            "Have the directory of the locks shared with a group of yours:\n"
+            f"mkdir -p {place} && chgrp -R GROUP {place} && chmod -R u=rwX,g=rwX,o= {place} && chmod g+s {place}\n"
+            "In an agent's sandbox, use Leasehold's MCP server, which runs outside:\nleasehold install --help\nOr "
+        )
+    return f"{told}set url in leasehold.toml, or LEASEHOLD_URL, to where everybody's locks live:\n{_EXAMPLE}"
+
+
+# ------------------------------------------------------------------------------------- sources and checks
+
+
+def _environment(env: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each variable that is set; an empty one is not."""
+    for variable, key in VARIABLES.items():
+        if env.get(variable):
+            yield variable, {key: env[variable]}
+
+
+def _checked(found: Mapping[str, Any], origin: str, here: str, env: Mapping[str, str]) -> dict[str, object]:
+    """The settings of one source, each as it should be, or an error that says which is wrong and where."""
+    values: dict[str, object] = {}
+    for key, value in found.items():
+        if key not in KEYS:
+            raise InvalidInput(key, f"there is no such setting; {origin} may have {', '.join(KEYS)}")
+        try:
+            values["ttl" if key == "resourceLockTimeout" else key] = _CHECKS[key](value)
+        except InvalidInput as error:
+            raise InvalidInput(key, f"{error.message} (from {origin})") from None
+    if "ttl" in found and "resourceLockTimeout" in found:
+        raise InvalidInput("ttl", f"and resourceLockTimeout mean the same; leave one of them out (from {origin})")
+    if "url" in found:
+        directory = os.path.dirname(origin) if os.path.isabs(origin) else here
+        values["url"] = resolve(str(values["url"]), directory, env)
+    return values
+
+
+def _url(value: object) -> object:
+    url = checks.text(value, "url", 4_096)
+    scheme, _, rest = url.partition(":")
+    if scheme.lower() == "sqlite":
+        _refuse_path(places.split_options(rest)[0])
+    return url
+
+
+def _refuse_path(path: str) -> None:
+    """What others mean by such a URL is not what it would be here: a file below the root, or with a strange name."""
+    spellings = "write sqlite:///absolute/path, sqlite:relative/path or sqlite:~/path"
+    if path.startswith("//") and path[2:3] not in ("", "/"):
+        raise InvalidInput("url", f"two slashes before {path[2:]!a} say neither absolute nor relative: {spellings}")
+    if os.path.basename(path) == ":memory:":
+        raise InvalidInput("url", f"locks in memory would be nobody else's, so there has to be a file: {spellings}")
+
+
+def _ttl(value: object) -> object:
+    checks.ttl(value, _ANY_TTL)
+    return value
+
+
+def _max_skew(value: object) -> float | str:
+    return _duration("max_skew", value)
+
+
+def _connect_timeout(value: object, field: str = "connect_timeout") -> float | str:
+    given = _duration(field, value)
+    if durations.parse(given) <= 0:
+        raise InvalidInput(field, "must be longer than 0, such as 10s")
+    return given
+
+
+def _duration(key: str, value: object) -> float | str:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InvalidInput(key, 'must be a duration, such as "30s"')
+    try:
+        durations.parse(value)
+    except durations.BadDuration as error:
+        raise InvalidInput(key, str(error)) from None
+    return value
+
+
+def _seconds(value: object) -> object:
+    if not isinstance(value, int | float):
+        raise InvalidInput("resourceLockTimeout", "must be a number of seconds, such as 1800")
+    return _ttl(value)
+
+
+def _hierarchical(value: object) -> frozenset[str]:
+    try:
+        return names.check_hierarchical(value)
+    except names.BadName as error:
+        raise InvalidInput("hierarchical", error.message) from None
+
+
+def _policy(value: object) -> object:
+    if value not in POLICIES:
+        raise InvalidInput("lock_policy", f"must be one of {', '.join(POLICIES)}")
+    return value
+
+
+def _people(value: object) -> object:
+    verbs = value.get("agents_may") if isinstance(value, dict) and value.keys() <= {"agents_may"} else None
+    if not isinstance(verbs, list) or not all(verb in PEOPLES_VERBS for verb in verbs):
+        raise InvalidInput("people", f"must be agents_may = […], with any of {', '.join(PEOPLES_VERBS)}")
+    return frozenset(verbs)
+
+
+def _webhooks(value: object) -> object:
+    """Only their form: what stands in them is for the server, which is not on everybody's way."""
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise InvalidInput("webhooks", "must be tables: [[webhooks]], each with a url and a secret")
+    return value
+
+
+_CHECKS: dict[str, Callable[[object], object]] = {
+    "url": _url,
+    "space": checks.space,
+    "holder": lambda value: checks.text(value, "holder", 256),
+    "ttl": _ttl,
+    "ttl_max": _ttl,
+    "max_skew": _max_skew,
+    "connect_timeout": _connect_timeout,
+    "hierarchical": _hierarchical,
+    "lock_policy": _policy,
+    "resourceLockTimeout": _seconds,
+    "webhooks": _webhooks,
+    "people": _people,
+}

@@ -1,0 +1,93 @@
+"""What stands in a store: leases, those of dead processes, quarantines, queues. It looks, whatever store it is."""
+
+from __future__ import annotations
+
+import os
+from shlex import quote
+
+from leasehold.doctor.findings import Finding
+from leasehold.domain import durations
+from leasehold.domain.model import FOREVER
+from leasehold.domain.names import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasehold.domain.model import Hold, Waiter
+    from leasehold.stores import Store
+
+LONG_QUEUE = 100
+
+
+def about_leases(store: Store, now: int) -> Iterator[Finding]:
+    """Who holds what, what is closed, and how long the queues are."""
+    records = [record for _, record in store.scan("n")]
+    homes = [hold for record in records for hold in record.holds.values() if hold.ask is not None]
+    live = [hold for hold in homes if not hold.closed and hold.expires_at > now]
+    yield Finding("leases", True, f"{len(live)} live{unswept(homes, now)}")
+    for hold in live:
+        if _is_of_dead_process(hold.holder):
+            text = f"{_names(hold)} is held by {shown(hold.holder)}, a process that is gone"
+            left = durations.in_seconds(hold.expires_at - now)
+            yield Finding("leases", None, text, f"it ends by itself in {left}; or end it now", _forcing(hold))
+    for hold in homes:
+        if _is_quarantined(hold, now):
+            text = f"{_names(hold)} is quarantined since {shown(hold.holder)} lost it"
+            clear = f"leasehold clear {_first(hold)} --reason '…'"
+            yield Finding("leases", None, text, "see what was left half done, then open it", clear)
+    yield from _about_queues([waiter for record in records for waiter in record.waiters if waiter.ask is not None], now)
+
+
+def unswept(homes: list[Hold], now: int) -> str:
+    """How many leases have expired and are still there."""
+    stale = sum(not hold.closed and hold.expires_at <= now and not _is_quarantined(hold, now) for hold in homes)
+    return f"; {stale} expired ones, which are in nobody's way and go with a later change" if stale else ""
+
+
+def _is_quarantined(hold: Hold, now: int) -> bool:
+    """Also if it has run out and nobody has come by since to write that down."""
+    if hold.closed:
+        return hold.expires_at == FOREVER
+    return hold.expires_at <= now and hold.after >= FOREVER
+
+
+def _names(hold: Hold) -> str:
+    return shown(" ".join(hold.ask.options[0].resources)) if hold.ask is not None else hold.id
+
+
+def _first(hold: Hold) -> str:
+    return shown(quote(hold.ask.options[0].resources[0] if hold.ask is not None else hold.id))
+
+
+def _forcing(hold: Hold) -> str:
+    return f"leasehold force-release {_first(hold)} --reason '…'"
+
+
+def _is_of_dead_process(holder: str) -> bool:
+    """Whether this is the name of a process of this host (see `identity.of_process`) that has ended."""
+    who, _, number = holder.rpartition(":")
+    is_ours = who.endswith(f"@{os.uname().nodename}") and number.isascii() and number.isdigit() and len(number) < 10
+    if not is_ours or number == "0":
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _about_queues(waiters: list[Waiter], now: int) -> Iterator[Finding]:
+    lengths: dict[str, int] = {}
+    for waiter in waiters:
+        if waiter.ask is not None and waiter.deadline > now:
+            name = " ".join(waiter.ask.options[0].resources)
+            lengths[name] = lengths.get(name, 0) + 1
+    if not lengths:
+        yield Finding("queues", True, "nobody waits")
+        return
+    longest = max(lengths, key=lengths.__getitem__)
+    text = f"{sum(lengths.values())} wait; the longest queue is that of {shown(longest)}, with {lengths[longest]}"
+    yield Finding("queues", None if lengths[longest] > LONG_QUEUE else True, text)

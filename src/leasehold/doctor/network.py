@@ -1,0 +1,125 @@
+"""The examination of locks that live elsewhere: a server, or a store behind a network. It takes no lease there."""
+
+from __future__ import annotations
+
+import time
+from shlex import quote
+
+from leasehold.doctor.contents import about_leases
+from leasehold.doctor.findings import Finding
+from leasehold.domain import durations
+from leasehold.domain.model import SECOND, Refused
+from leasehold.domain.names import shown
+from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
+from leasehold.locks import connect as opening
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasehold.config.settings import Choice
+    from leasehold.locks.sync import Locks
+    from leasehold.stores import Store
+
+CLOCK_APART = 5 * SECOND
+PROBE = "leasehold-doctor"
+"""A name that is asked about: nobody holds it, and asking changes nothing."""
+
+_NO_CLOCK = Finding("clock", True, "a git remote has none: leases age as this machine observes them")
+
+
+def about_server(choice: Choice) -> Iterator[Finding]:
+    """Whether a Leasehold server answers there, and lets us in."""
+    try:
+        locks = opening.connect(choice, threaded=False)
+        try:
+            yield from _about_answers(locks, choice.space)
+        finally:
+            locks.close()
+    except LeaseholdError as error:
+        yield _unreachable(error, "see whether `leasehold serve` runs there, and whether the URL is right")
+
+
+def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:
+    started = time.monotonic()
+    held = locks.list(space=space)
+    yield Finding("reachable", True, f"a server answered in {_milliseconds(started)} ms")
+    if isinstance(held, Refused):
+        advice = "set LEASEHOLD_API_KEY to a key for this space (docs/server.md#keys); make one where the store is"
+        make = f"leasehold keys create NAME --space {quote(space)}"
+        yield Finding("permissions", False, shown(held.message), advice, make)
+        return
+    yield _permissions(locks, space)
+    seen = locks.inspect(PROBE, space=space)
+    if not isinstance(seen, Refused):  # a key may be for some names only
+        yield _clock(seen.now_us)
+    yield Finding("leases", True, f"{len(held)} live")
+
+
+def _permissions(locks: Locks, space: str) -> Finding:
+    """As whom the server knows us, by what, and what that may do."""
+    who = locks.whoami()
+    if isinstance(who, Refused):
+        return Finding("permissions", True, f"it lets us look at the space {shown(space)}")
+    if who.principal is None and who.session is None:
+        text = (
+            "this server asks for no keys: everybody is one principal, an admin; a holder's name proves nothing there"
+        )
+        return Finding("permissions", True, text)
+    by = f"session {who.session}" if who.session is not None else f"key {who.key}"
+    where = "in every space" if who.space is None else f"in the space {who.space}"
+    names = f"only names that begin with {' or '.join(who.prefixes)}" if who.prefixes else "every name"
+    return Finding(
+        "permissions", True, shown(f"you are {who.principal or who.name} by {by}: {who.role} {where}, {names}")
+    )
+
+
+def about_store(choice: Choice) -> Iterator[Finding]:
+    """Whether a store behind a network answers, and what stands in it."""
+    from leasehold.doctor.databases import about_etcd, about_postgres  # noqa: PLC0415 (only for locks of this kind)
+
+    try:
+        if choice.url.startswith(("postgresql:", "postgres:")):
+            yield from about_postgres(choice.url, _about_contents)
+        elif choice.url.startswith("etcd:"):
+            yield from about_etcd(choice.url, _about_contents)
+        else:
+            yield from _about_opened(choice)
+    except LeaseholdError as error:
+        yield _unreachable(error, "see whether it runs, and whether the URL is right")
+
+
+def _about_opened(choice: Choice) -> Iterator[Finding]:
+    started = time.monotonic()
+    store = opening.open_store(choice.store_url, why=choice.why)
+    try:
+        yield from _about_contents(store, started)
+    finally:
+        store.close()
+
+
+def _about_contents(store: Store, started: float) -> Iterator[Finding]:
+    now, _ = store.read(())  # which does not ask every store: only what stands in it proves that it answers
+    leases = list(about_leases(store, now))
+    yield Finding("reachable", True, f"opened and read in {_milliseconds(started)} ms")
+    yield _NO_CLOCK if store.capabilities.name == "git" else _clock(now)
+    yield from leases
+
+
+def _unreachable(error: LeaseholdError, advice: str) -> Finding:
+    if isinstance(error, InvalidInput):
+        return Finding("reachable", False, shown(str(error)), "mend the URL")
+    return Finding("reachable", False, shown(str(error)), advice if isinstance(error, Unreachable) else "")
+
+
+def _milliseconds(started: float) -> int:
+    return round((time.monotonic() - started) * 1_000)
+
+
+def _clock(now: int) -> Finding:
+    apart = now - time.time_ns() // 1_000
+    if abs(apart) <= CLOCK_APART:
+        return Finding("clock", True, "the clock there agrees with this machine's")
+    side = "ahead of" if apart > 0 else "behind"
+    text = f"the clock there is {durations.in_seconds(abs(apart))} {side} this machine's"
+    return Finding("clock", None, f"{text}; leases live by that one, only the times that are shown differ")

@@ -1,0 +1,368 @@
+"""Acquire: granted now, the same lease again, a place in the queue, or a refusal that helps. Pure."""
+
+from __future__ import annotations
+
+from leasehold.domain import keys
+from leasehold.domain.model import EMPTY, SECOND, Deadlock, Granted, Held, Queued, Ref, Refused, Request, Waiter, Wish
+from leasehold.domain.nouns import new
+from leasehold.domain.rules.conflicts import (
+    in_the_way,
+    is_alive,
+    may_close_cycle,
+    modes_of,
+    nodes_of,
+    queue_at,
+    slots_clash,
+)
+from leasehold.domain.rules.draft import resources_of
+from leasehold.domain.rules.ending import REQUEST, lapse, terms, why_gone
+from leasehold.domain.rules.granting import (
+    REQUEST_MEMORY,
+    SESSION_OVER,
+    WISH,
+    expiry,
+    find_waiter,
+    grant,
+    lease_of,
+    remember_request,
+    session_of,
+    settle,
+    turn_away,
+)
+from leasehold.domain.rules.limits import LEASES_PER_ACTOR, WAITERS_PER_NODE
+from leasehold.domain.rules.owning import is_own_obstacle, own_lease, unapplied
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from leasehold.domain.commands import Acquire
+    from leasehold.domain.model import Ask, Hold, Outcome
+    from leasehold.domain.rules.draft import Draft
+
+_new: Final = new
+_EMPTY: Final = EMPTY
+_Granted: Final = Granted
+_Queued: Final = Queued
+_Ref: Final = Ref
+_Waiter: Final = Waiter
+INTENT_LIFE: Final = 60 * SECOND
+"""How long a polling agent's refused try counts as waiting."""
+TOKENS_KEPT: Final = 32
+"""A lease that is acquired again and again by its holder keeps its first token and the latest ones."""
+
+
+def acquire(draft: Draft, command: Acquire) -> Outcome:
+    """Decide one request."""
+    ask = command.ask
+    if ask.session is not None:
+        refusal = refuse_session(draft, command)
+        if refusal is not None:
+            return refusal
+        ask = _as_session(draft, command.actor, ask)
+        command = command._replace(ask=ask)
+    if ask.request is not None:
+        answer = _seen_before(draft, command, ask.request)
+        if answer is not None:
+            return answer
+    if not _is_untouched(draft, ask):
+        answer = _meet_others(draft, command)
+        if answer is not None:
+            return answer
+    refused = _refuse_too_many(draft, command)
+    return _grant_or_queue(draft, command) if refused is None else refused
+
+
+def _is_untouched(draft: Draft, ask: Ask) -> bool:
+    """Whether nothing is known of any of it: then there is nothing to let go of, nor anything to agree with."""
+    for option in ask.options:
+        for claim in option.claims:
+            if draft.record(claim.node) is not _EMPTY:
+                return False
+    return True
+
+
+def _meet_others(draft: Draft, command: Acquire) -> Outcome | None:
+    """An answer that what is there already gives; None: on to whether it can be granted."""
+    freshen(draft, command.ask)
+    if command.reentrant:
+        mine = own_lease(draft, command.ask, command.actor, command.shown)
+        if mine is not None:
+            remember_request(draft, command.ask, mine.id)
+            return _again(draft, mine, command.ask, command.actor)
+    return _refuse_other_slots(draft, command.ask)
+
+
+def freshen(draft: Draft, ask: Ask) -> None:
+    """Let go of whatever ran out on the wanted nodes, and serve those who came before."""
+    nodes = nodes_of(ask)
+    if len(nodes) > 1:
+        draft.require(nodes)
+    for node in nodes:
+        if draft.record(node).holds:
+            lapse(draft, node)
+    if draft.dirty:
+        settle(draft)
+
+
+def refuse_session(draft: Draft, command: Acquire) -> Refused | None:
+    """A lease in a session's name is for who has its secret, while it lives."""
+    if command.ask.session is None:
+        return None
+    session = session_of(draft, command.actor)
+    if session is None:
+        return SESSION_OVER
+    if session.secret != command.secret:
+        return Refused("not_allowed", "session", "the secret does not belong to this session")
+    return None
+
+
+def _as_session(draft: Draft, actor: str, ask: Ask) -> Ask:
+    """A session acts in its own name, whoever shows its secret."""
+    session = session_of(draft, actor)
+    return ask if session is None else ask._replace(holder=session.holder)
+
+
+def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None:
+    """The answer to a request_id that was used before; None if it is new."""
+    known = draft.record(request).notes.get(REQUEST)
+    if not isinstance(known, Request):
+        return None if command.first else _granted_unnoted(draft, command, request)
+    if known.became is None:
+        return Refused("cancelled", "request_id", "this request was cancelled; ask again with a new request_id")
+    if known.body != command.ask.body:
+        return _another()
+    if keys.is_waiter_id(known.became):
+        return _still_waiting(draft, command, known.became)
+    if keys.is_lease_id(known.became):
+        lapse(draft, keys.home(known.became))
+        settle(draft)
+        if REQUEST not in draft.record(request).notes:
+            return None  # it was promised to a wait, and nobody came for it
+        hold = draft.record(keys.home(known.became)).holds.get(known.became)
+        if hold is not None and not hold.closed:
+            return _again(draft, hold, command.ask, command.actor, extend=False)
+        gone = f"its lease is gone ({why_gone(draft, known.became)})"
+    else:
+        gone = "it timed out"
+    return _spent(gone)
+
+
+def _granted_unnoted(draft: Draft, command: Acquire, request: str) -> Granted | Refused | None:
+    """The lease that came of the first copy of this request. From now on it is noted, for there may be more copies."""
+    for option in command.ask.options:
+        for hold in draft.record(option.claims[0].node).holds.values():
+            ask = hold.ask
+            if ask is None or ask.request != request or hold.closed or hold.expires_at <= draft.now:
+                continue
+            if ask.body != command.ask.body:
+                return _another()
+            remember_request(draft, ask, hold.id)
+            return _again(draft, hold, command.ask, command.actor, extend=False)
+    return None
+
+
+def _another() -> Refused:
+    why = "this request_id was used for another request: its resources and terms differ; take a new one"
+    return Refused("conflict", "request_id", why)
+
+
+def _spent(gone: str) -> Refused:
+    return Refused("spent", "request_id", f"this request was answered before and {gone}; take a new request_id")
+
+
+def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | None:
+    """The same place in the queue again: from now on whoever asks waits for it, as long as it now says."""
+    waiter = find_waiter(draft, waiter_id)
+    if waiter is None or waiter.ask is None:
+        return None  # it was dropped with its engine: let it queue anew
+    if waiter.deadline <= draft.now:
+        turn_away(draft, waiter, waiter.ask)
+        settle(draft)
+        return _spent("it timed out")
+    # Only whoever waits at the waiter's engine is told of its grant; others have to ask again, and join then.
+    known = waiter.ask.tokens if waiter.engine == command.engine else ()
+    tokens = tuple(dict.fromkeys((*known, *command.ask.tokens)))
+    ask = waiter.ask._replace(tokens=tokens)
+    moved = waiter._replace(engine=command.engine, deadline=draft.now + command.wait, ask=ask)
+    modes = modes_of(ask)
+    for node in nodes_of(ask)[1:]:
+        draft.put(node, moved._replace(mode=modes[node], ask=None))
+    draft.put(keys.home(waiter_id), moved)
+    if not is_alive(draft, waiter):  # nobody waited at its engine any more, and so it counted for nobody
+        from leasehold.domain.rules.returning import give_way  # noqa: PLC0415 (rare)
+
+        deadlock = give_way(draft, moved, ask)
+        if deadlock is not None:
+            return deadlock
+    return _tell_queued(draft, moved, ask, again=True)
+
+
+def queued(draft: Draft, waiter: Waiter, ask: Ask) -> Queued:
+    """Where a waiter stands."""
+    return _new(_Queued, (waiter.id, queue_at(draft, ask, waiter.order)))
+
+
+def _again(draft: Draft, home: Hold, ask: Ask, actor: str, *, extend: bool = True) -> Granted:
+    """The lease that the caller has already: with the new token valid too, extended if it was asked for again."""
+    known = terms(draft, home)
+    new = tuple(token for token in ask.tokens if token not in known.tokens)
+    known = known._replace(tokens=(known.tokens + new)[:1] + (known.tokens + new)[1:][-(TOKENS_KEPT - 1) :])
+    said: dict[str, object] = {}
+    if extend:
+        said = _said_anew(known, ask)
+        known = known._replace(  # a re-acquire extends a lease, never shortens it
+            ttl=max(known.ttl, ask.ttl),
+            name=known.name if ask.name is None else ask.name,
+            context=known.context if ask.context is None else ask.context,
+            reason=known.reason if ask.reason is None else ask.reason,
+        )
+    is_picked_up = home.ticket is not None  # promised to a wait of this very request
+    until = expiry(draft, home.actor, known) if extend or is_picked_up else home.expires_at
+    home = rewrite(draft, home, known, until)
+    if extend or is_picked_up:
+        draft.tell("renewed", known, home, expires_at=home.expires_at, **said)
+        draft.discard(actor, WISH)
+    return Granted(lease_of(home, known, draft.now), "", False, unapplied(known, ask) if extend else ())
+
+
+def _said_anew(known: Ask, ask: Ask) -> dict[str, object]:
+    """What a re-acquire says otherwise than the acquire did, and may change."""
+    said: dict[str, object] = {"name": ask.name, "context": ask.context, "reason": ask.reason}
+    had: dict[str, object] = {"name": known.name, "context": known.context, "reason": known.reason}
+    return {field: value for field, value in said.items() if value is not None and value != had[field]}
+
+
+def rewrite(draft: Draft, home: Hold, ask: Ask, expires_at: int) -> Hold:
+    """Write a lease with new terms and a new expiry, on every node that it covers."""
+    for claim in ask.options[0].claims[1:]:
+        grip = draft.record(claim.node).holds[home.id]
+        if grip.expires_at != expires_at:
+            draft.put(claim.node, grip._replace(expires_at=expires_at))
+    home = home._replace(ask=ask, expires_at=expires_at, ticket=None)
+    draft.put(keys.home(home.id), home)
+    return home
+
+
+def _refuse_other_slots(draft: Draft, ask: Ask) -> Refused | None:
+    clash = slots_clash(draft, ask)
+    if clash is None:
+        return None
+    return Refused("slots_mismatch", "slots", f"it is held with slots={clash}; ask with slots={clash}")
+
+
+def _refuse_too_many(draft: Draft, command: Acquire) -> Refused | None:
+    if len(draft.record(command.actor).notes) < LEASES_PER_ACTOR:
+        return None
+    return Refused("too_many", "holder", f"at most {LEASES_PER_ACTOR} leases and waits a holder; release some first")
+
+
+def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
+    ask, actor = command.ask, command.actor
+    order = (-command.priority, draft.fence)
+    for option in ask.options:
+        if not in_the_way(draft, option, ask.slots, order):
+            told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
+            hold = grant(draft, actor, ask, option, told=told, noted=not command.first)
+            return _new(_Granted, (lease_of(hold, hold.ask or ask, draft.now), "", True, ()))
+    if command.wait <= 0:
+        return _refuse_now(draft, command, order)
+    if (command.shown or ask.session is not None) and is_own_obstacle(draft, ask, actor, command.shown):
+        return _refuse_now(draft, command._replace(intent=False), order)
+    for node in nodes_of(ask):
+        if len(draft.record(node).waiters) >= WAITERS_PER_NODE:
+            return Refused("too_many", "wait", f"{WAITERS_PER_NODE} are waiting already; try again later without wait")
+    deadlock = _deadlock(draft, command, order)
+    return _enqueue(draft, command, order) if deadlock is None else deadlock
+
+
+def paused(draft: Draft) -> Refused:
+    """Not yet, whatever is asked for."""
+    left = -((draft.now - draft.opens_at) // SECOND)
+    return Refused(
+        "paused",
+        "resources",
+        f"nothing new is granted for another {left} s: the database was promoted or restored, and leases that it may "
+        "have lost still count; try again then, or wait",
+    )
+
+
+def _refuse_now(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Outcome:
+    from leasehold.domain.rules.telling import held  # noqa: PLC0415 (only who is refused pays for it)
+
+    if draft.now < draft.opens_at:
+        return paused(draft)
+    return _refuse_try(draft, command, held(draft, command.ask, order, command.actor, command.shown))
+
+
+def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
+    from leasehold.domain.rules.waitgraph import LAST  # noqa: PLC0415 (see `_refuse_now`)
+
+    if command.intent:
+        deadlock = _deadlock(draft, command, LAST)
+        if deadlock is not None:
+            return deadlock
+        ask = command.ask
+        draft.put(command.actor, Wish(WISH, ask.options, ask.slots, draft.now + INTENT_LIFE, ask.space, ask.holder))
+    draft.tell("refused", command.ask, by=[blocker.holder for blocker in answer.blockers])
+    return answer
+
+
+def _deadlock(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Deadlock | None:
+    if not may_close_cycle(draft, command.actor, command.ask, order):
+        return None
+    from leasehold.domain.rules.waitgraph import cycle_closed_by  # noqa: PLC0415 (see `_refuse_now`)
+
+    cycle = cycle_closed_by(draft, command.actor, command.ask, order)
+    if cycle is None:
+        return None
+    draft.tell("deadlock", command.ask, cycle=list(cycle))
+    draft.discard(command.actor, WISH)  # it was told: what it does next is a new decision
+    return Deadlock(resources_of(command.ask), cycle)
+
+
+def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
+    ask = command.ask
+    nodes, modes = nodes_of(ask), modes_of(ask)
+    id_ = keys.waiter_id(draft.number(), nodes[0])
+    mode, now, engine = modes[nodes[0]], draft.now, command.engine
+    place = (
+        id_,
+        order,
+        mode,
+        ask.slots,
+        command.actor,
+        ask.holder,
+        engine,
+        now,
+        now + command.wait,
+        ask,
+        command.shown,
+    )
+    waiter = _new(_Waiter, place)
+    for node in nodes[1:]:
+        draft.put(node, waiter._replace(mode=modes[node], ask=None))
+    draft.put(nodes[0], waiter)
+    draft.put(command.actor, _new(_Ref, (id_,)))
+    if ask.request is not None:
+        until = waiter.deadline + ask.ttl + REQUEST_MEMORY
+        draft.put(ask.request, Request(REQUEST, id_, ask.body, until))
+    return _tell_queued(draft, waiter, ask, again=False)
+
+
+def _tell_queued(draft: Draft, waiter: Waiter, ask: Ask, *, again: bool) -> Queued:
+    answer = queued(draft, waiter, ask)
+    draft.tell(
+        "queued",
+        ask,
+        waiter=waiter.id,
+        again=again,
+        position=answer.queue.position,
+        deadline=waiter.deadline,
+        engine=waiter.engine,
+        priority=-waiter.order[0],
+        mode=ask.mode,
+        slots=ask.slots,
+        any_of=len(ask.options) > 1,
+    )
+    return answer

@@ -1,0 +1,151 @@
+"""How leases end: released, lapsed, forced. Every removal names the lease's id. Pure."""
+
+from __future__ import annotations
+
+from leasehold.domain import keys
+from leasehold.domain.model import EXCLUSIVE, FOREVER, INTENT_EXCLUSIVE, SECOND, End
+from leasehold.domain.rules.conflicts import OWN_MODES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from leasehold.domain.model import Ask, Hold
+    from leasehold.domain.rules.draft import Draft
+    from leasehold.requests.calls import Authority
+
+REQUEST: Final = "request"
+"""Id of the one entry in the record of a request."""
+END_MEMORY: Final = 24 * 3600 * SECOND
+"""How long the reason of an unclean end is kept for the old holder to learn."""
+ENDS_KEPT: Final = 32
+"""At most this many such reasons a resource."""
+FORGOTTEN: Final = "it was released, expired or was forced: too many others have ended since to tell"
+
+
+def terms(draft: Draft, hold: Hold) -> Ask:
+    """What the lease behind any of its holds was granted for."""
+    told = hold if hold.ask is not None else draft.record(keys.home(hold.id)).holds[hold.id]
+    if told.ask is None:
+        raise AssertionError(f"the home of {hold.id} does not tell its terms")
+    return told.ask
+
+
+def finish(draft: Draft, home: Hold, ask: Ask) -> None:
+    """Take the lease off every node, cleanly, so that whoever waits can be served."""
+    for claim in ask.options[0].claims:
+        draft.drop(claim.node, home.id)
+        draft.dirty[claim.node] = None
+    draft.drop(home.actor, home.id)
+
+
+def lapse(draft: Draft, node: str) -> None:
+    """Whatever ran out on this node is over, here and on every other node of the same lease."""
+    now = draft.now
+    for hold in [hold for hold in draft.record(node).holds.values() if hold.expires_at <= now]:
+        home = draft.record(keys.home(hold.id)).holds[hold.id]
+        ask = terms(draft, home)
+        if home.closed:
+            _reopen(draft, home, ask)
+        else:
+            _expire(draft, home, ask)
+
+
+def _reopen(draft: Draft, home: Hold, ask: Ask) -> None:
+    for claim in ask.options[0].claims:
+        draft.drop(claim.node, home.id)
+        draft.dirty[claim.node] = None
+
+
+def _expire(draft: Draft, home: Hold, ask: Ask) -> None:
+    if home.ticket is not None:
+        # Promised to a waiter whose engine never came for it: nobody ever worked under this lease.
+        finish(draft, home, ask)
+        if ask.request is not None:
+            draft.drop(ask.request, REQUEST)  # nor was anybody told: whoever asks again with this request_id asks anew
+        draft.tell("cancelled", ask, home, reason="the waiter did not pick it up")
+        return
+    draft.tell("expired", ask, home, expired_at=home.expires_at, **told_at_end(home, ask))
+    end_uncleanly(draft, home, ask, "expired", home.expires_at)
+
+
+def end_uncleanly(draft: Draft, home: Hold, ask: Ask, reason: str, at: int) -> None:
+    """End a lease that was not given back: remember why, and close the resource if that was asked for."""
+    opens_at = FOREVER if home.after >= FOREVER else at + home.after
+    if opens_at > draft.now:
+        _close(draft, home, ask, opens_at)
+    else:
+        finish(draft, home, ask)
+    until = draft.now + END_MEMORY
+    resources = ask.options[0].resources
+    end = End(keys.end_id(home.id), reason, at, until, ask.space, resources, ask.holder, ask.session)
+    _remember(draft, keys.home(home.id), end)
+
+
+def by_another(ask: Ask, authority: Authority | None) -> dict[str, object]:
+    """What an event tells of the principal and the key that did it, if they are not those that took the lease."""
+    if authority is None or (authority.principal, authority.key) == (ask.principal, ask.key):
+        return {}
+    return {"by_principal": authority.principal, "by_key": authority.key}
+
+
+def take_away(
+    draft: Draft, home: Hold, by: str, reason: str, authority: Authority | None, *, spare_successor: bool = False
+) -> None:
+    """An admin ends somebody's lease.
+
+    `spare_successor`: whoever steals knows what is going on, so neither grace nor quarantine stops it.
+    """
+    ask = terms(draft, home)
+    told = {"by": by, "why": reason, **by_another(ask, authority), "stolen": spare_successor}
+    draft.tell("forced", ask, home, **told, **told_at_end(home, ask))
+    if spare_successor:
+        home = home._replace(after=0)
+    end_uncleanly(draft, home, ask, f"forced by {by}: {reason}", draft.now)
+
+
+def _close(draft: Draft, home: Hold, ask: Ask, opens_at: int) -> None:
+    for claim in ask.options[0].claims:
+        grip = draft.record(claim.node).holds[home.id]
+        mode = EXCLUSIVE if grip.mode in OWN_MODES else INTENT_EXCLUSIVE
+        draft.put(claim.node, grip._replace(mode=mode, closed=True, expires_at=opens_at))
+        draft.dirty[claim.node] = None
+    draft.drop(home.actor, home.id)
+    if opens_at == FOREVER:
+        draft.tell("quarantined", ask, home)
+
+
+def _remember(draft: Draft, node: str, end: End) -> None:
+    known = [note for note in draft.record(node).notes.values() if isinstance(note, End)]
+    if len(known) >= ENDS_KEPT:
+        draft.drop(node, min(known, key=lambda note: note.at).id)
+    draft.put(node, end)
+
+
+def why_gone(draft: Draft, lease: str) -> str:
+    """The reason why this lease is no longer there."""
+    end = end_of(draft, lease)
+    if end is not None:
+        return end.reason
+    notes = draft.record(keys.home(lease)).notes.values()
+    numbers = [keys.number(keys.ended(note.id)) for note in notes if isinstance(note, End)]
+    # Once there are so many, its reason may have made way for those of leases that came later.
+    is_forgotten = len(numbers) >= ENDS_KEPT and keys.number(lease) < max(numbers)
+    return FORGOTTEN if is_forgotten else "released"
+
+
+def end_of(draft: Draft, lease: str) -> End | None:
+    """What is known of the end of a lease, if that was unclean and not too long ago."""
+    end = draft.record(keys.home(lease)).notes.get(keys.end_id(lease))
+    return end if isinstance(end, End) else None
+
+
+def told_at_end(home: Hold, ask: Ask, told: dict[str, object] | None = None) -> dict[str, object]:
+    """What the last event of a lease says about it, so that history alone can show the run; after what is `told`."""
+    told = {} if told is None else told
+    told["acquired_at"] = home.acquired_at
+    told["name"] = ask.name
+    told["reason"] = ask.reason
+    told["context"] = ask.context
+    told["mode"] = ask.mode
+    return told

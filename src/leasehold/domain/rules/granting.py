@@ -1,0 +1,261 @@
+"""How leases begin: granted at once, or to the next in the queue. Pure."""
+
+from __future__ import annotations
+
+from leasehold.domain import keys
+from leasehold.domain.model import (
+    EXCLUSIVE,
+    FOREVER,
+    MODE_NAMES,
+    SECOND,
+    SLOTS,
+    Hold,
+    Lease,
+    Ref,
+    Refused,
+    Request,
+    Session,
+)
+from leasehold.domain.nouns import new
+from leasehold.domain.records import place_of
+from leasehold.domain.rules.conflicts import in_the_way, is_alive, nodes_of
+from leasehold.domain.rules.ending import REQUEST, lapse
+from leasehold.domain.rules.owning import is_own_obstacle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+    from leasehold.domain.model import Ask, Claim, Option, Waiter
+    from leasehold.domain.rules.draft import Draft
+
+_new: Final = new
+_Hold: Final = Hold
+_Ref: Final = Ref
+_Lease: Final = Lease
+PICK_UP: Final = 2 * SECOND
+"""How long a lease that another engine granted waits for its waiter's engine to come for it."""
+SESSION: Final = "session"
+WISH: Final = "wish"
+"""Ids of the entries of which a record has at most one."""
+REQUEST_MEMORY: Final = 600 * SECOND
+"""How long a request_id is remembered beyond the TTL of what it asked for."""
+
+SESSION_OVER: Final = Refused(
+    "session_over", "session", "this session has ended, or there never was one: start a new session"
+)
+"""The answer to a request in the name of a session that is not alive, also to one that waits."""
+
+_MODE_NAMES: Final = MODE_NAMES
+
+
+def lease_of(hold: Hold, ask: Ask, now: int) -> Lease:
+    """The lease as others may see it."""
+    space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _, principal, key, _ = ask
+    resources, kind = options[0].resources, _MODE_NAMES[mode]
+    id_, fence, since, until = hold.id, hold.fence, hold.acquired_at, hold.expires_at
+    # fmt: off
+    told = (id_, space, resources, holder, session, kind, slots, fence, ttl, since, until, name, reason, context, now,
+            principal, key)
+    # fmt: on
+    return _new(_Lease, told)
+
+
+def session_of(draft: Draft, actor: str) -> Session | None:
+    """The session that this actor is, while it lives."""
+    session = draft.record(actor).notes.get(SESSION)
+    return session if isinstance(session, Session) and session.expires_us > draft.now else None
+
+
+def expiry(draft: Draft, actor: str, ask: Ask) -> int:
+    """A full TTL from now; a lease never outlives the session that took it."""
+    full = draft.now + ask.ttl
+    if ask.session is None:
+        return full
+    session = session_of(draft, actor)
+    return min(full, session.expires_us) if session is not None else draft.now
+
+
+def grant(
+    draft: Draft,
+    actor: str,
+    ask: Ask,
+    option: Option,
+    ticket: str | None = None,
+    told: dict[str, object] | None = None,
+    *,
+    noted: bool = True,
+) -> Hold:
+    """Give the actor this option of what it asked for; the hold in the lease's home is handed back.
+
+    `told` is what else history should know of this grant: what it was that let it go before others. Not `noted`: only
+    the lease itself knows which request it came of.
+    """
+    fence = draft.number()
+    if len(ask.options) > 1:
+        ask = ask._replace(options=(option,))
+    expires_at = expiry(draft, actor, ask)
+    if ticket is not None:
+        expires_at = min(expires_at, draft.now + PICK_UP)
+    after = FOREVER if ask.quarantine else ask.grace
+    now, claims = draft.now, option.claims
+    first = claims[0]
+    lease = keys.lease_id(fence, first.node)
+    slots = _slots_at(first, ask)
+    terms = (lease, first.mode, slots, actor, ask.holder, fence, now, expires_at, after, ask, ticket, False)
+    home = _new(_Hold, terms)
+    draft.put(first.node, home)
+    for claim in claims[1:]:
+        grip = home._replace(mode=claim.mode, slots=_slots_at(claim, ask), ask=None, ticket=None)
+        draft.put(claim.node, grip)
+    _note_grant(draft, home, ask, told)
+    if noted:
+        remember_request(draft, ask, home.id)
+    return home
+
+
+def _slots_at(claim: Claim, ask: Ask) -> int:
+    return ask.slots if claim.mode == SLOTS else 1
+
+
+def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object] | None) -> None:
+    draft.put(home.actor, _new(_Ref, (home.id,)))
+    draft.discard(home.actor, WISH)
+    detail: dict[str, object] = {
+        "mode": ask.mode,
+        "slots": ask.slots,
+        "ttl": ask.ttl,
+        "expires_at": home.expires_at,
+        "name": ask.name,
+        "reason": ask.reason,
+        "waited": 0,
+    }
+    if told:
+        detail.update(told)
+    if home.after:
+        detail |= {"grace": ask.grace, "quarantine": ask.quarantine}
+    draft.note("granted", ask, home, detail)
+
+
+def remember_request(draft: Draft, ask: Ask, became: str) -> None:
+    """Note what the request of this id came to."""
+    if ask.request is not None:
+        until = draft.now + ask.ttl + REQUEST_MEMORY
+        draft.put(ask.request, Request(REQUEST, became, ask.body, until))
+
+
+def leave(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+    """Take a waiter out of every queue that it is in."""
+    for node in nodes_of(ask):
+        draft.drop(node, waiter.id)
+        draft.dirty[node] = None
+    draft.drop(waiter.actor, waiter.id)
+
+
+def find_waiter(draft: Draft, id_: str) -> Waiter | None:
+    """The waiter of this id in its home; None if it waits no longer."""
+    queue = draft.record(keys.home(id_)).waiters
+    place = place_of(queue, id_)
+    return None if place is None else queue[place]
+
+
+def waiting_for(draft: Draft, waiter: Waiter) -> Ask:
+    """What a waiter in any of its queues wants."""
+    if waiter.ask is not None:
+        return waiter.ask
+    home = find_waiter(draft, waiter.id)
+    if home is None or home.ask is None:
+        raise AssertionError(f"the home of {waiter.id} does not tell what it waits for")
+    return home.ask
+
+
+def refs_of(draft: Draft, actor: str, is_meant: Callable[[str], bool]) -> list[str]:
+    """Ids of an actor's leases (`keys.is_lease_id`) or of its waits (`keys.is_waiter_id`), whose homes are loaded."""
+    ids = [note.id for note in draft.record(actor).notes.values() if isinstance(note, Ref) and is_meant(note.id)]
+    draft.require([keys.home(id_) for id_ in ids])
+    return ids
+
+
+def settle(draft: Draft) -> None:
+    """Serve whoever can be served on the nodes where something was given up, until nothing moves."""
+    while draft.dirty:
+        node = next(iter(draft.dirty))
+        del draft.dirty[node]
+        if draft.record(node).waiters:
+            _serve(draft, node)
+
+
+def _serve(draft: Draft, node: str) -> None:
+    for waiter in draft.record(node).waiters:
+        ask = waiting_for(draft, waiter)
+        if not _wants(draft, waiter, ask):
+            turn_away(draft, waiter, ask)
+            draft.dirty[node] = None  # somebody behind it may be next: look at this queue again
+            return
+        option = _takeable(draft, waiter, ask)
+        if option is not None:
+            _promote(draft, waiter, ask, option)
+            draft.dirty[node] = None
+            return
+        if (waiter.shown or ask.session is not None) and is_own_obstacle(
+            draft, ask, waiter.actor, waiter.shown, waiter.order
+        ):
+            _send_back(draft, waiter, ask)
+            draft.dirty[node] = None
+            return
+        if waiter.mode == EXCLUSIVE:
+            return  # nobody behind an exclusive waiter can overtake it here
+
+
+def _send_back(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+    """Out of the queue: nothing but leases of its own is left in its way. Its engine asks again, and is told so."""
+    leave(draft, waiter, ask)
+    if ask.request is not None:
+        draft.discard(ask.request, REQUEST)
+    draft.tell("cancelled", ask, waiter=waiter.id, reason="only leases of its own are in its way", yours=True)
+
+
+def turn_away(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+    """Out of the queue without having been served: its time or its session is over, or whoever waited is gone."""
+    leave(draft, waiter, ask)
+    if waiter.deadline <= draft.now:
+        forget_request(draft, ask, "timeout")
+        draft.tell("timeout", ask, waiter=waiter.id)
+    elif not _lives(draft, waiter, ask):
+        draft.tell("cancelled", ask, waiter=waiter.id, reason="its session is over", session_over=True)
+    else:
+        draft.tell("cancelled", ask, waiter=waiter.id, reason="whoever waited is gone")
+
+
+def _wants(draft: Draft, waiter: Waiter, ask: Ask) -> bool:
+    return is_alive(draft, waiter) and _lives(draft, waiter, ask)
+
+
+def _lives(draft: Draft, waiter: Waiter, ask: Ask) -> bool:
+    """Whether it asks in the name of no session, or of one that is alive."""
+    return ask.session is None or session_of(draft, waiter.actor) is not None
+
+
+def _takeable(draft: Draft, waiter: Waiter, ask: Ask) -> Option | None:
+    for option in ask.options:
+        for claim in option.claims:
+            if draft.record(claim.node).holds:
+                lapse(draft, claim.node)
+        if not in_the_way(draft, option, ask.slots, waiter.order):
+            return option
+    return None
+
+
+def _promote(draft: Draft, waiter: Waiter, ask: Ask, option: Option) -> None:
+    leave(draft, waiter, ask)
+    is_ours = waiter.engine == draft.engine
+    told: dict[str, object] = {"waiter": waiter.id, "waited": draft.now - waiter.since}
+    hold = grant(draft, waiter.actor, ask, option, None if is_ours else waiter.id, told)
+    if is_ours and hold.ask is not None:
+        draft.picked_up.append((waiter.id, lease_of(hold, hold.ask, draft.now)))
+
+
+def forget_request(draft: Draft, ask: Ask, became: str) -> None:
+    """Note that the request of this id came to nothing, so that a late copy of it is not served."""
+    remember_request(draft, ask, became)

@@ -1,0 +1,64 @@
+"""Waits that did not count for a while, and do again: has somebody closed a cycle with them meanwhile? Pure.
+
+Who waits at an engine that is not heard of is in nobody's way, also when cycles are looked for. So if such an engine
+comes back, or its callers go on waiting at another one, their waits have to be looked at as if they began now.
+"""
+
+from __future__ import annotations
+
+from leasehold.domain import keys
+from leasehold.domain.model import Deadlock, Done, Ref
+from leasehold.domain.rules.conflicts import modes_of
+from leasehold.domain.rules.draft import resources_of
+from leasehold.domain.rules.ending import REQUEST
+from leasehold.domain.rules.granting import find_waiter, leave, settle
+from leasehold.domain.rules.waitgraph import cycle_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.domain.commands import Reconsider
+    from leasehold.domain.model import Ask, Outcome, Waiter
+    from leasehold.domain.rules.draft import Draft
+
+
+def reconsider(draft: Draft, command: Reconsider) -> Outcome:
+    """An engine was not heard of for too long: which of these waits are in a cycle? Events tell of those."""
+    draft.require([keys.home(id_) for id_ in command.waiters])
+    modes: dict[str, set[str]] = {}
+    for id_ in command.waiters:
+        waiter = find_waiter(draft, id_)
+        if waiter is None or waiter.ask is None or waiter.engine != draft.engine or waiter.deadline <= draft.now:
+            continue  # somebody else's by now, or over: whoever looks after it finds out
+        if _may_be_waited_for(draft, waiter, waiter.ask, modes):
+            give_way(draft, waiter, waiter.ask)
+    return Done()
+
+
+def give_way(draft: Draft, waiter: Waiter, ask: Ask) -> Deadlock | None:
+    """Out of the queue, if this wait is part of a cycle; whoever asks again with its request_id asks anew."""
+    cycle = cycle_of(draft, waiter, ask)
+    if cycle is None:
+        return None
+    leave(draft, waiter, ask)
+    if ask.request is not None:
+        draft.discard(ask.request, REQUEST)
+    draft.tell("deadlock", ask, cycle=list(cycle), waiter=waiter.id)
+    settle(draft)
+    return Deadlock(resources_of(ask), cycle)
+
+
+def _may_be_waited_for(draft: Draft, waiter: Waiter, ask: Ask, modes: dict[str, set[str]]) -> bool:
+    """Whether a search could find anything: thousands may be in one queue, and each has to be looked at.
+
+    Who has nothing but its place in one queue is only waited for by those behind it. If all of them want the same, they
+    wait for everybody that it waits for: a cycle through it is one without it, too, and had its victim.
+    """
+    refs = sum(isinstance(note, Ref) for note in draft.record(waiter.actor).notes.values())
+    if refs > 1 or len(ask.options) > 1 or len(ask.options[0].resources) > 1:
+        return True
+    for node, mode in modes_of(ask).items():
+        if node not in modes:
+            modes[node] = {each.mode for each in draft.record(node).waiters}
+        if modes[node] - {mode}:
+            return True
+    return False

@@ -1,0 +1,157 @@
+"""Sessions: the life of one agent run, and what ends with it. Pure."""
+
+from __future__ import annotations
+
+from leasehold.domain import keys
+from leasehold.domain.model import Event, Lost, Refused, Session, SessionEnded, SessionRenewed, SessionStarted
+from leasehold.domain.rules.ending import end_uncleanly, take_away, terms, told_at_end
+from leasehold.domain.rules.granting import (
+    SESSION,
+    WISH,
+    find_waiter,
+    forget_request,
+    lease_of,
+    leave,
+    refs_of,
+    session_of,
+    settle,
+    waiting_for,
+)
+from leasehold.domain.rules.leases import NOT_ALLOWED, give_back, live_lease, renewed, still_held
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.domain.commands import EndSession, Proof, RenewSession, StartSession
+    from leasehold.domain.model import Ask, Hold, Outcome
+    from leasehold.domain.rules.draft import Draft
+
+
+def start(draft: Draft, command: StartSession) -> Outcome:
+    """Begin a session. Started again with the same secret by the same holder, it is the same session."""
+    known = draft.record(command.actor).notes.get(SESSION)
+    if isinstance(known, Session):
+        if session_of(draft, command.actor) is not None:
+            return _begun_before(known, command)
+        end_lapsed(draft, command.actor)
+        settle(draft)
+    session = Session(
+        SESSION,
+        command.space,
+        command.session,
+        command.holder,
+        command.secret,
+        command.name,
+        command.ttl,
+        draft.now,
+        draft.now + command.ttl,
+        *(() if command.authority is None else command.authority[:2]),
+    )
+    draft.put(command.actor, session)
+    _tell(draft, "session_started", session, ttl=session.ttl_us)
+    return SessionStarted(session._replace(secret=""), "")
+
+
+def _begun_before(session: Session, command: StartSession) -> Outcome:
+    """Answer a retry whose first answer was lost with the session as it is; refuse anybody else."""
+    if (session.secret, session.holder) == (command.secret, command.holder):
+        return SessionStarted(session._replace(secret=""), "")
+    return Refused("conflict", "session", "a session of this id is alive; take another id or end it first")
+
+
+def _tell(draft: Draft, kind: str, session: Session, **detail: object) -> None:
+    detail["name"] = session.name
+    if session.principal is not None:
+        detail |= {"principal": session.principal, "key": session.key}
+    draft.events.append(Event(kind, draft.now, session.space, (), session.holder, session.session, None, 0, detail))
+
+
+def _may(session: Session, proof: Proof) -> bool:
+    return proof.admin is not None or proof.secret == session.secret
+
+
+def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
+    """The session and all of its leases get a full TTL again, in one transaction."""
+    session = session_of(draft, command.actor)
+    if session is None:
+        end_lapsed(draft, command.actor)
+        settle(draft)
+        return Lost("", "this session has ended, or no heartbeat came in time; start a new one")
+    if not _may(session, command.proof):
+        return NOT_ALLOWED
+    session = session._replace(expires_us=draft.now + session.ttl_us)
+    draft.put(command.actor, session)
+    leases = []
+    for id_ in refs_of(draft, command.actor, keys.is_lease_id):
+        hold = live_lease(draft, id_)
+        if hold is not None and hold.ticket is None:  # what is only promised yet gets its full TTL when it is picked up
+            hold, ask = renewed(draft, hold, terms(draft, hold))
+            leases.append(lease_of(hold, ask, draft.now))
+    _tell(draft, "renewed", session, leases={lease.id: lease.expires_us for lease in leases})
+    return SessionRenewed(session._replace(secret=""), tuple(leases))
+
+
+def end(draft: Draft, command: EndSession) -> Outcome:
+    """Release everything, leave every queue, and be gone."""
+    session = session_of(draft, command.actor)
+    if session is None:
+        end_lapsed(draft, command.actor)
+        settle(draft)
+        return SessionEnded(command.session, ended=False, released=())
+    if not _may(session, command.proof):
+        return NOT_ALLOWED
+    released: list[str] = []
+    _leave_queues(draft, command.actor, "ended")  # first: what it gives back must not be given to itself
+    for id_ in refs_of(draft, command.actor, keys.is_lease_id):
+        hold = still_held(draft, id_)
+        if hold is not None:
+            ask = terms(draft, hold)
+            _end_lease(draft, hold, ask, command)
+            released.extend(ask.options[0].resources)
+    why = {"by": command.proof.admin, "why": command.reason} if command.proof.admin is not None else {}
+    _close(draft, session, command.actor, "ended", **why)
+    settle(draft)
+    return SessionEnded(command.session, ended=True, released=tuple(released))
+
+
+def _end_lease(draft: Draft, hold: Hold, ask: Ask, command: EndSession) -> None:
+    """Given back with the session; or, if an admin ends that, taken away like any other lease that an admin ends.
+
+    Unless it was only promised: then nobody ever worked under it.
+    """
+    by = command.proof.admin
+    if by is None or hold.ticket is not None:
+        give_back(draft, hold, ask, "cancelled", "its session ended")
+    else:
+        take_away(draft, hold, by, command.reason or "its session was ended", command.proof.authority)
+
+
+def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
+    for id_ in refs_of(draft, actor, keys.is_waiter_id):
+        waiter = find_waiter(draft, id_)
+        if waiter is not None:
+            ask = waiting_for(draft, waiter)
+            leave(draft, waiter, ask)
+            forget_request(draft, ask, "timeout")
+            draft.tell("cancelled", ask, waiter=id_, reason=f"its session {reason}", session_over=True)
+
+
+def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str | None) -> None:
+    """The session itself is gone; who can be served by what it left is served later, by whoever calls."""
+    draft.discard(actor, WISH)
+    draft.drop(actor, SESSION)
+    _tell(draft, "session_ended", session, reason=reason, **why)
+
+
+def end_lapsed(draft: Draft, actor: str) -> None:
+    """A session whose heartbeat did not come is over, and so is everything it holds. Nobody is served yet."""
+    session = draft.record(actor).notes.get(SESSION)
+    if not isinstance(session, Session) or session.expires_us > draft.now:
+        return
+    _leave_queues(draft, actor, "expired")
+    for id_ in refs_of(draft, actor, keys.is_lease_id):
+        hold = still_held(draft, id_)
+        if hold is not None:  # cannot be: a lease never outlives its session; but nothing may stay behind
+            ask = terms(draft, hold)
+            draft.tell("expired", ask, hold, expired_at=session.expires_us, **told_at_end(hold, ask))
+            end_uncleanly(draft, hold, ask, "expired with its session", session.expires_us)
+    _close(draft, session, actor, "expired")

@@ -1,0 +1,90 @@
+"""What a refusal tells: who is in the way, doing what, since when, until when, and how long the queue is. Pure."""
+
+from __future__ import annotations
+
+from leasehold.domain.keys import home
+from leasehold.domain.model import FOREVER, MODE_NAMES, SECOND, Blocker, Held
+from leasehold.domain.rules.conflicts import holds_in_the_way, queue_at, waiters_in_the_way
+from leasehold.domain.rules.draft import resources_of
+from leasehold.domain.rules.ending import terms
+from leasehold.domain.rules.granting import waiting_for
+from leasehold.domain.rules.owning import is_own
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.domain.model import Ask, Hold, Waiter
+    from leasehold.domain.rules.draft import Draft
+
+BLOCKERS_TOLD = 8
+"""A refusal names at most this many."""
+RETRY_AT_MOST = 30 * SECOND
+"""A lease may be released long before it expires, so nobody is told to stay away longer than this."""
+
+
+def held(draft: Draft, ask: Ask, order: tuple[int, ...], actor: str = "", shown: tuple[str, ...] = ()) -> Held:
+    """The refusal of a request that is not granted now. `actor` and `shown` prove which leases are the caller's own."""
+    blockers = blockers_of(draft, ask, order, actor, shown)
+    first_end = min((each.until_us for each in blockers if each.state != "waiting"), default=draft.now + RETRY_AT_MOST)
+    retry_after = max(0, min(first_end - draft.now, RETRY_AT_MOST))
+    return Held(resources_of(ask), blockers, queue_at(draft, ask, order), retry_after)
+
+
+def blockers_of(
+    draft: Draft, ask: Ask, order: tuple[int, ...], actor: str, shown: tuple[str, ...]
+) -> tuple[Blocker, ...]:
+    """Who is in the way of any option, each lease and waiter once, the first few of them."""
+    told: dict[str, Blocker] = {}
+    for option in ask.options:
+        for claim in option.claims:
+            for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots):
+                if hold.id not in told:
+                    told[hold.id] = by_hold(draft, hold, is_own(draft, hold, ask, actor, shown))
+                if len(told) >= BLOCKERS_TOLD:
+                    return tuple(told.values())
+    for option in ask.options:
+        for claim in option.claims:
+            for waiter in waiters_in_the_way(draft, claim.node, claim.mode, ask.slots, order, BLOCKERS_TOLD):
+                if waiter.id not in told:
+                    told[waiter.id] = _by_waiter(draft, waiter, ask.session is not None and waiter.actor == actor)
+                if len(told) >= BLOCKERS_TOLD:
+                    return tuple(told.values())
+    return tuple(told.values())
+
+
+def by_hold(draft: Draft, hold: Hold, yours: bool = False) -> Blocker:
+    """A lease that is in the way, or what is left of it."""
+    ask = terms(draft, hold)
+    state = "held" if not hold.closed else "quarantined" if hold.expires_at == FOREVER else "grace"
+    return Blocker(
+        ask.options[0].resources[0],
+        hold.holder,
+        state,
+        MODE_NAMES[ask.mode],
+        ask.name,
+        ask.reason,
+        hold.acquired_at,
+        hold.expires_at,
+        hold.fence,
+        hold.id,
+        draft.now,
+        yours,
+    )
+
+
+def _by_waiter(draft: Draft, waiter: Waiter, yours: bool) -> Blocker:
+    draft.require([home(waiter.id)])
+    ask = waiting_for(draft, waiter)
+    return Blocker(
+        ask.options[0].resources[0],
+        waiter.holder,
+        "waiting",
+        MODE_NAMES[ask.mode],
+        ask.name,
+        ask.reason,
+        waiter.since,
+        waiter.deadline,
+        0,
+        waiter.id,
+        draft.now,
+        yours,
+    )

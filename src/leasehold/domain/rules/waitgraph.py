@@ -1,0 +1,293 @@
+"""From records to the wait-for graph: who waits for whom, as the store has it at this moment. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from leasehold.domain.keys import home
+from leasehold.domain.model import FOREVER, SLOTS, Ref, Session, Wish
+from leasehold.domain.nouns import Noun
+from leasehold.domain.records import place_in
+from leasehold.domain.rules.conflicts import compatible, is_alive, modes_of
+from leasehold.domain.rules.deadlock import Need, find_cycle
+from leasehold.domain.rules.granting import SESSION, WISH
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leasehold.domain.model import Ask, Claim, Option, Waiter
+    from leasehold.domain.rules.deadlock import Choice, Wait
+    from leasehold.domain.rules.draft import Draft
+
+LAST = (FOREVER, FOREVER)
+"""The order of somebody who is in no queue: behind everybody."""
+FIRST = (-FOREVER, 0)
+"""The order of whoever has it already."""
+
+
+def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> tuple[str, ...] | None:
+    """The cycle (holder, resource, holder, resource, …) that this request would close by waiting.
+
+    Worth asking only of one that `may_close_cycle`.
+    """
+    graph = _Considered(draft, actor, ask, order)
+    return graph.named(find_cycle(actor, graph.waits_of, graph.wanted()))
+
+
+def cycle_of(draft: Draft, waiter: Waiter, ask: Ask) -> tuple[str, ...] | None:
+    """The same of somebody who is in the queue already."""
+    graph = _Searched(draft)
+    graph.names[waiter.actor] = ask.holder
+    wait = graph.choices(waiter.actor, ask.options, ask.slots, waiter.order)
+    return graph.named(find_cycle(waiter.actor, graph.waits_of, wait))
+
+
+class Rival(Noun):
+    """A hold, or a place in the queue, that somebody else would have to give up."""
+
+    actor: str
+    holder: str
+    mode: str
+    slots: int
+    id: str
+    """Of the lease or of the waiter; empty for one that is only being considered."""
+    order: tuple[int, ...]
+    """Its place in the order of service."""
+
+
+class Seeker(Noun):
+    """Somebody who wants one of these, at this place of the order."""
+
+    actor: str
+    options: tuple[Option, ...]
+    slots: int
+    order: tuple[int, ...]
+
+
+class WaitGraph:
+    """The waits of every actor."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.names: dict[str, str] = {}
+        self._queues: dict[str, dict[str, Waiter]] = {}
+        """By node, and by id: almost everybody in a queue is looked up."""
+
+    def named(self, cycle: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """The same cycle with the actors' names."""
+        if cycle is None:
+            return None
+        return tuple(self.names[each] if place % 2 == 0 else each for place, each in enumerate(cycle))
+
+    def waits_of(self, actor: str) -> list[Wait]:
+        """What this actor waits for and does not get; nothing, if its session is over."""
+        if not self.lives(actor):
+            return []
+        waits = [self.choices(actor, ask.options, ask.slots, waiter.order) for waiter, ask in self.waiters(actor)]
+        waits += self._outside_of_queues(actor)
+        return [wait for wait in waits if all(wait)]
+
+    def _outside_of_queues(self, actor: str) -> list[Wait]:
+        wish = self.wish(actor)
+        return [] if wish is None else [self.choices(actor, wish.options, wish.slots, LAST)]
+
+    def lives(self, actor: str) -> bool:
+        """Whether it is no session, or one that is not over."""
+        session = self.draft.record(actor).notes.get(SESSION)
+        return not isinstance(session, Session) or session.expires_us > self.draft.now
+
+    def wish(self, actor: str) -> Wish | None:
+        """What it was refused a short while ago, and is expected to ask for again."""
+        wish = self.draft.record(actor).notes.get(WISH)
+        return wish if isinstance(wish, Wish) and wish.until > self.draft.now else None
+
+    def waiters(self, actor: str) -> list[tuple[Waiter, Ask]]:
+        """Its places in queues."""
+        notes = self.draft.record(actor).notes
+        ids = [id_ for id_, note in notes.items() if id_.startswith("w") and isinstance(note, Ref)]
+        if len(ids) > 1:
+            self.draft.require([home(id_) for id_ in ids])
+        waiters = [self._waiter(id_) for id_ in ids]
+        return [(each, each.ask) for each in waiters if each and each.ask is not None and is_alive(self.draft, each)]
+
+    def _waiter(self, id_: str) -> Waiter | None:
+        node = home(id_)
+        queue = self._queues.get(node)
+        if queue is None:
+            queue = self._queues[node] = {waiter.id: waiter for waiter in self.draft.record(node).waiters}
+        return queue.get(id_)
+
+    def choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, ...]) -> Wait:
+        """What stands before somebody who wants one of these, at this place of the order."""
+        if len(options) > 1 or len(options[0].claims) > 1:
+            self.draft.require([claim.node for option in options for claim in option.claims])
+        seeker = Seeker(actor, options, slots, order)
+        return tuple(self._choice(seeker, option) for option in options)
+
+    def _choice(self, seeker: Seeker, option: Option) -> Choice:
+        return tuple(need for claim in option.claims for need in self._needs(seeker, option, claim))
+
+    def _needs(self, seeker: Seeker, option: Option, claim: Claim) -> Iterable[Need]:
+        """Who would have to give way; whoever asks does not wait for itself, nor for a closed resource's ghost."""
+        counted: list[Rival] = []
+        others: list[Rival] = []
+        for rival in self._in_the_way(seeker, claim):
+            (counted if _is_counted(rival, claim, seeker.slots) else others).append(rival)
+        resource = option.resources[claim.of]
+        yield from self._need(seeker.actor, resource, others, len(others))
+        yield from self._need(seeker.actor, resource, counted, len(counted) - seeker.slots + 1)
+
+    def _in_the_way(self, seeker: Seeker, claim: Claim) -> list[Rival]:
+        order = seeker.order
+        return [*self._holding(claim), *self._queueing(claim, order), *self._newcomer_ahead(claim, order)]
+
+    def _need(self, actor: str, resource: str, rivals: list[Rival], enough: int) -> Iterable[Need]:
+        others = [rival for rival in rivals if rival.actor != actor]
+        self.names.update((rival.actor, rival.holder) for rival in others)
+        if others and enough > 0:
+            yield Need(resource, tuple(rival.actor for rival in others), min(enough, len(others)))
+
+    def _holding(self, claim: Claim) -> list[Rival]:
+        """Whoever has this node in a mode that does not go together with the claim's."""
+        return [
+            Rival(hold.actor, hold.holder, hold.mode, hold.slots, hold.id, FIRST)
+            for hold in self.draft.record(claim.node).holds.values()
+            if hold.expires_at > self.draft.now and not hold.closed and not compatible(claim.mode, hold.mode)
+        ]
+
+    def _queueing(self, claim: Claim, order: tuple[int, ...], start: int = 0) -> list[Rival]:
+        """Whoever is to be given it before, apart from the first so many in the queue."""
+        waiters = self.draft.record(claim.node).waiters
+        return [
+            Rival(waiter.actor, waiter.holder, waiter.mode, waiter.slots, waiter.id, waiter.order)
+            for waiter in waiters[start : place_in(waiters, order)]
+            if not compatible(claim.mode, waiter.mode) and is_alive(self.draft, waiter)
+        ]
+
+    def _newcomer_ahead(self, _claim: Claim, _order: tuple[int, ...]) -> list[Rival]:
+        """Whoever is not in the records yet."""
+        return []
+
+
+def _is_counted(rival: Rival, claim: Claim, slots: int) -> bool:
+    """Whether both want one of so many slots; of others, all have to give way."""
+    return claim.mode == rival.mode == SLOTS and rival.slots == slots
+
+
+class _Line:
+    """Those in the way of some who want the same, in the order of service; as far as somebody has looked."""
+
+    def __init__(self) -> None:
+        self.actors: list[str] = []
+        self._orders: list[tuple[int, ...]] = []
+        self._places: dict[str, list[int]] = {}
+
+    def add(self, rival: Rival) -> None:
+        """One more, behind all others."""
+        self._places.setdefault(rival.actor, []).append(len(self.actors))
+        self.actors.append(rival.actor)
+        self._orders.append(rival.order)
+
+    def ahead_of(self, order: tuple[int, ...]) -> int:
+        """How many are before this place."""
+        return bisect_left(self._orders, order)
+
+    def own(self, actor: str, first: int) -> int:
+        """How often this actor is among the first so many."""
+        return sum(place < first for place in self._places.get(actor, ()))
+
+
+class _Lines:
+    """Of one kind of claim on one node: those who are counted, and those who all have to give way."""
+
+    def __init__(self) -> None:
+        self.others = _Line()
+        self.counted = _Line()
+        self.looked_at = 0
+        """So many of the queue."""
+        self.seen: tuple[int, ...] = FIRST
+        """Everybody before this place is in here."""
+
+
+class _Searched(WaitGraph):
+    """The same graph, in which all who want the same share one line: a queue of thousands has millions of edges."""
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__(draft)
+        self._lines: dict[tuple[str, str, int, bool], _Lines] = {}
+
+    def _needs(self, seeker: Seeker, option: Option, claim: Claim) -> Iterable[Need]:
+        order, slots = seeker.order, seeker.slots
+        key = (claim.node, claim.mode, slots, order == LAST)
+        lines = self._lines.get(key)
+        if lines is None:
+            lines = self._lines[key] = _Lines()
+            self._add(lines, claim, slots, self._holding(claim))
+        if lines.seen < order:
+            self._look(lines, claim, slots, order)
+        needs = (
+            _shared_need(seeker, option.resources[claim.of], lines.others, 0),
+            _shared_need(seeker, option.resources[claim.of], lines.counted, slots - 1),
+        )
+        return [need for need in needs if need is not None]
+
+    def _look(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
+        """See everybody who is before this place, and was not seen yet."""
+        for newcomer in self._newcomer_ahead(claim, order):
+            if lines.seen <= newcomer.order:
+                self._look_along(lines, claim, slots, newcomer.order)
+                self._add(lines, claim, slots, [newcomer])
+        self._look_along(lines, claim, slots, order)
+        lines.seen = order
+
+    def _look_along(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
+        self._add(lines, claim, slots, self._queueing(claim, order, lines.looked_at))
+        lines.looked_at = place_in(self.draft.record(claim.node).waiters, order)
+
+    def _add(self, lines: _Lines, claim: Claim, slots: int, rivals: list[Rival]) -> None:
+        """Their waits are looked at next: loaded one by one, each of them would make the search begin again."""
+        homes = [home(rival.id) for rival in rivals if rival.id.startswith("w")]
+        self.draft.require([*(rival.actor for rival in rivals), *homes])
+        for rival in rivals:
+            self.names[rival.actor] = rival.holder
+            (lines.counted if _is_counted(rival, claim, slots) else lines.others).add(rival)
+
+
+def _shared_need(seeker: Seeker, resource: str, line: _Line, spare: int) -> Need | None:
+    """All of those ahead but so many have to give way; nobody waits for itself, but what it has is not free either."""
+    if len(line.actors) <= spare:
+        return None
+    first = line.ahead_of(seeker.order)
+    own = line.own(seeker.actor, first)
+    return Need(resource, line.actors, first - max(spare, own), first) if first > max(spare, own) else None
+
+
+class _Considered(_Searched):
+    """With one more wait that is only being considered."""
+
+    def __init__(self, draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> None:
+        super().__init__(draft)
+        self.actor = actor
+        self.ask = ask
+        self.order = order
+        self.names[actor] = ask.holder
+
+    def wanted(self) -> Wait:
+        """What is being considered, as a wait."""
+        return self.choices(self.actor, self.ask.options, self.ask.slots, self.order)
+
+    def _outside_of_queues(self, actor: str) -> list[Wait]:
+        return [self.wanted()] if actor == self.actor else super()._outside_of_queues(actor)
+
+    def _newcomer_ahead(self, claim: Claim, order: tuple[int, ...]) -> list[Rival]:
+        """The request that is being considered, where its priority would put it before an older waiter.
+
+        Who only polls is not held up by it yet: if that goes on, the next poll will be the one that closes the cycle.
+        """
+        if order <= self.order or order == LAST:
+            return []
+        mode = modes_of(self.ask).get(claim.node)
+        if mode is None or compatible(claim.mode, mode):
+            return []
+        return [Rival(self.actor, self.ask.holder, mode, self.ask.slots, "", self.order)]

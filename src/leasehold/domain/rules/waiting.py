@@ -1,0 +1,244 @@
+"""What engines ask on behalf of those who wait: how does it stand, I give up, we are alive, what lapsed. Pure."""
+
+from __future__ import annotations
+
+from leasehold.domain import keys
+from leasehold.domain.model import (
+    SECOND,
+    Cancelled,
+    Done,
+    End,
+    Granted,
+    Hold,
+    Presence,
+    Queued,
+    Receipt,
+    Refused,
+    Request,
+    TimedOut,
+    Wish,
+)
+from leasehold.domain.rules.acquiring import freshen, queued, rewrite
+from leasehold.domain.rules.conflicts import PRESENCE
+from leasehold.domain.rules.ending import REQUEST, lapse, terms
+from leasehold.domain.rules.granting import (
+    REQUEST_MEMORY,
+    SESSION_OVER,
+    expiry,
+    find_waiter,
+    forget_request,
+    lease_of,
+    leave,
+    refs_of,
+    session_of,
+    settle,
+    turn_away,
+    waiting_for,
+)
+from leasehold.domain.rules.keyring import expire
+from leasehold.domain.rules.leases import give_back, live_lease
+from leasehold.domain.rules.sessions import end_lapsed
+from leasehold.domain.rules.telling import held
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.domain.commands import Beat, Cancel, Check, GiveUp, Sweep
+    from leasehold.domain.model import Ask, Outcome, Waiter
+    from leasehold.domain.rules.draft import Draft
+
+CANCELLED_MEMORY = 24 * 3600 * SECOND
+"""How long a cancelled request_id is remembered, so that no delayed copy of it is granted."""
+
+
+def check(draft: Draft, command: Check) -> Outcome:
+    """How a wait stands: granted (and picked up now), over, or still in the queue; `Done` if its place is gone."""
+    waiter = find_waiter(draft, command.waiter)
+    is_ours = waiter is not None and waiter.engine == draft.engine
+    if waiter is not None and waiter.ask is not None and is_ours and waiter.deadline <= draft.now:
+        return _time_out(draft, waiter, waiter.ask)
+    freshen(draft, command.ask)
+    for id_, lease in draft.picked_up:
+        if id_ == command.waiter:
+            return Granted(lease, "", fresh=True)
+    promised = _promised(draft, command.waiter, command.ask)
+    if promised is not None:
+        ask = terms(draft, promised)
+        ask = ask._replace(tokens=tuple(dict.fromkeys((*ask.tokens, *command.ask.tokens))))
+        hold = rewrite(draft, promised, ask, expiry(draft, promised.actor, ask))
+        draft.tell("renewed", ask, hold, expires_at=hold.expires_at, waiter=command.waiter)
+        return Granted(lease_of(hold, ask, draft.now), "", fresh=True)
+    waiter = find_waiter(draft, command.waiter)
+    if waiter is None or waiter.ask is None or waiter.engine != draft.engine:
+        return _gone(draft, command)
+    outcome = _serve_or_stay(draft, command)
+    waiter = find_waiter(draft, command.waiter)
+    if command.is_over and waiter is not None and isinstance(outcome, Queued):
+        return _time_out(draft, waiter, command.ask)
+    return outcome
+
+
+def _gone(draft: Draft, command: Check) -> Outcome:
+    """It left the queue with its session; or it was dropped, or its caller asked again elsewhere."""
+    ask = command.ask
+    if ask.session is not None and session_of(draft, keys.actor(ask.space, ask.holder, ask.session)) is None:
+        return SESSION_OVER
+    return Done((command.waiter,))
+
+
+def _serve_or_stay(draft: Draft, command: Check) -> Outcome:
+    """Nobody may have told this queue that it can move: look for oneself."""
+    draft.dirty.update(dict.fromkeys(claim.node for option in command.ask.options for claim in option.claims))
+    settle(draft)
+    for id_, lease in draft.picked_up:
+        if id_ == command.waiter:
+            return Granted(lease, "", fresh=True)
+    waiter = find_waiter(draft, command.waiter)
+    return queued(draft, waiter, command.ask) if waiter is not None else Done((command.waiter,))
+
+
+def _time_out(draft: Draft, waiter: Waiter, ask: Ask) -> TimedOut:
+    answer = held(draft, ask, waiter.order, waiter.actor, waiter.shown)
+    leave(draft, waiter, ask)
+    forget_request(draft, ask, "timeout")
+    draft.tell("timeout", ask, waiter=waiter.id)
+    settle(draft)
+    return TimedOut(answer.resources, answer.blockers, answer.queue, answer.retry_us)
+
+
+def _promised(draft: Draft, waiter: str, ask: Ask) -> Hold | None:
+    for option in ask.options:
+        for hold in draft.record(option.claims[0].node).holds.values():
+            if hold.ticket == waiter and not hold.closed:
+                return hold
+    return None
+
+
+def cancel(draft: Draft, command: Cancel) -> Outcome:
+    """Withdraw a request: out of the queue, or the lease given back; never granted later."""
+    if command.actor is not None and command.secret is not None:
+        session = session_of(draft, command.actor)
+        if session is not None and session.secret != command.secret:
+            return Refused("not_allowed", "session", "the secret does not belong to this session")
+    was = "unknown"
+    became = command.waiter
+    if command.request is not None:
+        known = draft.record(command.request).notes.get(REQUEST)
+        became = known.became if isinstance(known, Request) else became or _unnoted(draft, command)
+    if became is not None and keys.is_waiter_id(became):
+        was = _cancel_wait(draft, became)
+    elif became is not None and keys.is_lease_id(became):
+        was = _cancel_lease(draft, became, command.request)
+    if command.request is not None:
+        draft.put(command.request, Request(REQUEST, None, "", draft.now + CANCELLED_MEMORY))
+    settle(draft)
+    return Cancelled(was)
+
+
+def _unnoted(draft: Draft, command: Cancel) -> str | None:
+    """The lease that came of the first copy of a request, which alone knows that it did."""
+    if command.actor is None:
+        return None
+    for id_ in refs_of(draft, command.actor, keys.is_lease_id):
+        hold = draft.record(keys.home(id_)).holds.get(id_)
+        if hold is not None and hold.ask is not None and hold.ask.request == command.request:
+            return id_
+    return None
+
+
+def _cancel_wait(draft: Draft, waiter_id: str) -> str:
+    waiter = find_waiter(draft, waiter_id)
+    if waiter is not None:
+        ask = waiting_for(draft, waiter)
+        leave(draft, waiter, ask)
+        draft.tell("cancelled", ask, waiter=waiter_id)
+        return "waiting"
+    return "unknown"
+
+
+def _cancel_lease(draft: Draft, lease: str, request: str | None) -> str:
+    node = keys.home(lease)
+    lapse(draft, node)
+    hold = draft.record(node).holds.get(lease)
+    if hold is None or hold.closed or terms(draft, hold).request != request:
+        return "unknown"  # or only extended by this request: it was there before, and stays
+    give_back(draft, hold, terms(draft, hold), "cancelled", "the request was cancelled")
+    return "granted"
+
+
+def _given(draft: Draft, id_: str) -> Waiter | Hold | None:
+    if keys.is_waiter_id(id_):
+        return find_waiter(draft, id_)
+    return live_lease(draft, id_) if keys.is_lease_id(id_) else None
+
+
+def give_up(draft: Draft, command: GiveUp) -> Outcome:
+    """Nobody is left who asked with this token; who asked for the same with another one keeps it."""
+    entry = _given(draft, command.id)
+    if entry is None and command.request is not None:
+        known = draft.record(command.request).notes.get(REQUEST)
+        entry = _given(draft, known.became) if isinstance(known, Request) and known.became is not None else None
+    if entry is None or entry.ask is None or command.token not in entry.ask.tokens:
+        return Done()
+    others = tuple(token for token in entry.ask.tokens if token != command.token)
+    if others:
+        draft.put(keys.home(entry.id), entry._replace(ask=entry.ask._replace(tokens=others)))
+        return Done()
+    if isinstance(entry, Hold):
+        give_back(draft, entry, entry.ask, "cancelled", "whoever asked is gone")
+    else:
+        leave(draft, entry, entry.ask)
+        draft.tell("cancelled", entry.ask, waiter=entry.id, reason="whoever asked is gone")
+    if entry.ask.request is not None:
+        draft.discard(entry.ask.request, REQUEST)  # it was not withdrawn: whoever comes back with it asks anew
+    settle(draft)
+    return Done()
+
+
+def beat(draft: Draft, command: Beat) -> Outcome:
+    """The engine's waiters are alive for another while, or it has none left."""
+    if command.life is not None:
+        draft.put(command.engine, Presence(PRESENCE, draft.now + command.life))
+    else:
+        draft.discard(command.engine, PRESENCE)
+    return Done()
+
+
+def sweep(draft: Draft, command: Sweep) -> Outcome:
+    """What has lapsed in these records goes; who can be served is."""
+    draft.require(list(command.keys))
+    for key in command.keys:
+        if key.startswith("n"):
+            lapse(draft, key)
+            _turn_away_overdue(draft, key)
+            draft.dirty[key] = None
+        elif key.startswith("a"):
+            end_lapsed(draft, key)
+        elif key.startswith("k"):
+            expire(draft, key)
+        _drop_old_notes(draft, key)
+    settle(draft)
+    return Done()
+
+
+def _turn_away_overdue(draft: Draft, node: str) -> None:
+    """Whoever waited long enough leaves, also from behind somebody who is still waiting."""
+    for waiter in draft.record(node).waiters:
+        if waiter.deadline <= draft.now and waiter.ask is not None:
+            turn_away(draft, waiter, waiter.ask)
+
+
+def _drop_old_notes(draft: Draft, key: str) -> None:
+    for note in tuple(draft.record(key).notes.values()):
+        if isinstance(note, End | Wish | Request | Presence | Receipt) and note.until <= draft.now:
+            if isinstance(note, Request) and _is_in_use(draft, note):
+                draft.put(key, note._replace(until=draft.now + REQUEST_MEMORY))
+            else:
+                draft.drop(key, note.id)
+
+
+def _is_in_use(draft: Draft, request: Request) -> bool:
+    """A request_id is not forgotten while its lease or its wait lives."""
+    became = request.became
+    if became is None or not (keys.is_lease_id(became) or keys.is_waiter_id(became)):
+        return False
+    return became in draft.record(keys.home(became)).holds or find_waiter(draft, became) is not None

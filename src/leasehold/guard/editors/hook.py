@@ -1,0 +1,137 @@
+"""Answer one call of a hook: read, decide, ask, answer. The agent's session is kept in a private file."""
+
+# Pathlib costs a one-shot process more than all of this, and so does contextlib
+# ruff: noqa: SIM105, PTH103, PTH108, PTH110, PTH118, PTH120, PTH123
+
+from __future__ import annotations
+
+import os
+
+from leasehold.config import paths as places
+from leasehold.guard.checking import ROOT, Below, name_of
+from leasehold.guard.editors import decision as deciding
+from leasehold.guard.editors.decision import YES, Decision, Terms
+from leasehold.guard.editors.payloads import AFTER, BEFORE, END
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from leasehold.guard.checking import Resource
+    from leasehold.guard.editors.decision import Deciding
+    from leasehold.guard.editors.payloads import Occasion
+
+_SHORT, _START = 12, 8
+
+
+def holder_of(occasion: Occasion, given: str | None = None) -> str:
+    """A readable name for this agent: `claude-0f3c91d2-5be07a16`, and for its subagents that, a dot and theirs."""
+    name = given or f"{occasion.editor}-{_short(occasion.session) or 'somebody'}"
+    return f"{name}.{_short(occasion.agent)}" if occasion.agent else name
+
+
+def _short(id_: str) -> str:
+    """A short id as it is, else its start and a digest of all of it: ids of one time often start alike (UUIDv7)."""
+    plain = "".join(one for one in id_[:_SHORT] if one.isalnum() or one in "-_")
+    return plain if plain == id_ else f"{plain[:_START]}-{places.digest(id_)[:8]}"
+
+
+def session_id(occasion: Occasion) -> str:
+    """The id of this agent's session: the same for every hook of its run."""
+    return f"h{places.digest(occasion.editor, occasion.session, occasion.agent)}"
+
+
+def steps(occasion: Occasion, terms: Terms, root: str) -> Deciding | None:
+    """What has to be asked; None if this occasion is no concern of ours."""
+    if terms.policy == deciding.OFF or not occasion.session:
+        return None
+    if occasion.moment == BEFORE:
+        return _before(occasion, terms, root)
+    if occasion.moment == AFTER:
+        return deciding.after_tool(terms)
+    return deciding.at_end(terms) if occasion.moment == END else None
+
+
+def _before(occasion: Occasion, terms: Terms, root: str) -> Deciding | None:
+    if occasion.lock_tool:
+        return _named(terms)
+    if occasion.command:
+        from leasehold.guard.editors.shell import MOST, written  # noqa: PLC0415 (only before a command)
+        from leasehold.guard.editors.shell_words import TooMuch  # noqa: PLC0415 (likewise)
+
+        try:
+            found = written(occasion.command)
+        except TooMuch:
+            note = "It is too long to tell which files it writes, so all were looked at: "
+            return deciding.before_command((ROOT,), terms, note)
+        if len(found) > MOST:
+            return deciding.before_command((ROOT,), terms, f"It writes more than {MOST} files, so all were looked at: ")
+        paths = resources(found, occasion.cwd, root)
+        return deciding.before_command(paths, terms) if paths else None
+    paths = resources(occasion.paths, occasion.cwd, root)
+    return deciding.before_edit(paths, terms) if paths else None
+
+
+def _named(terms: Terms) -> Deciding:
+    """Our own tools know who calls them."""
+    return Decision(agent_id=terms.holder)
+    yield  # a generator that asks nothing
+
+
+def resources(paths: tuple[str, ...], cwd: str, root: str) -> tuple[Resource, ...]:
+    """The `path:` names of these files; what is outside of the root, or git's own, is nobody's concern."""
+    below = Below(root, cwd)
+    found = map(below.find, paths)
+    return tuple(dict.fromkeys(name_of(path) for path in found if path and not path.startswith(".git/")))
+
+
+# --------------------------------------------------------------------------------- the session of an agent
+
+
+def credential(occasion: Occasion, env: Mapping[str, str], scope: str) -> str:
+    """`ID.SECRET`, drawn with the first edit of this agent and kept for the next ones."""
+    path = _file(occasion, env, scope)
+    id_ = session_id(occasion)
+    try:
+        with open(path, encoding="ascii") as file:
+            secret = file.read().strip()
+    except FileNotFoundError:
+        secret = _draw(path)
+    return f"{id_}.{secret}"
+
+
+def _draw(path: str) -> str:
+    """A new secret; whoever comes second takes the first one's."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    secret = os.urandom(16).hex()
+    draft = f"{path}.{os.getpid()}"
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(secret)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        with open(path, encoding="ascii") as file:
+            secret = file.read().strip()
+    finally:
+        os.unlink(draft)
+    return secret
+
+
+def forget(occasion: Occasion, env: Mapping[str, str], scope: str) -> None:
+    """The agent is done: its secret opens nothing any more."""
+    try:
+        os.unlink(_file(occasion, env, scope))
+    except FileNotFoundError:
+        pass  # it never edited anything
+
+
+def is_known(occasion: Occasion, env: Mapping[str, str], scope: str) -> bool:
+    """Whether this agent has taken anything through its hooks."""
+    return os.path.exists(_file(occasion, env, scope))
+
+
+def _file(occasion: Occasion, env: Mapping[str, str], scope: str) -> str:
+    return os.path.join(places.state_home(env), "hooks", places.digest(session_id(occasion), scope))
+
+
+__all__ = ["YES", "credential", "forget", "holder_of", "is_known", "resources", "steps"]

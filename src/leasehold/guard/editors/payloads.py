@@ -1,0 +1,142 @@
+"""From the JSON that an editor hands to its hooks to what is about to happen. It only reads; see docs/agents.md.
+
+The documents can be large (a whole file is in them) and only a few texts of them matter. SQLite, which is loaded for
+the locks anyway, finds these without the ``json`` module, whose import costs as much as taking the lease.
+"""
+
+from __future__ import annotations
+
+from leasehold.domain.nouns import Noun
+from leasehold.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+START, BEFORE, AFTER, END, OTHER = "start", "before", "after", "end", "other"
+_PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+_READING = ("Read", "Grep", "Glob", "LS")
+LOCK_TOOLS = ("acquire_lock", "wait_for_lock", "renew_lock", "release_lock")
+
+
+class Occasion(Noun):
+    """One call of a hook."""
+
+    editor: str
+    moment: str
+    """At the `start` of a run, `before` a change, `after` a tool was used, at the `end`, or some `other` time."""
+    session: str
+    agent: str = ""
+    """Which subagent of the session, if any."""
+    cwd: str = ""
+    paths: tuple[str, ...] = ()
+    """The files that are about to be written."""
+    command: str = ""
+    """The shell command that is about to be run."""
+    lock_tool: str = ""
+    """The tool of ours that is about to be called without saying by whom."""
+
+
+def read(editor: str, text: str) -> Occasion:
+    """What this hook of this editor is called for."""
+    return of(editor, _texts(text))
+
+
+def of(editor: str, given: dict[str, str]) -> Occasion:
+    """The same, from the texts of its input by their paths."""
+    return _EDITORS[editor](given)
+
+
+def flatten(document: dict[str, Any]) -> dict[str, str]:
+    """The texts of a document that was parsed already, by their paths."""
+    found = {key: value for key, value in document.items() if isinstance(value, str)}
+    inner = document.get("tool_input")
+    if isinstance(inner, dict):
+        found |= {f"tool_input.{key}": value for key, value in inner.items() if isinstance(value, str)}
+    roots = document.get("workspace_roots")
+    if isinstance(roots, list) and roots and isinstance(roots[0], str):
+        found["workspace_roots[0]"] = roots[0]
+    return found
+
+
+def _texts(document: str) -> dict[str, str]:
+    """Every text on the first two levels of a JSON object, by its path: `session_id`, `tool_input.file_path`."""
+    import apsw  # noqa: PLC0415 (with the first document)
+
+    query = "SELECT fullkey, atom FROM json_tree(?1) WHERE type = 'text' AND json_type(?1) = 'object'"
+    try:
+        rows = list(apsw.Connection(":memory:").execute(query, (document,)))
+    except UnicodeDecodeError:  # half of a pair of surrogates is JSON, but no text that SQLite could hand out
+        import json  # noqa: PLC0415 (see above)
+
+        return flatten(json.loads(document))
+    except apsw.SQLError:
+        raise InvalidInput(
+            "stdin", "the hook's input is not JSON: an editor calls this command, not a person"
+        ) from None
+    return {str(path)[2:].replace('"', ""): str(value) for path, value in rows}
+
+
+def _claude(given: dict[str, str]) -> Occasion:
+    return _as_claude("claude", given)
+
+
+def _codex(given: dict[str, str]) -> Occasion:
+    return _as_claude("codex", given)
+
+
+def _as_claude(editor: str, given: dict[str, str]) -> Occasion:
+    """Claude Code's shape, which Codex shares but for its own way to edit."""
+    event, tool = given.get("hook_event_name", ""), given.get("tool_name", "")
+    about = Occasion(editor, OTHER, given.get("session_id", ""), given.get("agent_id", ""), given.get("cwd", ""))
+    if event == "SessionStart":
+        return about._replace(moment=START)
+    if event in ("PostToolUse", "PostToolUseFailure"):
+        return about._replace(moment=AFTER)
+    if event == "SubagentStop":
+        return about._replace(moment=END if about.agent else OTHER)
+    if event == "SessionEnd" or (editor == "codex" and event == "Stop"):
+        return about._replace(moment=END, agent="")
+    return _use(about._replace(moment=BEFORE), tool, given) if event == "PreToolUse" else about
+
+
+def _use(about: Occasion, tool: str, given: dict[str, str]) -> Occasion:
+    """What a tool is about to do."""
+    command = given.get("tool_input.command", "")
+    if tool == "apply_patch":
+        return about._replace(paths=_patched(command))
+    if tool in ("Bash", "Shell"):
+        return about._replace(command=command)
+    ours = tool.rpartition("__")[2]
+    if tool.startswith("mcp__leasehold__") and ours in LOCK_TOOLS:
+        return about if "tool_input.agent_id" in given else about._replace(lock_tool=ours)
+    path = given.get("tool_input.file_path") or given.get("tool_input.notebook_path", "")
+    return about._replace(paths=(path,)) if path and tool not in _READING else about
+
+
+def _patched(patch: str) -> tuple[str, ...]:
+    """The files that a patch of Codex touches."""
+    found = (line[len(mark) :].strip() for line in patch.splitlines() for mark in _PATCHED if line.startswith(mark))
+    return tuple(dict.fromkeys(found))
+
+
+def _cursor(given: dict[str, str]) -> Occasion:
+    event = given.get("hook_event_name", "")
+    session = given.get("conversation_id") or given.get("session_id", "")
+    agent = given.get("subagent_id") or given.get("agent_id", "")
+    cwd = given.get("cwd") or given.get("workspace_roots[0]", "")
+    about = Occasion("cursor", OTHER, session, agent, cwd)
+    if event == "beforeShellExecution":
+        return about._replace(moment=BEFORE, command=given.get("command", ""))
+    if event == "preToolUse":
+        return _use(about._replace(moment=BEFORE), given.get("tool_name", ""), given)
+    if event in ("afterFileEdit", "postToolUse", "afterShellExecution"):
+        return about._replace(moment=AFTER)
+    if event == "subagentStop":
+        return about._replace(moment=END if agent else OTHER)
+    return about._replace(moment=END, agent="") if event == "sessionEnd" else about
+
+
+_EDITORS: dict[str, Callable[[dict[str, str]], Occasion]] = {"claude": _claude, "codex": _codex, "cursor": _cursor}
+EDITORS = tuple(_EDITORS)

@@ -1,0 +1,149 @@
+"""Changes of files that belong to others: shown before they are made, made as a whole, and taken back exactly.
+
+What a file was before is kept in the user's state. If it is still as we left it, taking back restores every byte.
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+import os
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leasehold.config import paths as places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Edit = Callable[[bytes | None], bytes | None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One file, as it is and as it will be; None: it is not there."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    mode: int | None = None
+
+    @property
+    def is_one(self) -> bool:
+        """Whether anything changes."""
+        return self.before != self.after
+
+    def diff(self) -> str:
+        """For people."""
+        old, new = ((text or b"").decode("utf-8", "replace").splitlines() for text in (self.before, self.after))
+        name = str(self.path)
+        return "\n".join(difflib.unified_diff(old, new, name, name, lineterm="", n=2))
+
+
+@dataclass(frozen=True)
+class Move:
+    """A file, or a link, that gets another name: it stays what it is, with its mode."""
+
+    source: Path
+    path: Path
+    is_one = True
+
+    def diff(self) -> str:
+        """For people, as git says it."""
+        return f"rename from {self.source}\nrename to {self.path}"
+
+
+class Ledger:
+    """What was changed, for the way back."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._directory = Path(places.state_home(env)) / "installed"
+
+    def install(self, path: Path, add: Edit, remove: Edit, mode: int | None = None) -> Change:
+        """The file with our part; one from before is replaced."""
+        before = _read(path)
+        return Change(path, before, add(self._without(path, before, remove)), mode)
+
+    def uninstall(self, path: Path, remove: Edit) -> Change:
+        """The file without our part."""
+        before = _read(path)
+        return Change(path, before, self._without(path, before, remove))
+
+    def _without(self, path: Path, now: bytes | None, remove: Edit) -> bytes | None:
+        kept = self._kept(path)
+        if kept is not None and now is not None and kept["after"] == _hash(now):
+            original = kept["before"]
+            return None if original is None else base64.b64decode(original)
+        return None if now is None else remove(now)
+
+    def make(self, change: Change | Move) -> None:
+        """Do it; remembered first, so that a crash in between leaves nothing that cannot be taken back."""
+        if isinstance(change, Move):
+            change.source.replace(change.path)
+            return
+        if not change.is_one:
+            return
+        self._remember(change)
+        if change.after is None:
+            change.path.unlink()
+            _remove_empty(change.path.parent)
+        else:
+            _write(change.path, change.after, change.mode)
+
+    def _remember(self, change: Change) -> None:
+        """The way back from a first installation; a second one has the same way back."""
+        if change.after is None:
+            return
+        kept = self._kept(change.path)
+        original = change.before
+        if kept is not None and change.before is not None and kept["after"] == _hash(change.before):
+            original = None if kept["before"] is None else base64.b64decode(kept["before"])
+        before = None if original is None else base64.b64encode(original).decode()
+        note = {"path": str(change.path), "before": before, "after": _hash(change.after)}
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(self._file(change.path), json.dumps(note).encode(), 0o600)
+
+    def _kept(self, path: Path) -> dict[str, str | None] | None:
+        try:
+            kept: dict[str, str | None] = json.loads(self._file(path).read_bytes())
+        except FileNotFoundError:
+            return None
+        return kept
+
+    def _file(self, path: Path) -> Path:
+        return self._directory / places.digest(str(path.resolve()))
+
+
+def _hash(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: Path, content: bytes, mode: int | None) -> None:
+    """As a whole, in the place of what is there; its mode stays unless another is wanted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    target = path.resolve()  # a link stays one
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    if mode is not None or target.exists():
+        draft.chmod(mode if mode is not None else target.stat().st_mode & 0o7777)
+    draft.replace(target)
+
+
+_OURS = ("leasehold", "skills", ".agents", ".claude", ".codex", ".cursor")
+
+
+def _remove_empty(directory: Path) -> None:
+    """Directories that only we needed, if nothing else is in them."""
+    while directory.name in _OURS and not any(directory.iterdir()):
+        directory.rmdir()
+        directory = directory.parent

@@ -1,0 +1,165 @@
+"""Git's hooks: ours are put in front, and whatever ran before still runs, and first.
+
+Where husky is at work, its own files get a marked block, since husky writes the hooks themselves anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leasehold.errors import InvalidInput
+from leasehold.guard.install.changes import Change, Move
+
+if TYPE_CHECKING:
+    from leasehold.guard.install.changes import Ledger
+
+CLIENT = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-push")
+SERVER = ("pre-receive",)
+FEEDING = ("pre-push", "pre-receive")
+"""Hooks that git tells something on their standard input."""
+BEFORE = ".before-leasehold"
+MARK = "# Leasehold asks here who holds what is about to change; `leasehold uninstall git` takes it away."
+BEGIN, END = "# leasehold: begin", "# leasehold: end"
+NOT_CHECKED = 'echo "leasehold is not installed: not checked" >&2'
+
+
+def changes(
+    project: Path, ledger: Ledger, command: tuple[str, ...], *, server: bool, remove: bool
+) -> list[Change | Move]:
+    """Every file that has to change; `command` is how our program is called on this machine."""
+    found: list[Change | Move] = []
+    directory = _directory(project)
+    husky = _husky(directory)
+    for name in SERVER if server else CLIENT:
+        if husky is not None:
+            found.append(_block(husky / name, name, ledger, remove=remove))
+        else:
+            found += _chained(directory / name, script(name, command), remove=remove)
+    return found
+
+
+def _directory(project: Path) -> Path:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    asked = ["git", "-C", str(project), "rev-parse", "--path-format=absolute", "--git-path", "hooks"]
+    done = subprocess.run(asked, capture_output=True, text=True, env=clean, check=False)  # noqa: S603 (git, as the user has it)
+    if done.returncode:
+        raise InvalidInput("what", f"{project} is no git repository: {done.stderr.strip()}")
+    directory = Path(done.stdout.rstrip("\n"))
+    if directory.exists() and not directory.is_dir():
+        raise InvalidInput("what", f"hooks are switched off here: core.hooksPath is {directory}, which is no directory")
+    return directory
+
+
+def _husky(directory: Path) -> Path | None:
+    """Where husky's own files are: beside the hooks that it writes, or (before version 9) these themselves."""
+    if directory.name == "_" and directory.parent.name == ".husky":
+        return directory.parent
+    return directory if directory.name == ".husky" else None
+
+
+# ---------------------------------------------------------------------------------------- a hook of our own
+
+
+def script(name: str, command: tuple[str, ...]) -> str:
+    """The hook. Without Leasehold a commit goes on, and says so; a server that cannot ask takes nothing."""
+    missing = "exit 1" if name in SERVER else "exit 0"
+    lines = [
+        "#!/bin/sh",
+        MARK,
+        f'before="$0{BEFORE}"',
+        *(_feeding if name in FEEDING else _plain)(f'{shlex.join(command)} git-hook {name} "$@"'),
+    ]
+    check = f"command -v {shlex.quote(command[0])} >/dev/null || {{ {NOT_CHECKED}; {missing}; }}"
+    lines.insert(-1, check)
+    return "\n".join(lines) + "\n"
+
+
+def _plain(ask: str) -> list[str]:
+    return ['[ ! -x "$before" ] || "$before" "$@" || exit $?', f"exec {ask}"]
+
+
+def _feeding(ask: str) -> list[str]:
+    return [
+        "told=$(cat; echo .); told=${told%.}",
+        '[ ! -x "$before" ] || printf %s "$told" | "$before" "$@" || exit $?',
+        f'printf %s "$told" | {ask}',
+    ]
+
+
+def _is_ours(content: bytes | None) -> bool:
+    return content is not None and MARK.encode() in content
+
+
+def _chained(path: Path, text: str, *, remove: bool) -> list[Change | Move]:
+    """What is there is moved aside as it is: a link stays a link, and what git did not run is not run now either."""
+    before = path.with_name(path.name + BEFORE)
+    there = path.read_bytes() if path.exists() else None
+    if not remove:
+        if _is_there(path) and not _is_ours(there):
+            return [*_spared(before), Move(path, before), Change(path, None, text.encode(), 0o755)]
+        return [Change(path, there, text.encode(), 0o755)]
+    legacy = path.with_name(f"{path.name}.legacy")  # where the pre-commit framework moves what it finds
+    found: list[Change | Move] = [_away(legacy)] if legacy.exists() and _is_ours(legacy.read_bytes()) else []
+    if not _is_ours(there):
+        return found
+    return [*found, Move(before, path) if _is_there(before) else _away(path)]
+
+
+def _is_there(path: Path) -> bool:
+    """Also a link that leads nowhere."""
+    return path.is_symlink() or path.exists()
+
+
+def _spared(path: Path) -> list[Change | Move]:
+    """Whatever an earlier installation has kept is not overwritten."""
+    if not _is_there(path):
+        return []
+    names = (path.with_name(f"{path.name}.{number}") for number in count(1))
+    return [Move(path, next(name for name in names if not _is_there(name)))]
+
+
+def _away(path: Path) -> Change:
+    return Change(path, path.read_bytes(), None)
+
+
+# ------------------------------------------------------------------------------------------- husky's files
+
+
+def _asked_in_passing(name: str) -> str:
+    """The check, in a file that goes on with others' commands: these are told on standard input what we were told.
+
+    The file is in the repository, so others have it who may not have Leasehold; it is known there by its name.
+    """
+    if name not in FEEDING:
+        ask = f'leasehold git-hook {name} "$@" || exit $?'
+        return f"if command -v leasehold >/dev/null; then {ask}; else {NOT_CHECKED}; fi"
+    return f"""\
+if command -v leasehold >/dev/null; then
+  leasehold_told=$(cat)
+  printf '%s\\n' "$leasehold_told" | leasehold git-hook {name} "$@" || exit $?
+  [ -z "$leasehold_told" ] || exec <<LEASEHOLD
+$leasehold_told
+LEASEHOLD
+else {NOT_CHECKED}; fi"""
+
+
+def _block(path: Path, name: str, ledger: Ledger, *, remove: bool) -> Change:
+    body = f"{BEGIN}\n{_asked_in_passing(name)}\n{END}\n".encode()
+
+    def put(text: bytes | None) -> bytes:
+        first, newline, rest = (text or b"").partition(b"\n")
+        if first.startswith(b"#!"):
+            return first + newline + body + rest
+        return body + (text or b"")
+
+    def take(text: bytes | None) -> bytes | None:
+        marked = f"{BEGIN}\n.*?{END}\n".encode()
+        return (None if text is None else re.sub(marked, b"", text, flags=re.DOTALL)) or None
+
+    return ledger.uninstall(path, take) if remove else ledger.install(path, put, take, None if path.exists() else 0o755)

@@ -1,0 +1,73 @@
+"""From what Python code may write as an argument to what a call carries: seconds, ids and tokens.
+
+It converts; what is out of bounds is for ``checks`` to say. It is imported when it is used, since most calls need none
+of it.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from leasehold.domain.model import SECOND, Granted, Lease
+from leasehold.domain.nouns import Outcome
+from leasehold.errors import InvalidInput
+from leasehold.locks.holding.held import HeldLease
+
+if TYPE_CHECKING:
+    from typing import Any
+
+WAIT_AT_ONCE = 24 * 3600
+"""Seconds: the longest wait of one request. `wait=True` asks again after it."""
+
+
+def duration(value: object, field: str) -> object:
+    """Seconds for a `timedelta`, for a `datetime` (until then), and for a `wait` of True or False."""
+    if isinstance(value, timedelta):
+        return _seconds(value)
+    if isinstance(value, datetime):
+        left = _seconds(timedelta(seconds=_posix(value, field) - time.time()))
+        if left <= 0 and field != "wait":
+            raise InvalidInput(field, f"{value.isoformat()} is over: give a later time, or a duration such as 30s")
+        return max(0, left)
+    if field == "wait" and isinstance(value, bool):
+        return WAIT_AT_ONCE if value else 0
+    return value
+
+
+def moment(value: object, field: str) -> object:
+    """Whole microseconds since 1970 for a `datetime`."""
+    return round(_posix(value, field) * SECOND) if isinstance(value, datetime) else value
+
+
+def proof(given: dict[str, Any]) -> None:
+    """Replace a lease among these arguments by its id, and add its token where no other proof is given."""
+    lease = given["lease"]
+    if isinstance(lease, str):
+        return
+    if isinstance(lease, Granted | HeldLease):
+        if given["token"] is None and given["session"] is None and given["admin"] is None:
+            given["token"] = lease.token
+        lease = lease.lease
+    if not isinstance(lease, Lease):
+        hint = ": test it first, as in `if granted:`" if isinstance(lease, Outcome) else ""
+        name = "nothing" if lease is None else type(lease).__name__
+        raise InvalidInput("lease", f"must be what `acquire` granted, or a lease's id, not {name}{hint}")
+    given["lease"] = lease.id
+
+
+def refuse_for_ever(given: dict[str, Any]) -> None:
+    """A request is remembered for a day, so one that waits for ever cannot be repeated safely."""
+    if given.get("request_id") is not None:
+        raise InvalidInput("wait", "True and a request_id do not go together: give a wait of at most 24h")
+
+
+def _seconds(span: timedelta) -> float:
+    return span.total_seconds() if span.microseconds else span.days * 86_400 + span.seconds
+
+
+def _posix(value: datetime, field: str) -> float:
+    if value.tzinfo is None:
+        raise InvalidInput(field, f"{value.isoformat()} has no time zone: write datetime.now(UTC) + …, for example")
+    return value.timestamp()

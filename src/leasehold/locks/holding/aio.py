@@ -1,0 +1,250 @@
+"""`lock()` for coroutines: an `async with` block under a lease that a task in the background keeps alive."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
+from leasehold.locks.holding.held import STOPPED, Ask, check_asked, check_on_lost, leave, take
+from leasehold.locks.holding.losses import watch_of
+from leasehold.locks.holding.renewal import LOOK_AGAIN, steady
+from leasehold.locks.holding.sync import IN_USE, NOT_HELD, refuse_fork
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Any
+
+    from leasehold.locks.aio import AsyncLocks
+    from leasehold.locks.holding.held import HeldLease, OnLost, Pause, R, Script
+
+
+class AsyncLock:
+    """What `AsyncLocks.lock` gives: acquires at the start of an `async with`, renews meanwhile, releases at its end.
+
+    When the lease is lost, the task in the block is cancelled, and the block ends with `LeaseLost`. Other
+    cancellations pass through as they are. It may be used again after that, by one block at a time.
+    """
+
+    def __init__(self, locks: AsyncLocks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> None:
+        check_on_lost(on_lost)
+        check_asked(locks, asked)
+        self._locks = locks
+        self._on_lost = on_lost
+        self._asked = asked
+        self._block: Block | None = None
+        self._is_entered = False
+
+    async def acquire(self) -> HeldLease:
+        """As entering the block: raises `NotAcquired` if the answer is no. It is renewed until `release`."""
+        return await self.__aenter__()
+
+    async def release(self) -> None:
+        """As leaving the block, with the exception that is being handled, if any."""
+        await self.__aexit__(None, sys.exception(), None)
+
+    async def __aenter__(self) -> HeldLease:
+        if self._is_entered:
+            raise RuntimeError(IN_USE)
+        self._is_entered = True
+        try:
+            held = await perform(take(self._asked), self._locks)
+            self._block = Block(self._locks, held, self._on_lost)
+        except BaseException:
+            self._is_entered = False
+            raise
+        return held
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        block, self._block = self._block, None
+        if block is None:
+            raise RuntimeError(NOT_HELD)
+        try:
+            await block.end(error)
+        finally:
+            self._is_entered = False
+
+
+class Block:
+    """One running `async with` block: its task, its lease, and the task that renews it."""
+
+    def __init__(self, locks: AsyncLocks, held: HeldLease, on_lost: OnLost | None) -> None:
+        self._locks = locks
+        self._held = held
+        self._on_lost = on_lost
+        self._is_ending = False
+        self._did_cancel = False
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task is not None else 0
+        self._loop = asyncio.get_running_loop()
+        self._sleep: asyncio.Future[None] | None = None
+        """Done when the time has come to look again."""
+        self._keeping = self._loop.create_task(self._keep(), name=f"leasehold-renewal-{held.id}")
+        locks._entered[held.id] = locks._entered.get(held.id, 0) + 1
+        self._losses = watch_of(locks)
+        self._losses.add(held.lease, self._hint)
+
+    # --------------------------------------------------------------------------------- in the background
+
+    async def _keep(self) -> None:
+        tenure = self._held.tenure
+        await asyncio.sleep(0)  # never within the block's own step: a cancellation there could outlive the block
+        while (reason := tenure.reason) is None:
+            if tenure.pause() <= 0:
+                await self._renew()
+            await self._pause(max(0.0, min(tenure.pause(), tenure.remaining(), LOOK_AGAIN)))
+        self._tell(reason)
+
+    async def _pause(self, seconds: float) -> None:
+        """`asyncio.sleep`, which a hint ends."""
+        self._sleep = sleep = self._loop.create_future()
+        timer = self._loop.call_later(seconds, _end, sleep)
+        try:
+            await sleep
+        finally:
+            timer.cancel()
+            self._sleep = None
+
+    def _hint(self) -> None:
+        """Called by the watching thread: the lease may be lost."""
+        try:
+            self._loop.call_soon_threadsafe(self._doubt)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def _doubt(self) -> None:
+        self._held.tenure.doubt()
+        if self._sleep is not None:
+            _end(self._sleep)
+
+    async def _renew(self) -> None:
+        tenure, sent = self._held.tenure, steady()
+        try:
+            async with asyncio.timeout(tenure.remaining()):
+                answer = await self._locks.renew(self._held.id, self._held.token)
+        except TimeoutError:
+            tenure.fail(Unreachable("the store does not answer"))
+        except StoreError as error:
+            tenure.fail(error)
+        except Exception as error:  # noqa: BLE001 (told to the holder, as the cause of its loss)
+            tenure.lose(f"it cannot be renewed: {error}", error)
+        else:
+            tenure.learn(answer, sent)
+
+    def _tell(self, reason: str) -> None:
+        if self._is_ending:
+            return
+        if self._task is not None:
+            self._did_cancel = True
+            self._task.cancel(f"the lease {self._held.id} is lost: {reason}")
+        if self._on_lost is not None:
+            try:
+                self._on_lost(reason)
+            except Exception as error:  # noqa: BLE001 (reported as any callback's is)
+                loop = asyncio.get_running_loop()
+                loop.call_exception_handler({"message": "on_lost of a lease failed", "exception": error})
+
+    # ------------------------------------------------------------------------------------------- the end
+
+    async def end(self, error: BaseException | None) -> None:
+        """Stop, join, release; what this block itself cancelled ends as `LeaseLost`."""
+        self._is_ending = True
+        is_ours = self._takes_back_its_cancellation() and isinstance(error, asyncio.CancelledError)
+        if self._held.is_forked:
+            refuse_fork(self._held, error)
+            return
+        self._losses.remove(self._held.id, self._hint)
+        interrupted = await self._join()
+        script = leave(
+            self._held,
+            error if interrupted is None else interrupted,
+            release=self._is_last(),
+            stopped=(*STOPPED, asyncio.CancelledError),
+        )
+        interrupted = await self._give_back(script) or interrupted
+        if interrupted is not None:
+            raise interrupted
+        if is_ours and self._held.lost is not None:
+            raise LeaseLost(self._held.id, self._held.lost) from (self._held.tenure.cause or error)
+
+    def _takes_back_its_cancellation(self) -> bool:
+        """As `asyncio.timeout` does; False if somebody else cancelled the task as well, and theirs must go on."""
+        if not self._did_cancel or self._task is None:
+            return False
+        return self._task.uncancel() <= self._cancelling
+
+    async def _join(self) -> asyncio.CancelledError | None:
+        """Stop the renewal; hands back a cancellation that came meanwhile, since the release comes first."""
+        self._keeping.cancel()
+        try:
+            await asyncio.wait([self._keeping])
+        except asyncio.CancelledError as interrupted:
+            return interrupted
+        return None
+
+    async def _give_back(self, script: Script[None]) -> asyncio.CancelledError | None:
+        """Release it, also if this task is cancelled meanwhile; hands back that cancellation.
+
+        In a task of its own: a release that is cancelled with its block would leave the lease until it expires. Who
+        cancels once more does not want to wait for the store either.
+        """
+        releasing = asyncio.get_running_loop().create_task(perform(script, self._locks))
+        interrupted: asyncio.CancelledError | None = None
+        while not releasing.done():
+            try:
+                await asyncio.wait([releasing])
+            except asyncio.CancelledError as cancelled:
+                if interrupted is not None:
+                    releasing.cancel()
+                    raise
+                interrupted = cancelled
+        try:
+            releasing.result()
+        except LeaseholdError as error:
+            if interrupted is None:
+                raise
+            interrupted.add_note(str(error))
+        return interrupted
+
+    def _is_last(self) -> bool:
+        """Whether no other block holds the same lease (re-entrancy)."""
+        entered = self._locks._entered
+        entered[self._held.id] -= 1
+        if entered[self._held.id]:
+            return False
+        del entered[self._held.id]
+        return True
+
+
+def _end(sleep: asyncio.Future[None]) -> None:
+    if not sleep.done():
+        sleep.set_result(None)
+
+
+async def perform(script: Script[R], locks: AsyncLocks) -> R:
+    """Do what the script says, step by step."""
+    try:
+        step = next(script)
+        while True:
+            try:
+                answer = await _do(step, locks)
+            except BaseException as error:  # noqa: BLE001 (the script decides what to make of it)
+                step = script.throw(error)
+            else:
+                step = script.send(answer)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+
+
+async def _do(step: Ask | Pause, locks: AsyncLocks) -> object:
+    if isinstance(step, Ask):
+        answer: object = await getattr(locks, step.verb)(**step.arguments)
+        return answer
+    await asyncio.sleep(step.seconds)
+    return None

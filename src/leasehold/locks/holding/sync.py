@@ -1,0 +1,289 @@
+"""`lock()` for plain code: a `with` block under a lease that threads in the background keep alive."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+from leasehold.engine.drivers.thread import CallerDriver
+from leasehold.errors import InvalidInput, LeaseLost, StoreError
+from leasehold.locks.holding.held import FORKED, Ask, check_asked, check_on_lost, give_back, leave, take
+from leasehold.locks.holding.losses import watch_of
+from leasehold.locks.holding.renewal import LOOK_AGAIN, steady
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Any, TypeAlias
+
+    from leasehold.locks.holding.held import HeldLease, OnLost, Pause, R, Script
+    from leasehold.locks.sync import Locks
+
+    Pick: TypeAlias = "Callable[[], tuple[Kept | None, float | None]]"
+
+IN_USE = "this lock is held already and not re-entrant: use a locks.lock(...) of its own for each block and thread"
+NOT_HELD = "this lock is not held: acquire it first"
+LINGER = 1.0
+"""Seconds for which idle threads wait for more to do: many locks in a row share them."""
+
+
+class Lock:
+    """What `Locks.lock` gives: acquires at the start of a `with` block, renews while it runs, releases at its end.
+
+    It may be used again after that, by one block at a time: it is not re-entrant.
+    """
+
+    def __init__(self, locks: Locks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> None:
+        check_on_lost(on_lost)
+        check_asked(locks, asked)
+        self._locks = locks
+        self._on_lost = on_lost
+        self._asked = asked
+        self._kept: Kept | None = None
+        self._entered = threading.Lock()
+
+    def acquire(self) -> HeldLease:
+        """As entering the block: raises `NotAcquired` if the answer is no. It is renewed until `release`."""
+        return self.__enter__()
+
+    def release(self) -> None:
+        """As leaving the block, with the exception that is being handled, if any."""
+        self.__exit__(None, sys.exception(), None)
+
+    def __enter__(self) -> HeldLease:
+        if not self._entered.acquire(blocking=False):
+            raise RuntimeError(IN_USE)
+        try:
+            self._kept = self._take()
+        except BaseException:
+            self._entered.release()
+            raise
+        return self._kept.held
+
+    def _take(self) -> Kept:
+        keeper = keeper_of(self._locks)
+        held = perform(take(self._asked), self._locks)
+        try:
+            return keeper.keep(held, self._on_lost)
+        except BaseException as error:
+            perform(give_back(held.id, held.token, error), self._locks)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        kept = self._kept
+        if kept is None:
+            raise RuntimeError(NOT_HELD)
+        try:
+            self._leave(kept, error)
+        except KeyboardInterrupt as interrupt:
+            self._leave_at_last(kept, interrupt)
+            raise
+        finally:
+            self._kept = None
+            self._entered.release()
+
+    def _leave(self, kept: Kept, error: BaseException | None) -> None:
+        if kept.held.is_forked:  # touch nothing: it is the parent's, and so is whatever its threads had locked
+            refuse_fork(kept.held, error)
+            return
+        is_last = keeper_of(self._locks).let_go(kept)
+        perform(leave(kept.held, error, release=is_last), self._locks)
+
+    def _leave_at_last(self, kept: Kept, interrupt: KeyboardInterrupt) -> None:
+        """Somebody pressed Ctrl-C while the block was left: its lease would stay, and perhaps be renewed for ever."""
+        if not kept.held.is_forked and keeper_of(self._locks).forget(kept):
+            perform(give_back(kept.held.id, kept.held.token, interrupt, why=""), self._locks)
+
+
+def refuse_fork(held: HeldLease, error: BaseException | None) -> None:
+    """A forked child has come to the end of its parent's block."""
+    lost = LeaseLost(held.id, FORKED)
+    if error is None:
+        raise lost
+    if not isinstance(error, LeaseLost):
+        error.add_note(str(lost))
+
+
+def perform(script: Script[R], locks: Locks) -> R:
+    """Do what the script says, step by step."""
+    try:
+        step = next(script)
+        while True:
+            try:
+                answer = _do(step, locks)
+            except BaseException as error:  # noqa: BLE001 (the script decides what to make of it)
+                step = script.throw(error)
+            else:
+                step = script.send(answer)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+
+
+def _do(step: Ask | Pause, locks: Locks) -> object:
+    if isinstance(step, Ask):
+        answer: object = getattr(locks, step.verb)(**step.arguments)
+        return answer
+    time.sleep(step.seconds)
+    return None
+
+
+# ---------------------------------------------------------------------------------------- in the background
+
+
+class Kept:
+    """One lease in a keeper's care."""
+
+    __slots__ = ("_wake", "busy", "held", "is_leaving", "on_lost", "told")
+
+    def __init__(self, held: HeldLease, on_lost: OnLost | None, wake: Callable[[], None]) -> None:
+        self.held = held
+        self.on_lost = on_lost
+        self._wake = wake
+        self.busy = 0
+        """How many threads are at work on it."""
+        self.told = on_lost is None
+        self.is_leaving = False
+
+    def doubt(self) -> None:
+        """There is a hint that it is lost: have it renewed at once, to find out."""
+        self.held.tenure.doubt()
+        self._wake()
+
+    def is_quiet(self) -> bool:
+        """Whether nobody is at work on it, and whoever must be told of its loss has been told."""
+        return not self.busy and (self.told or not self.held.tenure.is_known_lost)
+
+
+class Keeper:
+    """Keeps the leases of one `Locks` alive: one thread renews, another tells of losses.
+
+    They are two, so that a store which does not answer cannot hold back the news that a lease is lost. Both end by
+    themselves when there is nothing left to do.
+    """
+
+    def __init__(self, locks: Locks) -> None:
+        self._locks = locks
+        self._kept: list[Kept] = []
+        self._losses = watch_of(locks)
+        self._threads: dict[str, threading.Thread] = {}
+        self._changed = threading.Condition()
+
+    def keep(self, held: HeldLease, on_lost: OnLost | None) -> Kept:
+        """Renew this lease from now on."""
+        kept = Kept(held, on_lost, self._wake)
+        with self._changed:
+            self._kept.append(kept)
+            try:
+                self._losses.add(held.lease, kept.doubt)
+                self._start("leasehold-renewal", self._next_due, self._renew)
+                if on_lost is not None:
+                    self._start("leasehold-losses", self._next_lost, self._tell)
+            except BaseException:
+                self.forget(kept)
+                raise
+            self._changed.notify_all()
+        return kept
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def let_go(self, kept: Kept) -> bool:
+        """Stop, and wait until nobody is at work on it; True if no other block holds the same lease (re-entrancy)."""
+        with self._changed:
+            kept.is_leaving = True
+            try:
+                if threading.current_thread() not in self._threads.values():
+                    self._changed.wait_for(kept.is_quiet)
+            finally:
+                is_last = self.forget(kept)
+            return is_last
+
+    def forget(self, kept: Kept) -> bool:
+        """Do no more for it; True if no other block holds the same lease. Also of what is forgotten already."""
+        self._losses.remove(kept.held.id, kept.doubt)
+        with self._changed:
+            self._kept = [other for other in self._kept if other is not kept]
+            self._changed.notify_all()
+            return all(other.held.id != kept.held.id for other in self._kept)
+
+    # --------------------------------------------------------------------------------------- threads
+
+    def _start(self, name: str, pick: Pick, work: Callable[[Kept], None]) -> None:
+        if name not in self._threads:
+            thread = threading.Thread(target=self._run, name=name, args=(name, pick, work), daemon=True)
+            thread.start()
+            self._threads[name] = thread
+
+    def _run(self, name: str, pick: Pick, work: Callable[[Kept], None]) -> None:
+        while (kept := self._wait_for_work(name, pick)) is not None:
+            try:
+                work(kept)
+            finally:
+                with self._changed:
+                    kept.busy -= 1
+                    self._changed.notify_all()
+
+    def _wait_for_work(self, name: str, pick: Pick) -> Kept | None:
+        with self._changed:
+            while True:
+                kept, pause = pick()
+                if kept is not None:
+                    kept.busy += 1
+                    return kept
+                is_woken = self._changed.wait(LINGER if pause is None else min(pause, LOOK_AGAIN))
+                if not is_woken and not self._kept:
+                    del self._threads[name]
+                    return None
+
+    def _next_due(self) -> tuple[Kept | None, float | None]:
+        """The lease to renew now, or how long until there is one."""
+        live = [kept for kept in self._kept if not kept.is_leaving and kept.held.tenure.reason is None]
+        if not live:
+            return None, None
+        first = min(live, key=lambda kept: kept.held.tenure.pause())
+        pause = first.held.tenure.pause()
+        return (first, None) if pause <= 0 else (None, pause)
+
+    def _next_lost(self) -> tuple[Kept | None, float | None]:
+        """The lease whose loss to tell of now, or how long until there could be one."""
+        untold = [kept for kept in self._kept if not kept.told]
+        lost = next((kept for kept in untold if kept.held.tenure.reason is not None), None)
+        if lost is not None or not untold:
+            return lost, None
+        return None, min(kept.held.tenure.remaining() for kept in untold)
+
+    def _renew(self, kept: Kept) -> None:
+        tenure, sent = kept.held.tenure, steady()
+        try:
+            answer = self._locks.renew(kept.held.id, kept.held.token)
+        except StoreError as error:
+            tenure.fail(error)
+        except Exception as error:  # noqa: BLE001 (told to the holder, as the cause of its loss)
+            tenure.lose(f"it cannot be renewed: {error}", error)
+        else:
+            tenure.learn(answer, sent)
+
+    def _tell(self, kept: Kept) -> None:
+        reason, on_lost = kept.held.tenure.reason, kept.on_lost
+        kept.told = True
+        if reason is None or on_lost is None:
+            return
+        try:
+            on_lost(reason)
+        except BaseException:  # noqa: BLE001 (reported as any thread's is; others must still be told)
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+
+def keeper_of(locks: Locks) -> Keeper:
+    """These locks' keeper in this process: threads do not survive a fork, so a child needs one of its own."""
+    if isinstance(getattr(locks._answers, "_driver", None), CallerDriver):
+        raise InvalidInput("threaded", "lock() renews in the background: connect with threaded=True")
+    keepers, pid = locks._keepers, os.getpid()
+    return keepers.get(pid) or keepers.setdefault(pid, Keeper(locks))

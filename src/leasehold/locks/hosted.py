@@ -1,0 +1,263 @@
+"""The locks of a server: an engine that the event loop drives, and what a server needs beyond the verbs.
+
+On a local store a commit blocks the loop while it lasts, which is faster than handing it to a thread as long as fsync
+is fast (see ``pacing``); on a store behind a network a thread does it. Whatever only looks runs in a thread as well,
+as it may take long.
+"""
+
+from __future__ import annotations
+
+from asyncio import shield
+from collections import deque
+
+from leasehold.domain.commands import Beat, Sweep
+from leasehold.domain.model import Refused
+from leasehold.engine.drivers.loop import LoopDriver, LoopThreadDriver
+from leasehold.engine.drivers.pacing import PacedDriver
+from leasehold.engine.engine import Engine
+from leasehold.engine.waiters import BEATS
+from leasehold.errors import InvalidInput, StoreError
+from leasehold.locks import queries as reading
+from leasehold.locks.aio import AsyncLocks
+from leasehold.locks.local import LOOKS, finished, look
+from leasehold.requests import calls, checks, lookups
+from leasehold.requests import to_command as orders
+from leasehold.stores import HistoryQuery
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    from leasehold.domain.model import Event, Key, Session
+    from leasehold.engine.pending import Pending
+    from leasehold.requests.calls import Authority, Call, LossSource
+    from leasehold.requests.checks import Settings
+    from leasehold.stores import Store
+
+    Watched: TypeAlias = HistoryQuery
+
+PAGE = 500
+"""How many past events are read at a time."""
+FEW = 32
+"""How many at first, where there is mostly no more to read."""
+RECENT_MOST = 10_000
+TERMS = 4_096
+"""How many holders' ways to ask are remembered, so that they are not checked again each time."""
+PROBED = 1.0
+"""How long the result of a probe counts, in seconds."""
+
+
+class LoopAnswers:
+    """Answers from an engine that the event loop drives."""
+
+    def __init__(self, engine: Engine, driver: LoopDriver, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self.engine = engine
+        self._driver = driver
+        self._settings = settings
+        self._loop = loop
+        self._memory = checks.Memory(TERMS)
+
+    def order(self, verb: str, asked: Mapping[str, Any], authority: Authority | None = None) -> orders.Order | Refused:
+        """The command behind a call, or a refusal; what a holder said before is not checked again."""
+        try:
+            return orders.order(verb, asked, self._settings, self.engine.key, self._memory, authority)
+        except InvalidInput as error:
+            return calls.refusal(error)
+
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
+        """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
+        if call.verb in LOOKS:
+            return await self._loop.run_in_executor(None, self._look, call)
+        if call.verb == "gc":
+            return await self._driver.ask(Sweep(()))
+        order = self.order(call.verb, call.arguments, call.authority)
+        if isinstance(order, Refused):
+            return order
+        return finished(await self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost. A server holds none of its own by `lock`."""
+        raise StoreError("the locks of a server do not hold leases in the background")
+
+    def _look(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
+        try:
+            return look(self.engine, self._settings, call)
+        except InvalidInput as error:
+            return calls.refusal(error)
+
+    async def close(self) -> None:
+        """Answer everybody who still waits, then close the store."""
+        try:
+            self._driver.close()
+        finally:
+            self.engine.store.close()
+
+
+class AnswersTo:
+    """Answers to one principal."""
+
+    def __init__(self, answers: LoopAnswers, authority: Authority) -> None:
+        self._answers = answers
+        self._authority = authority
+
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
+        """The answer to this call."""
+        return await self._answers.ask(call._replace(authority=self._authority))
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return self._answers.losses()
+
+    async def close(self) -> None:
+        """Nothing: the engine serves other principals, too."""
+
+
+class Served:
+    """What a server works with: the verbs, requests that outlive one connection, keys, and what happens."""
+
+    def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str) -> None:
+        self._store = store
+        self._engine = Engine(store, housekeeping=True)
+        self._driver = (LoopThreadDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
+        self._driver.observing(self._observe)
+        self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
+        self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
+        self.watchers: list[Callable[[Sequence[Event]], None]] = []
+        """Called with the events of each committed batch of this process."""
+        self._others: Callable[[], object] | None = getattr(store, "others", None)
+        self._loop = loop
+        self._probing: asyncio.Task[None] | None = None
+        self._probed_until = 0.0
+        self._engine.wake()  # housekeeping begins now, not with the first request
+
+    def _observe(self, events: Sequence[Event]) -> None:
+        for watcher in self.watchers:
+            watcher(events)
+
+    def measure(self, told: Callable[[int, float], None]) -> None:
+        """Have each turn's size and seconds told."""
+        self._driver.measure = told
+
+    def locks_for(self, authority: Authority | None) -> AsyncLocks:
+        """The verbs, as this principal asks them; None: nobody has to prove who asks."""
+        if authority is None:
+            return self.locks
+        return AsyncLocks(AnswersTo(self._answers, authority), holder=self.locks.holder, space=self.locks.space)
+
+    def order(self, verb: str, asked: dict[str, Any], authority: Authority | None) -> orders.Order | Refused:
+        """What to `enter`, for whoever keeps the answer itself."""
+        return self._answers.order(verb, asked, authority)
+
+    def enter(self, pending: Pending) -> None:
+        """Ask; right after the commit, or if there is none, it is told, which must never raise."""
+        self._driver.enter(pending)
+
+    def deliver(self, tell: Callable[[], None]) -> None:
+        """What was told in the course of a turn is heard by the loop, as soon as it may be."""
+        self._driver.deliver(tell)
+
+    def enough(self) -> None:
+        """Several calls of one request were submitted: nobody else is waited for."""
+        self._driver.enough()
+
+    def abandon(self, pending: Pending) -> None:
+        """Whoever asked is gone: what it was granted is given back."""
+        self._engine.abandon(pending)
+
+    @property
+    def has_history(self) -> bool:
+        """Whether this store remembers what happened."""
+        return self._store.capabilities.history
+
+    def queues(self) -> list[tuple[str, str]]:
+        """The space and the first resource of each caller that is in a queue."""
+        return [(ask.space, ask.options[0].resources[0]) for ask in self._engine.wanted()]
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every key that works, with the hash of its secret. It asks the store: not for the event loop."""
+        return reading.keys_of(self._store)
+
+    def keys_and_time(self) -> tuple[tuple[Key, ...], int]:
+        """`keys`, and the store's time after they were read."""
+        return self.keys(), self.ping()
+
+    def others(self) -> object:
+        """What is the same as it was if nobody but this process has committed since; None: that cannot be told."""
+        return self._others() if self._others is not None else None
+
+    def session(self, space: str, session: str) -> Session | None:
+        """A live session, with the hash of its secret. It asks the store: not for the event loop."""
+        return reading.session_of(self._store, space, session)
+
+    def ping(self) -> int:
+        """The store's time, read without a transaction; raises if nobody answers. Not for the event loop."""
+        return self._store.read(())[0]
+
+    async def probe(self) -> None:
+        """Return once the engine has written something, that it is alive; raises if it cannot.
+
+        Anybody may ask: callers share a write, and its result counts for a moment.
+        """
+        is_over = self._probing is None or (self._probing.done() and self._loop.time() >= self._probed_until)
+        if self._probing is None or is_over:
+            self._probing = self._loop.create_task(self._write())
+            self._probing.add_done_callback(lambda done: done.cancelled() or done.exception())  # callers raise it
+        await shield(self._probing)
+
+    async def _write(self) -> None:
+        try:
+            await self._driver.ask(Beat(self._engine.key, BEATS * self._store.capabilities.beat))
+        finally:
+            self._probed_until = self._loop.time() + PROBED
+
+    def watched(self, space: object, resource: object, holder: object, kinds: tuple[str, ...] = ()) -> Watched:
+        """Which events somebody wants to see, checked."""
+        asked = {"space": space, "resource": resource, "holder": holder, "lease": None, "kinds": kinds}
+        return lookups.history_query({**asked, "since": None, "before": None, "limit": PAGE})
+
+    def after(self, seq: int, query: Watched, most: int) -> tuple[tuple[Event, ...], bool]:
+        """The next events after this one, the oldest first, a page at most; and whether some before them are left out.
+
+        They are, if there are more than `most`: then the latest `most` count. Not for the event loop.
+        """
+        kept: deque[Event] = deque(maxlen=PAGE)
+        count, before = 0, None
+        while True:
+            page = self._store.history(query._replace(before=before))
+            found = [event for event in page if event.seq > seq]
+            room = most - count
+            kept.extend(found[:room])
+            count += len(found[:room])
+            if len(found) > room or len(page) < PAGE or page[-1].seq <= seq:
+                return tuple(reversed(kept)), len(found) > room
+            before = page[-1].seq
+
+    def recent(self, last: int | None) -> Sequence[Event]:
+        """The events after this one, newest first; at least the newest few if it is None. Not for the event loop."""
+        found: list[Event] = []
+        limit = FEW
+        while True:
+            page = self._store.history(HistoryQuery(before=found[-1].seq if found else None, limit=limit))
+            found += [event for event in page if last is None or event.seq > last]
+            if last is None or len(page) < limit or page[-1].seq <= last or len(found) >= RECENT_MOST:
+                return found
+            limit = PAGE
+
+    def newest(self) -> int:
+        """The number of the last event. Not for the event loop."""
+        found = self._store.history(HistoryQuery(limit=1))
+        return found[0].seq if found else 0
+
+    def loss_mark(self) -> object:
+        """Differs once another process may have ended a lease. Not for the event loop."""
+        return self._store.loss_mark()
+
+    def ended(self, leases: Sequence[str]) -> Sequence[str]:
+        """Those of these leases that are no longer held. Not for the event loop."""
+        return reading.ended(self._store, leases)
+
+    async def close(self) -> None:
+        """Answer everybody who still waits, then close the store."""
+        await self.locks.close()

@@ -1,0 +1,212 @@
+"""Answers from an engine in this process: from a call to a command to an outcome. It decides nothing."""
+
+from __future__ import annotations
+
+from leasehold.domain.commands import Sweep
+from leasehold.domain.model import Collected, Held, KeyCreated, KeyRotated, Refused, SessionStarted, TimedOut, Whoami
+from leasehold.requests import checks
+from leasehold.requests import to_command as orders
+from leasehold.stores import observes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from typing import Any
+
+    from leasehold.domain.model import Outcome
+    from leasehold.engine.drivers.thread import Driver
+    from leasehold.engine.engine import Engine
+    from leasehold.engine.pending import Pending
+    from leasehold.requests.calls import Call, LossSource
+    from leasehold.requests.checks import Settings
+    from leasehold.stores import Store
+
+
+def finished(outcome: Outcome, secret: str, store: Store) -> Outcome:
+    """The secret of a new session or key, like a lease's token, is known here and told to its caller only."""
+    if isinstance(outcome, Held | TimedOut) and observes(store):
+        from leasehold.locks.observed import with_watch  # noqa: PLC0415 (only for those whose locks are at a git remote)
+
+        return with_watch(outcome, store)
+    if isinstance(outcome, SessionStarted):
+        return outcome._replace(secret=secret)
+    return outcome._replace(credential=secret) if isinstance(outcome, KeyCreated | KeyRotated) else outcome
+
+
+def collected(outcome: Outcome, store: Store) -> Outcome:
+    """Add to a clean-up what it had to leave, on a store that counts leases from when it first saw them."""
+    if isinstance(outcome, Collected) and observes(store):
+        from leasehold.locks.observed import left_behind  # noqa: PLC0415 (as above)
+
+        return outcome._replace(kept=left_behind(store))
+    return outcome
+
+
+def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401 (each verb knows what it gets)
+    """Answer a verb that only looks. Raises `InvalidInput` for a wrong argument."""
+    from leasehold.locks import queries as reading  # noqa: PLC0415 (an acquire does not need it)
+
+    given = dict(call.arguments)
+    if call.verb == "inspect":
+        return reading.inspect(engine.store, settings, **given)
+    if call.verb == "list":
+        return reading.leases(engine.store, **given)
+    if call.verb == "graph":
+        return reading.graph(engine.store, **given)
+    if call.verb == "sessions":
+        return reading.sessions(engine.store, **given)
+    if call.verb == "whoami":
+        return Whoami("", "admin", None)
+    if call.verb == "keys":
+        return tuple(key._replace(secret="") for key in reading.keys_of(engine.store))
+    return reading.history(engine.store, given)
+
+
+def losses_of(engine: Engine) -> LossSource:
+    """What tells which of the leases that are held through this engine may be lost."""
+    from leasehold.locks.holding.losses import StoreLosses  # noqa: PLC0415 (only for those who hold something for a while)
+
+    return StoreLosses(engine)
+
+
+LOOKS = frozenset(("inspect", "list", "graph", "sessions", "history", "keys", "whoami"))
+
+
+TERMS = 1_024
+"""How many ways to ask are remembered by who answers coroutines."""
+
+
+class EngineAnswers:
+    """For plain code."""
+
+    def __init__(self, engine: Engine, driver: Driver, settings: Settings) -> None:
+        self.engine = engine
+        self._driver = driver
+        self._settings = settings
+
+    def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
+        """The answer to this call."""
+        if call.verb in LOOKS:
+            return look(self.engine, self._settings, call)
+        if call.verb == "gc":
+            return collected(self._driver.ask(Sweep(())), self.engine.store)
+        order = orders.order(call.verb, call.arguments, self._settings, self.engine.key)
+        if isinstance(order, Refused):
+            return order
+        return finished(self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return losses_of(self.engine)
+
+    def close(self) -> None:
+        """Answer everybody who still waits, then close the store."""
+        try:
+            self._driver.close()
+        finally:
+            self.engine.store.close()
+
+    def __del__(self) -> None:
+        """Whoever forgot to close does not leave a thread and an open database behind."""
+        self._driver.dismiss()
+
+
+class AsyncEngineAnswers:
+    """For coroutines: the engine has a thread of its own, so that no commit ever blocks the event loop."""
+
+    def __init__(self, engine: Engine, driver: Driver, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self.engine = engine
+        self._driver = driver
+        self._settings = settings
+        self._loop = loop
+        from collections import deque  # noqa: PLC0415 (not for plain code)
+        from functools import partial  # noqa: PLC0415
+
+        self._partial = partial
+        self._memory = checks.Memory(TERMS)
+        self._told: deque[tuple[asyncio.Future[Outcome], Pending]] = deque()
+        """Answers that the loop has not handed over yet."""
+        self._is_woken = False
+
+    async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
+        """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
+        if self._loop.is_closed():
+            self._move()
+        if call.verb in LOOKS:
+            return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
+        order = self._order(call)
+        if isinstance(order, Refused):
+            return order
+        secret = order.secret
+        answer: asyncio.Future[Outcome] = self._loop.create_future()
+        pending = self._driver.submit(order.command, secret, self._partial(self._tell, answer))
+        try:
+            outcome = await answer
+        except BaseException:
+            if pending.error is None:
+                self.engine.abandon(pending)
+            raise
+        return finished(outcome, secret, self.engine.store)
+
+    def losses(self) -> LossSource:
+        """Tells which held leases may be lost."""
+        return losses_of(self.engine)
+
+    def _move(self) -> None:
+        """To the running loop: the one before has ended, and whoever asked there hears nothing any more."""
+        from asyncio import get_running_loop  # noqa: PLC0415 (not for plain code)
+
+        self._loop = get_running_loop()
+        self._is_woken = False  # the call that would have said so never came
+        self._hand_over()
+
+    def _order(self, call: Call) -> orders.Order | Refused:
+        if call.verb == "gc":
+            return orders.Order(Sweep(()))
+        return orders.order(call.verb, call.arguments, self._settings, self.engine.key, self._memory)
+
+    def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
+        """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""
+        self._told.append((answer, pending))
+        if self._is_woken:
+            return
+        self._is_woken = True
+        try:
+            self._loop.call_soon_threadsafe(self._hand_over)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            self._is_woken = False
+            while self._told:
+                self.engine.abandon(self._told.popleft()[1])  # nobody is left to hear the answer
+
+    def _hand_over(self) -> None:
+        self._is_woken = False  # first: what is told from now on wakes us again
+        while self._told:
+            answer, pending = self._told.popleft()
+            if answer.get_loop() is self._loop:
+                _hand_over(answer, pending)
+            else:
+                self.engine.abandon(pending)  # see `_move`
+
+    async def close(self) -> None:
+        """Answer everybody who still waits, then close the store. Also from a later loop, if the first has ended."""
+        from asyncio import get_running_loop  # noqa: PLC0415 (not for plain code)
+
+        try:
+            await get_running_loop().run_in_executor(None, self._driver.close)
+        finally:
+            self.engine.store.close()
+
+    def __del__(self) -> None:
+        """See `EngineAnswers`."""
+        self._driver.dismiss()
+
+
+def _hand_over(answer: asyncio.Future[Outcome], pending: Pending) -> None:
+    if answer.done():
+        return  # cancelled meanwhile; whoever cancelled gives the lease back
+    if pending.error is not None:
+        answer.set_exception(pending.error)
+    else:
+        answer.set_result(pending.result())

@@ -1,0 +1,205 @@
+"""Inspect, list, graph, history: looking at records without changing anything."""
+
+from __future__ import annotations
+
+from leasehold.domain import keys, names
+from leasehold.domain.model import (
+    EXCLUSIVE,
+    INTENT_EXCLUSIVE,
+    INTENT_SHARED,
+    MODE_NAMES,
+    Inspection,
+    Key,
+    Ref,
+    Session,
+    Waiting,
+    Wish,
+)
+from leasehold.domain.rules.conflicts import nodes_of, who_wait
+from leasehold.domain.rules.draft import Draft, Missing
+from leasehold.domain.rules.ending import lapse, terms
+from leasehold.domain.rules.granting import lease_of, waiting_for
+from leasehold.domain.rules.picture import picture
+from leasehold.domain.rules.telling import by_hold
+from leasehold.requests import checks
+from leasehold.requests.lookups import EDGES_MOST, history_query
+from leasehold.stores import HistoryQuery
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    from leasehold.domain.model import Claim, Event, Graph, Lease, Record, Waiter
+    from leasehold.requests.checks import Settings
+    from leasehold.stores import Store
+
+    T = TypeVar("T")
+
+READ_AT_ONCE = 256
+"""Records read at a time where there may be thousands, so that other threads get their turn in between."""
+DEADLOCKS_TOLD = 20
+INTENTIONS = (INTENT_EXCLUSIVE, INTENT_SHARED)
+
+
+def inspect(store: Store, settings: Settings, resource: object, space: object) -> Inspection:
+    """How one resource stands."""
+    name, where = checks.resource(resource), checks.space(space)
+    claims = names.claims(where, name, EXCLUSIVE, settings.hierarchical)
+    return _looking(store, [claim.node for claim in claims], lambda draft: _inspection(draft, name, claims))
+
+
+def _looking(store: Store, nodes: list[str], look: Callable[[Draft], T]) -> T:
+    """Run a look on the records as of one moment, with as many of them as it turns out to need."""
+    wanted = dict.fromkeys(nodes)
+    while True:
+        now, records = store.read(tuple(wanted))
+        try:
+            return look(Draft(records, now, 0, ""))
+        except Missing as missing:
+            wanted.update(dict.fromkeys(missing.keys))
+
+
+def leases(store: Store, space: object, holder: object, resource: object) -> tuple[Lease, ...]:
+    """Every live lease, the oldest first; of one space, holder or resource if so asked."""
+    where = None if space is None else checks.space(space)
+    who = None if holder is None else checks.text(holder, "holder", 256)
+    what = None if resource is None else checks.resource(resource)
+    now, _ = store.read(())
+    found = [
+        lease_of(hold, hold.ask, now)
+        for _, record in store.scan("n")
+        for hold in record.holds.values()
+        if hold.ask is not None and not hold.closed and hold.expires_at > now
+    ]
+    return tuple(
+        sorted(
+            (
+                lease
+                for lease in found
+                if where in (None, lease.space)
+                and who in (None, lease.holder)
+                and (what is None or what in lease.resources)
+            ),
+            key=lambda lease: lease.fence,
+        )
+    )
+
+
+def ended(store: Store, ids: Iterable[str]) -> list[str]:
+    """Those of these leases that are no longer held: released, expired and swept, forced, or quarantined."""
+    homes = {id_: keys.home(id_) for id_ in ids}
+    wanted = list(dict.fromkeys(homes.values()))
+    records: dict[str, Record] = {}
+    for place in range(0, len(wanted), READ_AT_ONCE):
+        records.update(store.read(wanted[place : place + READ_AT_ONCE])[1])
+    holds = {id_: records[home].holds.get(id_) for id_, home in homes.items()}
+    return [id_ for id_, hold in holds.items() if hold is None or hold.closed]
+
+
+def graph(store: Store, space: object, limit: object) -> Graph:
+    """Who waits for whom; of one space if so asked."""
+    where = None if space is None else checks.space(space)
+    most = checks.number(limit, "limit", 1, EDGES_MOST)
+    found = {key: record for key, record in store.scan("a") if _waits(record)}
+    homes = {keys.home(id_) for record in found.values() for id_ in _places_of(record)}
+    _, records = store.read(tuple(homes))
+    wanted = dict.fromkeys((*found, *homes))
+    for waiter in (waiter for record in records.values() for waiter in record.waiters):
+        wanted[waiter.engine] = None
+        wanted.update(dict.fromkeys(nodes_of(waiter.ask)) if waiter.ask is not None else {})
+    seen = _looking(store, list(wanted), lambda draft: picture(draft, list(found), where, most))
+    return seen._replace(deadlocks=_deadlocks(store, where))
+
+
+def _waits(record: Record) -> bool:
+    return any(isinstance(note, Wish) for note in record.notes.values()) or bool(_places_of(record))
+
+
+def _places_of(record: Record) -> list[str]:
+    return [note.id for note in record.notes.values() if isinstance(note, Ref) and keys.is_waiter_id(note.id)]
+
+
+def _deadlocks(store: Store, space: str | None) -> tuple[Event, ...]:
+    if not store.capabilities.history:
+        return ()
+    return tuple(store.history(HistoryQuery(space=space, kinds=("deadlock",), limit=DEADLOCKS_TOLD)))
+
+
+def sessions(store: Store, space: object) -> tuple[Session, ...]:
+    """Every live session, the oldest first, without its secret."""
+    where = None if space is None else checks.space(space)
+    now, _ = store.read(())
+    found = [
+        note._replace(secret="")
+        for _, record in store.scan("a")
+        for note in record.notes.values()
+        if isinstance(note, Session) and note.expires_us > now and where in (None, note.space)
+    ]
+    return tuple(sorted(found, key=lambda session: session.started_us))
+
+
+def keys_of(store: Store) -> tuple[Key, ...]:
+    """Every key that works, the oldest first, with the hash of its secret: whoever shows them leaves that out."""
+    now, _ = store.read(())
+    notes = [note for _, record in store.scan("k") for note in record.notes.values()]
+    found = [note for note in notes if isinstance(note, Key) and note.until_us > now]
+    return tuple(sorted(found, key=lambda key: key.created_us))
+
+
+def session_of(store: Store, space: str, session: str) -> Session | None:
+    """A live session, with the hash of its secret."""
+    actor = keys.actor(space, "", session)
+    now, records = store.read((actor,))
+    found = [note for note in records[actor].notes.values() if isinstance(note, Session) and note.expires_us > now]
+    return found[0] if found else None
+
+
+def history(store: Store, query: dict[str, object]) -> tuple[Event, ...]:
+    """Past events, newest first."""
+    return tuple(store.history(history_query(query)))
+
+
+def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspection:
+    for claim in claims:  # what ran out may be closed by now, though nobody has come by to write that down
+        lapse(draft, claim.node)
+    holds = {
+        hold.id: hold
+        for claim in claims
+        for hold in draft.record(claim.node).holds.values()
+        if hold.expires_at > draft.now and (claim.mode == EXCLUSIVE or hold.mode not in INTENTIONS)
+    }
+    draft.require([keys.home(id_) for id_ in holds])
+    homes = [draft.record(keys.home(id_)).holds[id_] for id_ in holds]
+    waiting = {waiter.id: waiter for claim in claims for waiter in who_wait(draft, claim.node, claim.mode)}
+    draft.require([keys.home(id_) for id_ in waiting])
+    waiters = sorted(waiting.values(), key=_order)
+    return Inspection(
+        name,
+        draft.now,
+        tuple(lease_of(home, terms(draft, home), draft.now) for home in homes if not home.closed),
+        tuple(_place(draft, waiter, place) for place, waiter in enumerate(waiters, 1)),
+        tuple(by_hold(draft, home) for home in homes if home.closed),
+    )
+
+
+def _order(waiter: Waiter) -> tuple[int, ...]:
+    return waiter.order
+
+
+def _place(draft: Draft, waiter: Waiter, position: int) -> Waiting:
+    ask = waiting_for(draft, waiter)
+    return Waiting(
+        waiter.id,
+        tuple(name for option in ask.options for name in option.resources),
+        waiter.holder,
+        ask.session,
+        MODE_NAMES[ask.mode],
+        position,
+        waiter.since,
+        waiter.deadline,
+        ask.name,
+        ask.reason,
+        ask.principal,
+        ask.key,
+    )

@@ -1,0 +1,403 @@
+"""The verbs that every surface speaks, for plain code; ``async_locks`` has the same for coroutines.
+
+A verb only puts a call together and hands it to whoever answers: an engine on a store, or a client of a
+server. A refusal is a value; an exception means that something broke.
+"""
+
+from __future__ import annotations
+
+from leasehold.domain.model import TimedOut
+from leasehold.requests.calls import Call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime, timedelta
+    from types import TracebackType
+    from typing import Any, Self, TypeAlias, Unpack
+
+    from leasehold.domain.model import (
+        Acquired,
+        Cancelled,
+        Cleared,
+        Collected,
+        Event,
+        Granted,
+        Graph,
+        Held,
+        Inspection,
+        Key,
+        KeyCreated,
+        KeyRevoked,
+        KeyRotated,
+        Lease,
+        Lost,
+        Refused,
+        Released,
+        Renewed,
+        Session,
+        SessionEnded,
+        SessionRenewed,
+        SessionStarted,
+        Updated,
+        Whoami,
+    )
+    from leasehold.locks.holding.held import HeldLease, LockTerms, OnLost, Options, P, R
+    from leasehold.locks.holding.losses import LossWatch
+    from leasehold.locks.holding.sync import Keeper, Lock
+    from leasehold.requests.calls import Answers
+
+    Duration: TypeAlias = float | str | timedelta | datetime
+    """Seconds, text such as `"5m"`, a `timedelta`, or a `datetime`: until then."""
+    Wait: TypeAlias = Duration | bool
+    """True waits for ever."""
+    Leased: TypeAlias = str | Granted | HeldLease | Lease
+    """A lease's id, or what has it: `Granted` and `HeldLease` bring the token along."""
+
+_PLAIN = frozenset((int, float, str))
+_SPANS = {
+    "acquire": ("ttl", "wait", "grace"),
+    "renew": ("ttl",),
+    "start_session": ("ttl",),
+    "steal": ("ttl",),
+    "rotate_key": ("overlap",),
+    "history": ("since",),
+}
+"""The arguments of each verb that are durations or times."""
+_OF_A_LEASE = frozenset(("renew", "release", "update"))
+_EVERYWHERE = frozenset(("list", "graph", "history", "sessions"))
+"""These look at every space and holder unless they are told which."""
+
+
+class Asker:
+    """Who asks, in which space and with which TTL, unless a call says otherwise."""
+
+    def __init__(self, *, holder: str, space: str, ttl: float | str = "30m") -> None:
+        self.holder = holder
+        self.space = space
+        self.ttl = ttl
+        """The TTL of a `lock` that names none."""
+
+    def _call(self, verb: str, given: dict[str, Any]) -> Call:
+        """The call that a verb was given: its signature says what there is."""
+        del given["self"]
+        if verb not in _EVERYWHERE:
+            for field in ("holder", "space"):
+                if field in given and given[field] is None:
+                    given[field] = getattr(self, field)
+        for field in _SPANS.get(verb, ()):
+            if field in given and type(given[field]) not in _PLAIN:
+                _convert(given, field)
+        if verb in _OF_A_LEASE and type(given["lease"]) is not str:
+            from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
+
+            arguments.proof(given)
+        return Call(verb, given)
+
+
+def _convert(given: dict[str, Any], field: str) -> None:
+    value = given[field]
+    if value is None:
+        return
+    from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
+
+    if value is True and field == "wait":
+        arguments.refuse_for_ever(given)
+    given[field] = arguments.moment(value, field) if field == "since" else arguments.duration(value, field)
+
+
+class Locks(Asker):
+    """Leases on shared things. Get one from `leasehold.connect`."""
+
+    def __init__(self, answers: Answers, *, holder: str, space: str = "default", ttl: float | str = "30m") -> None:
+        super().__init__(holder=holder, space=space, ttl=ttl)
+        self._answers = answers
+        self._losses: LossWatch | None = None
+        self._keepers: dict[int, Keeper] = {}  # who renews for `lock`, by process: a fork needs another
+
+    def acquire(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration,
+        wait: Wait = 0,
+        mode: str | None = None,
+        slots: int = 1,
+        any_of: bool = False,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        name: str | None = None,
+        context: object = None,
+        reason: str | None = None,
+        priority: int = 0,
+        reentrant: bool = False,
+        grace: Duration = 0,
+        on_expiry: str = "free",
+        request_id: str | None = None,
+        intent: bool = False,
+        token: str | Sequence[str] | None = None,
+    ) -> Acquired:
+        """Take a lease, or wait for it: `Granted`, `Held`, `TimedOut`, `Deadlock` or `Refused`.
+
+        Args:
+            resources: one name, or several that are taken together or not at all.
+            ttl: how long the lease lives unless it is renewed: seconds, text such as `"5m"`, a `timedelta`, or a
+                `datetime` at which it ends.
+            wait: how long to wait in the queue; 0 answers at once, True waits for ever.
+            mode: `exclusive`, `shared` (many readers) or `slots`; the default is `slots` with several `slots`, else
+                `exclusive`.
+            slots: how many may hold it at the same time: a semaphore.
+            any_of: take the first of the resources that is free.
+            holder: who holds it; these locks' holder by default.
+            session: `ID.SECRET` of a session: the lease ends with it.
+            space: the tenant that the name lives in.
+            name: what the work is, for others to see.
+            context: JSON for others to see, at most 16 KiB.
+            reason: why it is held, for others to see.
+            priority: a larger one is served first.
+            reentrant: if a lease that `token` or the session's secret opens covers it, that lease comes back, extended.
+            grace: after an unclean end, nobody gets it for this long.
+            on_expiry: `free`, or `quarantine`: after an unclean end nobody gets it until it is cleared.
+            request_id: a retry with the same id gets the same answer.
+            intent: a refused try counts as waiting for a minute when deadlocks are looked for.
+            token: one token, or up to 64, of leases that you have: proof for `reentrant`, and for `yours` in a refusal.
+        """
+        call = self._call("acquire", locals())
+        outcome: Acquired = self._answers.ask(call)
+        while wait is True and isinstance(outcome, TimedOut):
+            outcome = self._answers.ask(call)
+        return outcome
+
+    def lock(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration | None = None,
+        wait: Wait = 0,
+        on_lost: OnLost | None = None,
+        **options: Unpack[Options],
+    ) -> Lock:
+        """Acquire for the length of a `with` block, and renew meanwhile; the options are those of `acquire`.
+
+        A lock may be entered again once it was left. The TTL is as configured, 30 minutes by default: so long is the
+        resource closed to others if this process dies. `acquire()` and `release()` of the lock do without a block.
+        No grant: `NotAcquired`. Lost: `on_lost(reason)` is called by another thread, and `ensure()` of the `HeldLease`
+        raises `LeaseLost`, as does the end of the block. The block itself goes on: see `HeldLease`.
+        """
+        from leasehold.locks.holding.sync import Lock  # noqa: PLC0415 (one-shot commands do not renew)
+
+        return Lock(
+            self, on_lost, {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
+        )
+
+    def guarded(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration | None = None,
+        wait: Wait = 0,
+        **options: Unpack[LockTerms],
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Decorate a function to run under a `lock`; `{service}` in a name is its argument `service` in each call."""
+        from leasehold.locks.holding.guarded import guarded  # noqa: PLC0415 (see `lock`)
+
+        return guarded(self, resources, {"ttl": self.ttl if ttl is None else ttl, "wait": wait, **options})
+
+    def renew(
+        self,
+        lease: Leased,
+        token: str | None = None,
+        *,
+        ttl: Duration | None = None,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Renewed | Lost | Refused:
+        """Set a lease's clock back to a full TTL (or a new one). A lease that expired is `Lost`, for good."""
+        outcome: Renewed | Lost | Refused = self._answers.ask(self._call("renew", locals()))
+        return outcome
+
+    def release(
+        self,
+        lease: Leased,
+        token: str | None = None,
+        *,
+        status: str = "completed",
+        error: str | None = None,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Released | Refused:
+        """Give a lease back; `released` is True once. `status`: completed, failed (with an `error`), cancelled."""
+        outcome: Released | Refused = self._answers.ask(self._call("release", locals()))
+        return outcome
+
+    def update(
+        self,
+        lease: Leased,
+        token: str | None = None,
+        *,
+        context: object,
+        merge: bool = False,
+        session: str | None = None,
+        admin: str | None = None,
+    ) -> Updated | Lost | Refused:
+        """Replace the context of a lease while it is held, or merge into it."""
+        outcome: Updated | Lost | Refused = self._answers.ask(self._call("update", locals()))
+        return outcome
+
+    def cancel(
+        self, request_id: str, *, holder: str | None = None, session: str | None = None, space: str | None = None
+    ) -> Cancelled | Refused:
+        """Withdraw an acquire by its request_id: it leaves the queue, and no delayed copy of it is ever granted."""
+        outcome: Cancelled | Refused = self._answers.ask(self._call("cancel", locals()))
+        return outcome
+
+    def start_session(
+        self,
+        *,
+        ttl: Duration,
+        holder: str | None = None,
+        name: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+    ) -> SessionStarted | Refused:
+        """Begin a session; its `secret` is the `ID.SECRET` that every call in its name shows."""
+        outcome: SessionStarted | Refused = self._answers.ask(self._call("start_session", locals()))
+        return outcome
+
+    def renew_session(
+        self, session: str, *, space: str | None = None, admin: str | None = None
+    ) -> SessionRenewed | Lost | Refused:
+        """One heartbeat: the session and all of its leases have a full TTL again."""
+        outcome: SessionRenewed | Lost | Refused = self._answers.ask(self._call("renew_session", locals()))
+        return outcome
+
+    def end_session(
+        self, session: str, *, space: str | None = None, admin: str | None = None, reason: str | None = None
+    ) -> SessionEnded | Refused:
+        """Release everything the session holds and leave every queue. An admin needs only its id, and may say why."""
+        outcome: SessionEnded | Refused = self._answers.ask(self._call("end_session", locals()))
+        return outcome
+
+    def force_release(self, target: str, *, by: str, reason: str, space: str | None = None) -> Released | Refused:
+        """End somebody's lease, by its id or by the resource it holds. The event says who did it and why."""
+        outcome: Released | Refused = self._answers.ask(self._call("force_release", locals()))
+        return outcome
+
+    def steal(
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration,
+        by: str,
+        reason: str,
+        holder: str | None = None,
+        space: str | None = None,
+        name: str | None = None,
+        context: object = None,
+    ) -> Granted | Held | Refused:
+        """Take over what others hold, in one step. What is quarantined must be cleared first."""
+        outcome: Granted | Held | Refused = self._answers.ask(self._call("steal", locals()))
+        return outcome
+
+    def clear(self, resource: str, *, by: str, reason: str, space: str | None = None) -> Cleared | Refused:
+        """Open a resource that was closed after an unclean end."""
+        outcome: Cleared | Refused = self._answers.ask(self._call("clear", locals()))
+        return outcome
+
+    def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:
+        """Who holds a resource, who waits for it, and whether it is closed."""
+        outcome: Inspection | Refused = self._answers.ask(self._call("inspect", locals()))
+        return outcome
+
+    def list(
+        self, *, space: str | None = None, holder: str | None = None, resource: str | None = None
+    ) -> tuple[Lease, ...] | Refused:
+        """Every live lease, the oldest first; of one space, holder or resource if so asked."""
+        outcome: tuple[Lease, ...] | Refused = self._answers.ask(self._call("list", locals()))
+        return outcome
+
+    def history(
+        self,
+        *,
+        space: str | None = None,
+        resource: str | None = None,
+        holder: str | None = None,
+        lease: str | None = None,
+        kinds: Sequence[str] = (),
+        since: int | datetime | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> tuple[Event, ...] | Refused:
+        """Past events, newest first. `before` is the `seq` to page on from, `since` a time of the store's clock."""
+        outcome: tuple[Event, ...] | Refused = self._answers.ask(self._call("history", locals()))
+        return outcome
+
+    def graph(self, *, space: str | None = None, limit: int = 1_000) -> Graph | Refused:
+        """Who waits for whom, the longest-waiting first; of one space if so asked. `limit` is the most edges told."""
+        outcome: Graph | Refused = self._answers.ask(self._call("graph", locals()))
+        return outcome
+
+    def sessions(self, *, space: str | None = None) -> tuple[Session, ...] | Refused:
+        """Every live session, the oldest first; of one space if so asked."""
+        outcome: tuple[Session, ...] | Refused = self._answers.ask(self._call("sessions", locals()))
+        return outcome
+
+    def create_key(
+        self,
+        *,
+        role: str,
+        name: str,
+        space: str | None = None,
+        prefixes: Sequence[str] = (),
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> KeyCreated | Refused:
+        """A key for the servers of this store: admin, agent or viewer. Its `credential` is told here, once."""
+        outcome: KeyCreated | Refused = self._answers.ask(self._call("create_key", locals()))
+        return outcome
+
+    def keys(self) -> tuple[Key, ...] | Refused:
+        """Every key, the oldest first, without its secret."""
+        outcome: tuple[Key, ...] | Refused = self._answers.ask(self._call("keys", locals()))
+        return outcome
+
+    def rotate_key(
+        self, key: str, *, overlap: Duration = "1h", by: str | None = None, reason: str | None = None
+    ) -> KeyRotated | Refused:
+        """Add a key to the principal of this one (its id), which counts for `overlap` yet.
+
+        Leases, sessions and request_ids belong to the principal, and stay. The new `credential` is told here, once.
+        """
+        outcome: KeyRotated | Refused = self._answers.ask(self._call("rotate_key", locals()))
+        return outcome
+
+    def whoami(self) -> Whoami | Refused:
+        """The caller, as the store or its server knows it, and what it may do there."""
+        outcome: Whoami | Refused = self._answers.ask(self._call("whoami", locals()))
+        return outcome
+
+    def revoke_key(self, key: str, *, by: str | None = None, reason: str | None = None) -> KeyRevoked | Refused:
+        """Let the owner of this key (its id) in no more; servers notice within a second."""
+        outcome: KeyRevoked | Refused = self._answers.ask(self._call("revoke_key", locals()))
+        return outcome
+
+    def gc(self) -> Collected | Refused:
+        """Sweep what has expired and trim the history to its retention. It happens by itself, too, sooner or later."""
+        outcome: Collected | Refused = self._answers.ask(self._call("gc", locals()))
+        return outcome
+
+    def close(self) -> None:
+        """Answer everybody who still waits, and let go of the store.
+
+        Raises `StoreError` if the store could not be told who has left: then it finds out by itself, within 2 s.
+        """
+        self._answers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

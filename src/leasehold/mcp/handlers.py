@@ -1,0 +1,233 @@
+"""What the tools do, apart from how they are declared: ask for a party, and shape the answer. It decides nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leasehold.domain.keys import is_lease_id
+from leasehold.domain.model import Granted, Inspection, Refused
+from leasehold.mcp import advice
+from leasehold.mcp.callers import ask, credential
+from leasehold.mcp.ownership import Handed, Who, in_its_own_way
+from leasehold.mcp.tickets import Claims, Pursuits
+from leasehold.pictures.standing import together
+from leasehold.requests.checks import resource as resource_name
+from leasehold.wire import shapes as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from leasehold.domain.model import Lease
+    from leasehold.mcp.callers import Party
+    from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
+
+    Progress = Callable[[float, str], Awaitable[None]]
+
+LISTED_MOST = 200
+CONTEXT_LISTED = 500
+"""Characters of JSON; longer contexts are told of one lease, not in a list."""
+TRIED_MOST = 100
+"""So many leases on a resource are tried with a token of which nobody here knows whose it is."""
+OPENS_NOTHING = "none"
+"""A token that no lease has. With none at all an admin asks, who may end anybody's."""
+_TERMS: dict[str, Any] = {"wait": 0, "priority": 0, "grace": 0, "on_expiry": "free", "request_id": None, "space": None}
+
+
+class Desk:
+    """Where tools are answered."""
+
+    def __init__(self, pursuits: Pursuits | None = None) -> None:
+        self.pursuits = pursuits or Pursuits()
+        self._handed = Handed()
+
+    async def acquire(self, party: Party, agent: str | None, terms: dict[str, Any]) -> Acquired:
+        """Try at once. A refusal leaves an intent, so that a circle of agents who only try is noticed."""
+        who = await _who(party, agent)
+        if isinstance(who, Refused):
+            return _acquired(who)
+        outcome = await ask(party, "acquire", {**self._asked(party, who, terms), "intent": True})
+        return self._granted(party, who, outcome, Claims(1))
+
+    async def wait(
+        self,
+        party: Party,
+        agent: str | None,
+        terms: dict[str, Any],
+        ticket: str | None,
+        seconds: float,
+        told: Progress | None,
+    ) -> Acquired:
+        """Wait in the queue for a while; the ticket is good for the next call. Whoever listens is told how it goes."""
+        who = await _who(party, agent)
+        if isinstance(who, Refused):
+            return _acquired(who)
+        asked = self._asked(party, who, terms)
+
+        async def report(waited: float) -> None:
+            seen = await self._seen(party, who, asked) if told is not None else None
+            if seen is not None and told is not None:
+                await told(waited, advice.place(seen, who.place(seen.waiting)))
+
+        got, outcome, claims = await self.pursuits.wait(party, {**asked, "intent": False}, ticket, seconds, report)
+        if outcome is not None:
+            return self._granted(party, who, outcome, claims)
+        return await self._ticket(party, who, asked, got)
+
+    def _granted(self, party: Party, who: Who, outcome: Any, claims: Claims) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
+        if isinstance(outcome, Granted):
+            party.granted(outcome.lease.id, outcome.token, claims)
+            self._handed.remember(party.id, who, outcome.lease, outcome.token)
+        answer = _acquired(outcome)
+        own = in_its_own_way(outcome)
+        return {**answer, "advice": advice.on_own(own)} if own else answer
+
+    def _asked(self, party: Party, who: Who, terms: dict[str, Any]) -> dict[str, Any]:
+        """An acquire as the agents' surfaces make it: an agent that has it already gets the same lease, extended.
+
+        That it has it is proved by its session, or by the tokens that were handed out to it here.
+        """
+        tokens = list(self._handed.tokens(party.id, who).values()) if who.session is None else None
+        own = {"holder": who.name, "session": who.session, "reentrant": who.is_one, "token": tokens}
+        return {**_TERMS, **terms, **own}
+
+    async def _ticket(self, party: Party, who: Who, asked: dict[str, Any], ticket: str) -> Acquired:
+        seen = await self._seen(party, who, asked)
+        data: dict[str, Any] = {"ticket": ticket}
+        if seen is not None:
+            data["queue"] = {"length": len(seen.waiting), "position": who.place(seen.waiting)}
+            data["holders"] = [wire.lease(each) for each in seen.leases]
+        return {"ok": False, "advice": advice.on_ticket(), "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
+
+    async def _seen(self, party: Party, who: Who, asked: dict[str, Any]) -> Inspection | None:
+        """How all that is asked for stands: any of the names may be the one that is held."""
+        names = [asked["resources"]] if isinstance(asked["resources"], str) else asked["resources"]
+        looks = [await ask(party, "inspect", {"resource": name, "space": None}) for name in names]
+        seen = [each for each in looks if isinstance(each, Inspection)]
+        return together(seen, who.place, any_of=bool(asked.get("any_of"))) if seen else None
+
+    async def renew(
+        self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None
+    ) -> Renewed:
+        """A full TTL again."""
+        answer: Renewed = await self._change(party, agent, "renew", target, {"token": token, "ttl": ttl})
+        return answer
+
+    async def release(
+        self, party: Party, agent: str | None, target: str, token: str | None, status: str, error: str | None
+    ) -> Released:
+        """Give it back."""
+        given = {"token": token, "status": status, "error": error}
+        answer: Released = await self._change(party, agent, "release", target, given)
+        return answer
+
+    async def _change(self, party: Party, agent: str | None, verb: str, target: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 (the answer of that verb)
+        token = given["token"] or None
+        who = await _who(party, agent, is_proven=token is not None and is_lease_id(target))
+        if isinstance(who, Refused):
+            return _answer(who)
+        meant = await self._meant(party, who, target, token)
+        if isinstance(meant, Refused):
+            is_over = verb == "renew" and meant.code == "not_found"
+            return {**_answer(meant), **({"advice": advice.NOT_HELD} if is_over else {})}
+        proof = self._proof(party, who, meant[0], token)
+        outcome = await _first(party, verb, {**given, **proof}, meant)
+        is_unproven = _is_not_opened(outcome) and token is None and who.session is None
+        return {**_answer(outcome), **({"advice": advice.UNPROVEN} if is_unproven else {})}
+
+    def _proof(self, party: Party, who: Who, lease: str, token: str | None) -> dict[str, Any]:
+        """What to show: what the agent shows, its session, or the token that was handed out to it here."""
+        if token is None and who.session is not None:
+            return {"token": None, "session": who.session}
+        return {"token": token or self._handed.tokens(party.id, who).get(lease, OPENS_NOTHING), "session": None}
+
+    async def _meant(self, party: Party, who: Who, target: str, token: str | None) -> list[str] | Refused:
+        """The lease behind a name or an id, also one that is gone; several where only the token tells which it is."""
+        if is_lease_id(target):
+            return [target]
+        listed = await ask(party, "list", {"space": None, "holder": None, "resource": target})
+        if isinstance(listed, Refused):
+            return listed
+        name = resource_name(target)
+        known = self._handed.by(token, name)
+        if known is not None:
+            return [known]
+        named = who.named(listed)
+        exact = [lease for lease in named if name in lease.resources]
+        gone = None if exact else self._handed.to(party.id, who, name)
+        if gone is not None:
+            return [gone]
+        found = [lease.id for lease in reversed(exact or named)][: 1 if token is None else TRIED_MOST]
+        return found or Refused(
+            "not_found", "resource", f"{who.name} holds no lease on it: it was released, lost, or never acquired"
+        )
+
+    async def force_release(self, party: Party, agent: str | None, target: str, reason: str) -> Released:
+        """End somebody else's lease."""
+        asked = {"target": target, "by": party.agent(agent), "reason": reason, "space": None}
+        answer: Released = _answer(await ask(party, "force_release", asked))
+        return answer
+
+    async def check(self, party: Party, resource: str) -> Checked:
+        """How it stands."""
+        answer: Checked = _answer(await ask(party, "inspect", {"resource": resource, "space": None}))
+        return answer
+
+    async def list(self, party: Party, holder: str | None, resource: str | None) -> Listed:
+        """Live leases; the first so many, and how many more there are."""
+        found = await ask(party, "list", {"space": None, "holder": holder, "resource": resource})
+        if isinstance(found, Refused):
+            refused: Listed = _answer(found)
+            return refused
+        told = [_in_brief(lease) for lease in found[:LISTED_MOST]]
+        data = {**wire.leases(told), "more": max(0, len(found) - LISTED_MOST)}
+        words = "Leave alone what others hold." if found else "Nothing is held."
+        if told != list(found[:LISTED_MOST]):
+            words += " Long contexts are left out here: check_lock has them."
+        return {"ok": True, "advice": words, "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
+
+    async def history(self, party: Party, resource: str | None, holder: str | None, limit: int) -> Told:
+        """Past events."""
+        asked = {"space": None, "resource": resource, "holder": holder, "lease": None, "kinds": ()}
+        found = await ask(party, "history", {**asked, "since": None, "before": None, "limit": limit})
+        if isinstance(found, Refused):
+            refused: Told = _answer(found)
+            return refused
+        return {"ok": True, "advice": "", "data": wire.events(found)}  # type: ignore[typeddict-item] # as `wire` shapes it
+
+
+def _in_brief(lease: Lease) -> Lease:
+    """As one of many: what agents note down may be long, and all of a list goes into the context of whoever asks."""
+    is_long = lease.context is not None and len(lease.context) > CONTEXT_LISTED
+    return lease._replace(context=None) if is_long else lease
+
+
+async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> Who | Refused:
+    """The agent that asks. Where the call proves itself, no session is begun for it."""
+    name = party.agent(agent)
+    session = None if is_proven else await credential(party, name)
+    return session if isinstance(session, Refused) else Who(name, session, party.is_one(agent))
+
+
+async def _first(party: Party, verb: str, given: dict[str, Any], leases: list[str]) -> Any:  # noqa: ANN401 (an outcome)
+    """The outcome for the first of these leases that the proof opens; there is at least one."""
+    outcome: Any = None
+    for lease in leases:
+        outcome = await ask(party, verb, {**given, "lease": lease})
+        if not _is_not_opened(outcome):
+            break
+    return outcome
+
+
+def _is_not_opened(outcome: object) -> bool:
+    return isinstance(outcome, Refused) and (outcome.code, outcome.field) == ("not_allowed", "token")
+
+
+def _acquired(outcome: Any) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
+    answer: Acquired = _answer(outcome)
+    return answer
+
+
+def _answer(outcome: Any) -> Any:  # noqa: ANN401 (see `wire.answer`)
+    told = wire.envelope(outcome)
+    del told["schema_version"]
+    return {**told, "advice": advice.on(outcome)}

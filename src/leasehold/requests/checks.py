@@ -1,0 +1,436 @@
+"""From whatever a caller passed to a command, or to an `InvalidInput` that names the field. Pure.
+
+Every surface comes through here, so that a wrong argument gets the same answer everywhere, and so that the
+rules only ever see commands that make sense.
+"""
+
+from __future__ import annotations
+
+from _operator import itemgetter  # see `records`
+
+from leasehold.domain import commands as c
+from leasehold.domain import durations, keys, names
+from leasehold.domain.model import EXCLUSIVE, MODE_NAMES, SECOND, SHARED, SLOTS, Ask, Claim, Option
+from leasehold.domain.nouns import new
+from leasehold.errors import InvalidInput
+from leasehold.requests import calls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Final
+
+_new: Final = new
+_Acquire: Final = c.Acquire
+_Ask: Final = Ask
+_Option: Final = Option
+_Proof: Final = c.Proof
+TTL_LEAST: Final = 10_000
+DAYS: Final = 10_000 * 86_400
+WAIT_MOST: Final = 24 * 3600 * SECOND
+GRACE_MOST: Final = 60 * SECOND
+RESOURCES_MOST: Final = 64
+SLOTS_MOST: Final = 10_000
+TOKENS_MOST: Final = 64
+PRIORITY_MOST: Final = 1_000
+STATUSES: Final = ("completed", "failed", "cancelled")
+BY_SECRET: Final = "secret:"  # noqa: S105 (what stands before one)
+"""What a credential begins with that is only a secret: a scheduler's own, from before it knew sessions."""
+SECRET_LEAST: Final = 16
+MODES: Final = {name: mode for mode, name in MODE_NAMES.items()}
+Asking = calls.Asking
+Settings = calls.Settings
+Terms = calls.Terms
+_ASKED: Final = len(Asking._fields)
+
+
+class BeyondSettings(InvalidInput):
+    """More than this installation allows: another one might, so the caller could not know."""
+
+
+def terms(  # noqa: PLR0917 (by their places, whoever remembers finds them sooner)
+    settings: Settings,
+    ttl: object,
+    holder: object,
+    space: object,
+    wait: object,
+    mode: object,
+    slots: object,
+    any_of: object,
+    name: object,
+    reason: object,
+    priority: object,
+    reentrant: object,
+    grace: object,
+    on_expiry: object,
+    intent: object,
+    first: object,
+    authority: object = None,
+) -> Terms:
+    """Check all of this. Whoever asks often may remember what was answered: it depends on nothing else."""
+    where = _space(space)
+    who = text(holder, "holder", 256)
+    return Terms(
+        where,
+        who,
+        keys.actor(where, who, None, authority.principal if isinstance(authority, calls.Authority) else None),
+        *_mode(mode, slots),
+        flag(any_of, "any_of"),
+        _ttl(ttl, settings),
+        optional_text(name, "name", 256),
+        optional_text(reason, "reason", 1024),
+        _duration(grace, "grace", 0, GRACE_MOST),
+        choice(on_expiry, "on_expiry", ("free", "quarantine")) == "quarantine",
+        _duration(wait, "wait", 0, WAIT_MOST),
+        number(priority, "priority", -PRIORITY_MOST, PRIORITY_MOST),
+        flag(reentrant, "reentrant"),
+        flag(intent, "intent"),
+        flag(first, "first"),
+    )
+
+
+_of_terms: Final = itemgetter(
+    *("ttl", "holder", "space", "wait", "mode", "slots", "any_of", "name", "reason", "priority", "reentrant", "grace"),
+    *("on_expiry", "intent", "first"),
+)
+"""What `terms` is told, in its order."""
+_of_the_rest: Final = itemgetter("resources", "session", "context", "request_id", "token")
+
+
+def acquire(asked: Asking, settings: Settings, token: str, engine: str) -> c.Acquire:
+    """The command behind an acquire."""
+    return command(asked._asdict(), settings, token, engine)
+
+
+def command(
+    asked: Mapping[str, object],
+    settings: Settings,
+    token: str,
+    engine: str,
+    memory: Memory | None = None,
+    authority: calls.Authority | None = None,
+) -> c.Acquire:
+    """The same, of arguments by their names. `token` is hashed here and goes no further; `memory` may know the rest."""
+    if len(asked) != _ASKED:
+        asked = _whole(asked)
+    resources, proven, context, request_id, had = _of_the_rest(asked)
+    said: tuple[object, ...] = (*_of_terms(asked), authority)
+    known = terms(settings, *said) if memory is None else memory.terms(settings, said)
+    # fmt: off
+    (space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine,
+     wait, priority, reentrant, intent, first) = known
+    # fmt: on
+    session = secret = request = principal = key = None
+    if proven is not None:
+        session, secret = credential(proven)
+        actor, secret = keys.actor(space, holder, session), keys.secret_hash(secret)
+    if request_id is not None:
+        request = keys.request(actor, text(request_id, "request_id", 128))
+    if authority is not None:
+        principal, key = authority.principal, authority.key
+    told = None if context is None else context_text(context)
+    options = _options(space, resources, mode, any_of, settings.hierarchical)
+    tokens = (keys.secret_hash(token),)
+    shown = () if had is None else tokens_shown(had)
+    body = (
+        ""
+        if request is None
+        else keys.body(options, mode, slots, ttl, name, told, reason, grace, quarantine, priority, reentrant)
+    )
+    # fmt: off
+    asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request,
+            principal, key, body)
+    # fmt: on
+    ask = _new(_Ask, asks)
+    return _new(_Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first, shown))
+
+
+def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
+    """With what was not said; whoever says something that there is not is told which."""
+    whole = {**Asking._field_defaults, **asked}
+    return whole if len(whole) == _ASKED else Asking(**asked)._asdict()
+
+
+class Memory:
+    """`terms` that need not check again what so many holders said before, under the same settings."""
+
+    __slots__ = ("_known", "_most", "_settings")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._settings: Settings | None = None
+        self._known: dict[tuple[object, ...], tuple[list[type], Terms]] = {}
+        """With the types of what was said: 1 is not true, though it equals it."""
+
+    def terms(self, settings: Settings, said: tuple[object, ...]) -> Terms:
+        """The terms of this."""
+        if settings is not self._settings:
+            self._known.clear()
+            self._settings = settings
+        try:
+            known = self._known.get(said)
+        except TypeError:  # something that cannot be remembered, a list for example: the check says what is wrong
+            return terms(settings, *said)
+        kinds = list(map(type, said))
+        if known is not None and known[0] == kinds:
+            return known[1]
+        found = terms(settings, *said)
+        if len(self._known) >= self._most:
+            self._known.clear()
+        self._known[said] = kinds, found
+        return found
+
+
+def _mode(mode: object, slots: object) -> tuple[str, int]:
+    count = number(slots, "slots", 1, SLOTS_MOST)
+    if mode is None:
+        return (SLOTS if count > 1 else EXCLUSIVE), count
+    chosen = MODES[choice(mode, "mode", tuple(MODES))]
+    if chosen == EXCLUSIVE and count > 1:
+        raise InvalidInput("slots", "an exclusive lease has one holder: leave slots out, or leave mode out")
+    if chosen == SHARED and count > 1:
+        raise InvalidInput("slots", "a shared lease has no slots: leave slots out, or leave mode out")
+    return chosen, count
+
+
+def _options(
+    space: str, resources: object, mode: str, any_of: bool, hierarchical: frozenset[str]
+) -> tuple[Option, ...]:
+    parsed = resource_names(resources)
+    if any_of:
+        return tuple(_option(space, (name,), mode, hierarchical) for name in parsed)
+    return (_option(space, parsed, mode, hierarchical),)
+
+
+def resource_names(resources: object) -> tuple[str, ...]:
+    """One name or several, normalised, each once, in the order given."""
+    if isinstance(resources, str):
+        return (resource(resources),)
+    if not isinstance(resources, list | tuple):
+        raise InvalidInput("resources", f"must be a name or a list of names, not {kind_of(resources)}")
+    if not resources:
+        raise InvalidInput("resources", "is empty: name at least one resource")
+    if len(resources) > RESOURCES_MOST:
+        raise InvalidInput("resources", f"at most {RESOURCES_MOST} in one lease, not {len(resources)}")
+    return tuple(dict.fromkeys([resource(each) for each in resources]))
+
+
+def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: frozenset[str]) -> Option:
+    if len(resources) == 1:
+        return _new(_Option, (resources, names.claims(space, resources[0], mode, hierarchical)))
+    own: dict[str, Claim] = {}
+    above: dict[str, Claim] = {}
+    for place, name in enumerate(resources):
+        for claim in names.claims(space, name, mode, hierarchical):
+            kind = own if claim.mode == mode else above
+            kind.setdefault(claim.node, claim._replace(of=place))
+    above = {node: claim for node, claim in above.items() if node not in own}
+    return Option(resources, (*own.values(), *above.values()))
+
+
+def proof(
+    token: object = None, session: object = None, admin: object = None, authority: calls.Authority | None = None
+) -> c.Proof:
+    """What a caller shows to be entitled."""
+    secret = credential(session)[1] if session is not None else None
+    shown = (
+        keys.secret_hash(text(token, "token", 256)) if token is not None else None,
+        keys.secret_hash(secret) if secret is not None else None,
+        text(admin, "admin", 256) if admin is not None else None,
+        authority,
+    )
+    return _new(_Proof, shown)
+
+
+def tokens_shown(given: object) -> tuple[str, ...]:
+    """Hashes of one token or of several, which prove that leases are the caller's own."""
+    if isinstance(given, str):
+        return (keys.secret_hash(text(given, "token", 256)),)
+    if not isinstance(given, list | tuple):
+        raise InvalidInput("token", f"must be a token or a list of tokens, not {kind_of(given)}")
+    if len(given) > TOKENS_MOST:
+        raise InvalidInput("token", f"at most {TOKENS_MOST} in one call, not {len(given)}")
+    return tuple([keys.secret_hash(text(each, "token", 256)) for each in given])
+
+
+def credential(session: object) -> tuple[str, str]:
+    """A session's id and secret: from `ID.SECRET`, or from `secret:…`, which alone leads to both."""
+    spelled = text(session, "session", 512)
+    if spelled.startswith(BY_SECRET):
+        return keys.session_of_secret(_long_enough(spelled.removeprefix(BY_SECRET)))
+    id_, dot, secret = spelled.rpartition(".")
+    if not (dot and id_ and secret):
+        raise InvalidInput("session", "must be ID.SECRET, as `session start` gave it, or secret:SECRET")
+    return id_, secret
+
+
+def _long_enough(secret: str) -> str:
+    if len(secret) < SECRET_LEAST:
+        raise InvalidInput("session", f"a secret of your own needs at least {SECRET_LEAST} characters, all by chance")
+    return secret
+
+
+def is_credential(session: str) -> bool:
+    """Whether this shows a secret, and not only a session's id."""
+    return session.startswith(BY_SECRET) or "." in session
+
+
+def session_id(session: object) -> str:
+    """The id of a session that is named by it, or by its credential."""
+    spelled = text(session, "session", 512)
+    return credential(spelled)[0] if is_credential(spelled) else spelled
+
+
+def lease_id(lease: object) -> str:
+    """A lease's id, well spelled."""
+    if not keys.is_lease_id(lease):
+        raise InvalidInput("lease", "must be a lease's id, such as l42-0123456789abcdef0123456789abcdef")
+    return lease if type(lease) is str else str.__str__(lease)
+
+
+def ttl(value: object, settings: Settings) -> int:
+    """A lease's life, within bounds."""
+    return _ttl(value, settings)
+
+
+def _ttl(value: object, settings: Settings) -> int:
+    duration = _duration(value, "ttl", 0, durations.LONGEST)
+    if TTL_LEAST <= duration <= settings.ttl_most:
+        return duration
+    least, most = durations.format(TTL_LEAST), durations.format(settings.ttl_most)
+    allowed = f"at least {least}" if settings.ttl_most == durations.LONGEST else f"{least} to {most}"
+    kind = InvalidInput if duration < TTL_LEAST else BeyondSettings
+    raise kind("ttl", f"must be {allowed}, not {durations.format(duration)}")
+
+
+def _duration(value: object, field: str, least: int, most: int) -> int:
+    if type(value) is int and 0 <= value <= DAYS:  # the usual case, without a detour
+        duration = value * SECOND
+    else:
+        try:
+            duration = durations.parse(_plain(value))
+        except durations.BadDuration as error:
+            raise InvalidInput(field, str(error)) from None
+    if not least <= duration <= most:
+        allowed = f"{durations.format(least)} to {durations.format(most)}"
+        raise InvalidInput(field, f"must be {allowed}, not {durations.format(duration)}")
+    return duration
+
+
+def span(value: object, field: str, least: int, most: int) -> int:
+    """A duration within bounds."""
+    return _duration(value, field, least, most)
+
+
+def number(value: object, field: str, least: int, most: int) -> int:
+    """A whole number within bounds."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidInput(field, f"must be a whole number from {least} to {most}, not {kind_of(value)}")
+    plain = int.__int__(value)
+    if not least <= plain <= most:
+        raise InvalidInput(field, f"must be {least} to {most}")
+    return plain
+
+
+def flag(value: object, field: str) -> bool:
+    """True or False, and nothing that merely looks like it."""
+    if not isinstance(value, bool):
+        raise InvalidInput(field, f"must be true or false, not {kind_of(value)}")
+    return value
+
+
+def choice(value: object, field: str, allowed: Iterable[str]) -> str:
+    """One of these words."""
+    choices = tuple(allowed)
+    chosen = str.__str__(value) if isinstance(value, str) else None
+    if chosen is None or chosen not in choices:
+        raise InvalidInput(field, f"must be one of {', '.join(choices)}")
+    return chosen
+
+
+def status(value: object) -> str:
+    """How a piece of work ended."""
+    if type(value) is str and value == "completed":
+        return value
+    return choice(value, "status", STATUSES)
+
+
+def text(value: object, field: str, most: int) -> str:
+    """A short text: no control characters, no blanks at its ends, not empty."""
+    if type(value) is not str:
+        value = _plain_text(value, field)
+    if not value or value != value.strip():
+        raise InvalidInput(field, "must not be empty, nor begin or end with a blank")
+    try:
+        length = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(field, "is not valid Unicode") from None
+    if length > most:
+        raise InvalidInput(field, f"must be at most {most} bytes of UTF-8, not {length}")
+    if not value.isprintable() and any(_is_control(character) for character in value):
+        raise InvalidInput(field, "must not contain control characters")
+    return value
+
+
+def _plain_text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be text, not {kind_of(value)}")
+    return str.__str__(value)  # without whatever a subclass has overridden
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    return int.__int__(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _is_control(character: str) -> bool:
+    return character < " " or "\x7f" <= character < "\xa0"
+
+
+def optional_text(value: object, field: str, most: int) -> str | None:
+    """A short text, or none."""
+    return None if value is None else text(value, field, most)
+
+
+def error_text(value: object) -> str | None:
+    """What went wrong with a piece of work: free text of several lines, cut off where it gets too long."""
+    if value is None:
+        return None
+    return _plain_text(value, "error").encode("utf-8", "replace")[:4096].decode("utf-8", "ignore")
+
+
+def context_text(value: object) -> str | None:
+    """The JSON text of a context."""
+    if value is None:
+        return None
+    from leasehold.domain import contexts  # noqa: PLC0415 (only who has a context pays for it)
+
+    return contexts.text(value)
+
+
+def space(value: object) -> str:
+    """A space's name."""
+    return _space(value)
+
+
+def _space(value: object) -> str:
+    try:
+        return names.check_space(value)
+    except names.BadName as error:
+        raise InvalidInput("space", error.message) from None
+
+
+def resource(value: object) -> str:
+    """One resource's name, normalised."""
+    try:
+        return names.parse(value)
+    except names.BadName as error:
+        raise InvalidInput("resource", error.message) from None
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words for a refusal."""
+    return "nothing" if value is None else f"a value of type {type(value).__name__}"

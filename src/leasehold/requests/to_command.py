@@ -1,0 +1,301 @@
+"""From a call to the command behind it. No I/O but drawing secrets."""
+
+from __future__ import annotations
+
+import os
+from _operator import itemgetter  # see `records`
+
+from leasehold.domain import commands as c
+from leasehold.domain import durations, keys, names
+from leasehold.domain.model import EXCLUSIVE
+from leasehold.domain.nouns import new
+from leasehold.errors import InvalidInput
+from leasehold.requests import calls, checks
+from leasehold.requests.checks import Asking, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Final
+
+    from leasehold.domain.model import Refused
+    from leasehold.requests.checks import Memory
+
+_new: Final = new
+_Release: Final = c.Release
+_of_release: Final = itemgetter("lease", "status", "error", "token", "session", "admin")
+_RELEASES: Final = 6
+"""So many arguments these are: who gives all of them, as everybody does, need not have them sorted by their names."""
+
+
+class Order:
+    """A command that is ready for the engine, with the secret that its answer will carry."""
+
+    __slots__ = ("command", "secret")
+
+    def __init__(self, command: c.Command, secret: str = "") -> None:
+        self.command = command
+        self.secret = secret
+
+
+def order(
+    verb: str,
+    arguments: Mapping[str, Any],
+    settings: Settings,
+    engine: str,
+    memory: Memory | None = None,
+    authority: calls.Authority | None = None,
+) -> Order | Refused:
+    """The command behind a call, or a refusal if these settings forbid it. `memory` knows what others said.
+
+    Raises `InvalidInput` for an argument that is wrong under any settings.
+    """
+    try:
+        if verb == "acquire":
+            token = draw()
+            return Order(checks.command(arguments, settings, token, engine, memory, authority), token)
+        if verb == "release" and len(arguments) == _RELEASES:
+            lease, status, error, shown, session, admin = _of_release(arguments)
+            return _release(settings, engine, lease, status, error, shown, session, admin, authority)
+        if authority is not None and verb in _OF_PRINCIPALS:
+            return _ORDERS[verb](settings, engine, authority=authority, **arguments)
+        return _ORDERS[verb](settings, engine, **arguments)
+    except checks.BeyondSettings as error:
+        return calls.refusal(error)
+
+
+_ANYTHING: Final = Settings(ttl_most=durations.LONGEST)
+
+
+def check(verb: str, arguments: Mapping[str, Any], memory: Memory | None = None) -> None:
+    """Raise `InvalidInput` for an argument that is wrong under any settings."""
+    order(verb, arguments, _ANYTHING, "", memory)
+
+
+def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown: Any) -> Order:
+    new_ttl = None if ttl is None else checks.ttl(ttl, settings)
+    return Order(c.Renew(checks.lease_id(lease), checks.proof(**shown), new_ttl))
+
+
+def _release(
+    _settings: Settings,
+    _engine: str,
+    lease: object,
+    status: object,
+    error: object,
+    token: object = None,
+    session: object = None,
+    admin: object = None,
+    authority: calls.Authority | None = None,
+) -> Order:
+    proof = checks.proof(token, session, admin, authority)
+    how = (checks.lease_id(lease), proof, checks.status(status), checks.error_text(error))
+    return Order(_new(_Release, how))
+
+
+def _update(_settings: Settings, _engine: str, lease: object, context: object, merge: object, **shown: Any) -> Order:
+    written = checks.context_text(context)
+    if written is None:
+        raise InvalidInput("context", "must be JSON, not nothing; {} empties it")
+    return Order(c.Update(checks.lease_id(lease), checks.proof(**shown), written, checks.flag(merge, "merge")))
+
+
+def _cancel(
+    _settings: Settings,
+    _engine: str,
+    request_id: object,
+    holder: object,
+    session: object,
+    space: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    session_id, secret = (None, None) if session is None else checks.credential(session)
+    principal = None if authority is None else authority.principal
+    actor = keys.actor(checks.space(space), checks.text(holder, "holder", 256), session_id, principal)
+    request = keys.request(actor, checks.text(request_id, "request_id", 128))
+    return Order(c.Cancel(request, actor=actor, secret=None if secret is None else keys.secret_hash(secret)))
+
+
+def _start_session(
+    settings: Settings,
+    _engine: str,
+    holder: object,
+    ttl: object,
+    name: object,
+    session: object,
+    space: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    chosen = f"s{os.urandom(8).hex()}.{draw()}" if session is None else session
+    id_, secret = checks.credential(chosen)
+    where = checks.space(space)
+    command = c.StartSession(
+        keys.actor(where, "", id_),
+        where,
+        id_,
+        checks.text(holder, "holder", 256),
+        keys.secret_hash(secret),
+        checks.ttl(ttl, settings),
+        checks.optional_text(name, "name", 256),
+        authority,
+    )
+    return Order(command, f"{id_}.{secret}")
+
+
+def _renew_session(
+    _settings: Settings,
+    _engine: str,
+    session: object,
+    space: object,
+    admin: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    id_, proof = _session(session, admin, authority)
+    return Order(c.RenewSession(keys.actor(checks.space(space), "", id_), proof))
+
+
+def _end_session(
+    _settings: Settings,
+    _engine: str,
+    session: object,
+    space: object,
+    admin: object,
+    reason: object = None,
+    authority: calls.Authority | None = None,
+) -> Order:
+    id_, proof = _session(session, admin, authority)
+    why = checks.optional_text(reason, "reason", 1024)
+    return Order(c.EndSession(keys.actor(checks.space(space), "", id_), id_, proof, why))
+
+
+def _session(session: object, admin: object, authority: calls.Authority | None) -> tuple[str, c.Proof]:
+    """An admin needs only the session's id; everybody else the secret with it."""
+    if admin is None:
+        return checks.credential(session)[0], checks.proof(session=session, authority=authority)
+    return checks.session_id(session), checks.proof(admin=admin, authority=authority)
+
+
+def _force_release(
+    settings: Settings,
+    _engine: str,
+    target: object,
+    by: object,
+    reason: object,
+    space: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
+    if keys.is_lease_id(target):
+        return Order(c.Force(admin, why, lease=checks.lease_id(target), authority=authority))
+    resource, node = _own_node(settings, target, space)
+    return Order(c.Force(admin, why, node=node, resource=resource, authority=authority))
+
+
+def _own_node(settings: Settings, target: object, space: object) -> tuple[str, str]:
+    resource = checks.resource(target)
+    return resource, names.claims(checks.space(space), resource, EXCLUSIVE, settings.hierarchical)[0].node
+
+
+def _steal(
+    settings: Settings,
+    engine: str,
+    by: object,
+    reason: object,
+    authority: calls.Authority | None = None,
+    **asked: object,
+) -> Order:
+    why = checks.text(reason, "reason", 1024)
+    token = draw()
+    command = checks.command(Asking(**asked, reason=why)._asdict(), settings, token, engine, authority=authority)
+    return Order(c.Steal(checks.text(by, "by", 256), why, command, authority), token)
+
+
+def _clear(
+    settings: Settings,
+    _engine: str,
+    resource: object,
+    by: object,
+    reason: object,
+    space: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    name, node = _own_node(settings, resource, space)
+    admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
+    return Order(c.Clear(admin, why, checks.space(space), name, node, authority))
+
+
+def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: object) -> Order:
+    from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
+
+    id_, secret = os.urandom(8).hex(), draw()
+    command = c.RotateKey(
+        key_checks.key_id(key), id_, keys.secret_hash(secret), key_checks.overlap(overlap), *_why(**why)
+    )
+    return Order(command, f"lh_{id_}_{secret}")
+
+
+def _create_key(
+    _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object, **why: object
+) -> Order:
+    from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
+
+    id_, secret = os.urandom(8).hex(), draw()
+    command = c.AddKey(
+        id_,
+        key_checks.role(role),
+        checks.space(space),
+        checks.text(name, "name", 256),
+        key_checks.prefixes(prefixes),
+        keys.secret_hash(secret),
+        *_why(**why),
+    )
+    return Order(command, f"lh_{id_}_{secret}")
+
+
+def _revoke_key(_settings: Settings, _engine: str, key: object, **why: object) -> Order:
+    from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
+
+    return Order(c.RevokeKey(key_checks.key_id(key), *_why(**why)))
+
+
+def _why(by: object = None, reason: object = None) -> tuple[str | None, str | None]:
+    """Who does it and why, if that is told."""
+    return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024)
+
+
+_ORDERS: dict[str, Callable[..., Order]] = {
+    "renew": _renew,
+    "release": _release,
+    "update": _update,
+    "cancel": _cancel,
+    "start_session": _start_session,
+    "renew_session": _renew_session,
+    "end_session": _end_session,
+    "force_release": _force_release,
+    "steal": _steal,
+    "clear": _clear,
+    "create_key": _create_key,
+    "rotate_key": _rotate_key,
+    "revoke_key": _revoke_key,
+}
+
+_OF_PRINCIPALS = frozenset(
+    (
+        *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
+        *("force_release", "steal", "clear"),
+    )
+)
+"""Verbs, besides acquire, to which it matters which principal asks."""
+
+_drawn: list[str] = []
+os.register_at_fork(after_in_child=_drawn.clear)  # two processes must never hand out the same secrets
+
+
+def draw() -> str:
+    """A fresh secret of 128 bits. Drawn in bulk: a system call for each costs more than the rules."""
+    try:
+        return _drawn.pop()
+    except IndexError:
+        pool = os.urandom(16 * 64).hex()
+        _drawn.extend(pool[start : start + 32] for start in range(32, len(pool), 32))
+        return pool[:32]

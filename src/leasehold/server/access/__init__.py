@@ -1,0 +1,1 @@
+"""Who may do what on a server: keys, roles, rates, origins."""

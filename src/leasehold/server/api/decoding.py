@@ -1,0 +1,113 @@
+"""From bytes and query strings to the types of ``requests``, or to a problem that names the field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from leasehold.server.api.problems import Problem
+from leasehold.server.api.requests import Body, Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+B = TypeVar("B", bound=Body)
+Q = TypeVar("Q", bound=Query)
+
+JSON = "application/json"
+_NUMBERS = ("since", "before", "limit", "last_event_id")
+MISSPELLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises; a `ValidationError`, of something that is JSON, is one of them."""
+_WORDS = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "a JSON object",
+}
+"""What the decoder calls a type, as people do."""
+_GOT = {**_WORDS, "int": "a number", "float": "a fraction"}
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def check_media_type(media_type: str | None) -> None:
+    """Refuse a body that does not say that it is JSON: what a web page can send without asking first never does."""
+    kind = (media_type or "").partition(";")[0].strip()
+    if kind.lower() != JSON:
+        came = f"came as {kind[:100]}" if kind else "does not say what it is"
+        raise Problem("media_type", f"the body {came}; send JSON, with the header\nContent-Type: {JSON}")
+
+
+def decode(kind: type[B], content: bytes, media_type: str | None = None) -> B:
+    """The body, understood. None at all is an empty object, and has no type."""
+    if content or media_type is not None:
+        check_media_type(media_type)
+    try:
+        body: B = decoder_of(kind)(content or b"{}")
+    except msgspec.ValidationError as error:
+        raise invalid(error, kind) from None
+    except MISSPELLED as error:
+        raise Problem("invalid", f"the body is not JSON: {error}") from None
+    return body
+
+
+def decoder_of(kind: type[Any]) -> Callable[[bytes], Any]:
+    """What makes this kind of body of bytes, or raises one of `MISSPELLED`."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    return decoder.decode
+
+
+def decode_query(kind: type[Q], pairs: Iterable[tuple[str, str]]) -> Q:
+    """What stands after the `?`, understood; `kind` may be repeated, nothing else."""
+    given: dict[str, Any] = {}
+    for name, value in pairs:
+        if name == "kind":
+            given.setdefault("kind", []).append(value)
+        elif name in given:
+            raise Problem("invalid", f"{name[:100]}: is given twice", field=name[:100])
+        else:
+            given[name] = int(value) if name in _NUMBERS and _is_number(value) else value
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise invalid(error, kind) from None
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 20
+
+
+def invalid(error: msgspec.ValidationError, kind: type[Any]) -> Problem:
+    """The problem that names the field which was not understood, and says what is allowed there."""
+    said, _, place = str(error).partition(" - at `$")
+    place = place.strip("`.")
+    words = said.split("`")[1::2]
+    if said.startswith("Object contains unknown field"):
+        what = "is not known" if place else f"is not known; there are {', '.join(_names(kind))}"
+        place = f"{place}.{words[0]}".strip(".")
+    elif said.startswith("Object missing required field"):
+        what = "is missing"
+        place = f"{place}.{words[0]}".strip(".")
+    elif said.startswith("Expected ") and len(words) == len(("wanted", "got")):
+        wanted = words[0].replace("int | float", "float").split(" | ")
+        what = f"must be {' or '.join(_WORDS.get(each, each) for each in wanted)}, not {_GOT.get(words[1], words[1])}"
+    else:
+        what = said[:1].lower() + said[1:]
+    if not place:
+        return Problem("invalid", f"the body {what}")
+    return Problem("invalid", f"{place}: {what}", field=place.partition("[")[0].partition(".")[0])
+
+
+def _names(kind: type[Any]) -> list[str]:
+    """What the fields of such a body, or such a query, are called."""
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+arguments: Callable[[Body | Query], dict[str, Any]] = msgspec.structs.asdict
+"""The arguments of the verb that a body stands for."""

@@ -1,0 +1,171 @@
+"""Action Llama's gateway routes, `/locks/…`: thin. A run shows its secret; answers and refusals are spelled as there.
+
+What the routes mean is in ``compat.action_llama``; here is only who asks, and what a body must have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from leasehold.compat import action_llama as llama
+from leasehold.compat.steps import aask
+from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.server.access import permissions
+from leasehold.server.api import decoding, problems
+from leasehold.server.api.problems import Problem
+from leasehold.server.http.bodies import read_body
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from leasehold.compat.steps import Steps
+    from leasehold.server.access.principals import Principal
+    from leasehold.server.api.app import App
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
+    """The handlers, by path and method."""
+    return {
+        "/locks/acquire": {"POST": _changing(app, _acquire)},
+        "/locks/release": {"POST": _changing(app, lambda _app, run, key, _body: llama.release(run, key))},
+        "/locks/heartbeat": {"POST": _changing(app, _heartbeat)},
+        "/locks/list": {"GET": _told_our_way(app, _own)},
+        "/locks/status": {"GET": _told_our_way(app, _status)},
+    }
+
+
+def _told_our_way(app: App, answer: Callable[[App, Request], Awaitable[llama.Reply]]) -> Endpoint:
+    """Whatever goes wrong is told in the gateway's words, not as problem+json."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            reply = await answer(app, request)
+        except InvalidInput as error:
+            reply = llama.bad(error.message)
+        except Problem as problem:
+            app.metrics.refused(problem.code)
+            return _of_problem(problem)
+        except LeaseholdError as error:
+            return _of_problem(problems.of_error(error))
+        return problems.respond_json(reply.body, reply.status)
+
+    return answered
+
+
+def _of_problem(problem: Problem) -> Response:
+    if problem.code == "unauthenticated":
+        return problems.respond_json({"error": llama.INVALID_SECRET}, 403)
+    return problems.respond_json(
+        {"error": problem.detail}, problems.STATUS.get(problem.code, 400), problems.headers(problem)
+    )
+
+
+# --------------------------------------------------------------------------------------------- who asks
+
+
+async def _admit(app: App, secret: str, space: str | None) -> Principal:
+    """The session behind a secret, counted against its rate."""
+    for credential in llama.credentials(secret):
+        try:
+            who = await app.door.admit(f"Bearer {credential}", space)
+        except Problem as problem:
+            if problem.code != "unauthenticated":
+                raise
+            continue
+        app.rates.take(who.id)
+        return who
+    raise Problem("unauthenticated", llama.INVALID_SECRET)
+
+
+def _run_of(who: Principal) -> llama.Run:
+    return llama.Run(who.name, who.space, who.session)
+
+
+async def _ask(app: App, who: Principal, steps: Steps[llama.Reply]) -> llama.Reply:
+    """Each verb as this principal may call it: a session is bound by the key that started it."""
+
+    async def asking(verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (each verb knows what it gets)
+        if verb == "acquire":
+            asked = permissions.bound(who, verb, asked)
+        return await getattr(app.served.locks_for(who.authority), verb)(**asked)
+
+    return await aask(asking, steps)
+
+
+# ------------------------------------------------------------------------------------------- the routes
+
+
+def _changing(app: App, steps: Callable[[App, llama.Run, str, dict[str, Any]], Steps[llama.Reply]]) -> Endpoint:
+    async def answer(app: App, request: Request) -> llama.Reply:
+        app.check_place(request)
+        body = await _body(request)
+        secret = _text(body, "secret")
+        if secret is None:
+            return llama.bad("missing secret")
+        key = llama.key_of(body.get("resourceKey"))
+        ttl = llama.ttl_of(body.get("ttl"))
+        who = await _admit(app, secret, _text(body, "space"))
+        return await _ask(app, who, steps(app, _run_of(who), key, {**body, "ttl": ttl}))
+
+    return _told_our_way(app, answer)
+
+
+def _acquire(app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.Reply]:
+    ttl = app.ttl if body["ttl"] is None else body["ttl"]
+    return llama.acquire(run, key, ttl, body["resourceKey"])
+
+
+def _heartbeat(_app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.Reply]:
+    return llama.heartbeat(run, key, body["ttl"])
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    content = await read_body(request)
+    decoding.check_media_type(request.headers.get("content-type"))
+    try:
+        body = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise InvalidInput("body", "invalid JSON body")
+    return body
+
+
+def _text(body: dict[str, Any], field: str) -> str | None:
+    value = body.get(field)
+    return value if isinstance(value, str) and value else None
+
+
+async def _own(app: App, request: Request) -> llama.Reply:
+    app.check_place(request)
+    secret = request.query_params.get("secret") or _bearer(request)
+    if not secret:
+        return llama.bad("missing secret")
+    who = await _admit(app, secret, request.query_params.get("space"))
+    return await _ask(app, who, llama.own(_run_of(who)))
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+async def _status(app: App, request: Request) -> llama.Reply:
+    """For whoever may look: nobody has to show anything where there are no keys."""
+    space = request.query_params.get("space")
+    token = _bearer(request)
+    if token and not token.startswith("lh_"):
+        app.check_place(request)
+        who = await _admit(app, token, space)
+    else:
+        who = await app.admit(request, space)
+    permissions.allow(who, "list")
+    asked = permissions.bound(who, "list", {"space": space})
+    return await _ask(app, who, llama.status(asked["space"]))

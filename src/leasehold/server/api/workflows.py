@@ -1,0 +1,194 @@
+"""Agiflow's runs over HTTP, `/v1/workflows`: what can be asked, and who may touch which run.
+
+What the routes mean is in ``compat.agiflow``. A run belongs to the key that began it, by its name, or to the session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from leasehold.compat import agiflow
+from leasehold.errors import InvalidInput
+from leasehold.requests import checks
+from leasehold.server.access import permissions
+from leasehold.server.api import answers as a
+from leasehold.server.api import problems
+from leasehold.server.api.requests import DEFAULT_TTL, Body, Query, Seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.compat.steps import Steps
+    from leasehold.server.access.principals import Principal
+
+    Asked = dict[str, Any]
+
+
+class CreateRun(Body):
+    """Begin a run on a work unit, a task or a project, unless another is active there."""
+
+    name: str
+    work_unit: str | None = None
+    task: str | None = None
+    project: str | None = None
+    ttl: Seconds = msgspec.field(default=DEFAULT_TTL, name="ttl_seconds")
+    context: Any = None
+    id: str | None = None
+    holder: str | None = None
+    space: str | None = None
+
+
+class UpdateRun(Body):
+    """Replace the context of a run, or merge into it; also a heartbeat."""
+
+    id: str
+    context: Any
+    merge: bool = False
+    space: str | None = None
+
+
+class BeatRun(Body):
+    """Set the clock of a run back to a full TTL."""
+
+    id: str
+    ttl: Seconds | None = msgspec.field(default=None, name="ttl_seconds")
+    space: str | None = None
+
+
+class ReleaseRun(Body):
+    """End a run, with its outcome."""
+
+    id: str
+    status: str = "completed"
+    error: str | None = None
+    space: str | None = None
+
+
+class GetRun(Query):
+    """One run, active or over."""
+
+    id: str
+    space: str | None = None
+
+
+class CheckRun(Query):
+    """The run that is active on a work unit, a task or a project."""
+
+    work_unit: str | None = None
+    task: str | None = None
+    project: str | None = None
+    space: str | None = None
+
+
+class ListRuns(Query):
+    """Which runs."""
+
+    status: str | None = None
+    work_unit: str | None = None
+    task: str | None = None
+    limit: int = agiflow.LIMIT
+    space: str | None = None
+
+
+# --------------------------------------------------------------------------------------------- who, and what
+
+
+def _who(principal: Principal, asked: Asked) -> agiflow.Who:
+    session = principal.session
+    is_admin = principal.role == "admin"
+    return agiflow.Who(
+        (asked.get("holder") if is_admin else None) or principal.name,
+        asked["space"],
+        session,
+        None if session is None else checks.session_id(session),
+        is_admin,
+        None if principal.authority is None else principal.authority.principal,
+    )
+
+
+def _locked(asked: Asked) -> str:
+    given = {kind: asked[kind] for kind in ("project", "work_unit", "task") if asked.get(kind) is not None}
+    return agiflow.resource(**{kind: checks.text(value, kind, 100) for kind, value in given.items()})
+
+
+def _id(asked: Asked) -> str:
+    return agiflow.run_id(asked["id"])
+
+
+def _create(who: Principal, asked: Asked) -> Steps[Any]:
+    id_ = agiflow.new_id() if asked["id"] is None else _id(asked)
+    name, context = checks.text(asked["name"], "name", 256), asked["context"]
+    locked = _locked(asked)
+    permissions.check_names(who, locked)
+    return agiflow.create(_who(who, asked), id_, locked, name=name, ttl=asked["ttl"], context=context)
+
+
+def _get(who: Principal, asked: Asked) -> Steps[Any]:
+    return agiflow.get(_who(who, asked), _id(asked))
+
+
+def _check(who: Principal, asked: Asked) -> Steps[Any]:
+    return agiflow.check(_who(who, asked), _locked(asked))
+
+
+def _beat(who: Principal, asked: Asked) -> Steps[Any]:
+    return agiflow.heartbeat(_who(who, asked), _id(asked), asked["ttl"])
+
+
+def _release(who: Principal, asked: Asked) -> Steps[Any]:
+    if asked["status"] not in ("completed", "failed"):
+        raise InvalidInput("status", "must be one of completed, failed")
+    return agiflow.release(_who(who, asked), _id(asked), outcome=asked["status"], error=asked["error"])
+
+
+def _update(who: Principal, asked: Asked) -> Steps[Any]:
+    return agiflow.update(_who(who, asked), _id(asked), asked["context"], merge=asked["merge"])
+
+
+def _list(who: Principal, asked: Asked) -> Steps[Any]:
+    locked = _locked(asked) if asked["work_unit"] is not None or asked["task"] is not None else None
+    limit = checks.number(asked["limit"], "limit", 1, agiflow.PAGE)
+    return agiflow.runs(_who(who, asked), wanted=agiflow.status(asked["status"]), locked=locked, limit=limit)
+
+
+class Row(NamedTuple):
+    """One way in, as ``routes`` has it."""
+
+    method: str
+    path: str
+    verb: str
+    takes: type[Body | Query]
+    gives: type[a.Answer]
+    problems: tuple[str, ...]
+    steps: Callable[[Principal, Asked], Steps[Any]]
+    """The conversation that it stands for."""
+
+
+TAKING = ("held", "conflict", "too_many", "spent", "slots_mismatch", "not_found")
+TOUCHING = ("not_found", "lost")
+TABLE = (
+    Row("POST", "/v1/workflows", "create_run", CreateRun, a.OneWorkflow, TAKING, _create),
+    Row("GET", "/v1/workflows", "list_runs", ListRuns, a.Workflows, (), _list),
+    Row("GET", "/v1/workflows/run", "get_run", GetRun, a.OneWorkflow, ("not_found",), _get),
+    Row("GET", "/v1/workflows/check", "check_run", CheckRun, a.CheckedWorkflow, (), _check),
+    Row("POST", "/v1/workflows/update", "update_run", UpdateRun, a.OneWorkflow, TOUCHING, _update),
+    Row("POST", "/v1/workflows/heartbeat", "beat_run", BeatRun, a.OneWorkflow, TOUCHING, _beat),
+    Row("POST", "/v1/workflows/release", "release_run", ReleaseRun, a.ReleasedWorkflow, TOUCHING, _release),
+)
+
+
+def shaped(told: Any, gives: type[a.Answer]) -> dict[str, Any]:  # noqa: ANN401 (a run, or why not)
+    """The answer; a refusal is raised as a problem."""
+    if isinstance(told, agiflow.Conflict):
+        problem = problems.of_refusal(told.held)
+        if told.run is not None:
+            problem.more["workflow"] = told.run
+        raise problem
+    if not isinstance(told, dict):
+        raise problems.of_refusal(told)
+    if gives is a.Workflows:
+        return told
+    released = {"released": told.pop("released")} if gives is a.ReleasedWorkflow else {}
+    return {"workflow": told or None, **released}

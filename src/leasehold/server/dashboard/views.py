@@ -1,0 +1,239 @@
+"""What only the page asks for: the graph with places to draw it at, runs, contention, what is closed.
+
+Each is one or a few calls of the verbs that anybody may use, shaped for a picture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from leasehold.domain.model import SECOND, Inspection, Refused
+from leasehold.pictures import contention as figures
+from leasehold.pictures.contention import contention
+from leasehold.pictures.layout import HEIGHT, WIDTH, placed
+from leasehold.pictures.runs import KINDS, runs_of
+from leasehold.pictures.waits import waits_of
+from leasehold.server.api import answers, problems
+from leasehold.server.api import requests as r
+from leasehold.server.api.problems import Problem
+from leasehold.server.api.routes import Route
+from leasehold.wire import shapes as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from leasehold.domain.model import Event, Graph
+    from leasehold.pictures.contention import Figures
+    from leasehold.pictures.runs import Run
+    from leasehold.pictures.waits import Wait
+    from leasehold.server.api.app import App
+
+PAGE = 10_000
+EVENTS_MOST = 50_000
+"""Contention is told from so many events at most; the answer says since when."""
+EDGES_MOST = 10_000
+"""Each waiter waits for all who stand before it: of one resource, that is some 140 waiters."""
+BEHIND_MOST = 8
+"""Of more than this, only how many there are is told: nobody reads them."""
+CLOSED_MOST = 200
+WINDOWS = {"hour": 3_600, "day": 86_400, "week": 604_800}
+
+
+class Window(r.Query):
+    """How far to look back."""
+
+    space: str | None = None
+    window: str = "hour"
+
+
+class Runs(r.Query):
+    """Which runs."""
+
+    space: str | None = None
+    resource: str | None = None
+    holder: str | None = None
+    since: int | None = None
+    before: int | None = None
+    limit: int = 2_000
+
+
+GRAPH = Route("GET", "/dashboard/graph", "graph", r.InSpace, answers.Answer)
+RUNS = Route("GET", "/dashboard/runs", "history", Runs, answers.Answer)
+CONTENTION = Route("GET", "/dashboard/contention", "history", Window, answers.Answer)
+CLOSED = Route("GET", "/dashboard/closed", "history", r.InSpace, answers.Answer)
+
+
+def _checked(outcome: Any) -> Any:  # noqa: ANN401 (whatever a verb gives)
+    if isinstance(outcome, Refused):
+        raise problems.of_refusal(outcome)
+    return outcome
+
+
+async def _apart(shape: Callable[..., dict[str, Any]], *given: object) -> Response:
+    """Shaped and spelled in a thread: the event loop commits for everybody, and must not be kept from it."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(None, lambda: problems.ok(shape(*given)))
+
+
+async def graph(app: App, request: Request) -> Response:
+    """Who waits for whom, and where to draw them."""
+    _, asked = await app.understand(request, GRAPH)
+    return await _apart(_graph, _checked(await app.served.locks.graph(**asked, limit=EDGES_MOST)))
+
+
+def _graph(seen: Graph) -> dict[str, Any]:
+    drawing = placed(seen)
+    return {
+        "at": wire.rfc3339(seen.now_us),
+        "waits": [_wait(each) for each in waits_of(seen)],
+        "complete": seen.complete,
+        "deadlocks": [wire.event(each) for each in seen.deadlocks],
+        "drawing": {
+            "nodes": [node._asdict() for node in drawing.nodes],
+            "joins": [{"begin": join.begin, "end": join.end, "kind": join.kind} for join in drawing.joins],
+            "width": drawing.width,
+            "height": drawing.height,
+            "node_width": WIDTH,
+            "node_height": HEIGHT,
+            "complete": drawing.complete,
+        },
+    }
+
+
+def _wait(it: Wait) -> dict[str, Any]:
+    """A wait as JSON values: not every edge, of which a long queue has far too many to be sent again and again."""
+    return {
+        "id": it.id,
+        "holder": it.holder,
+        "space": it.space,
+        "polls": it.polls,
+        "resources": list(it.resources),
+        "since": wire.rfc3339(it.since),
+        "until": wire.rfc3339(it.until),
+        "behind": [{"holder": holder, "state": state} for holder, state in it.behind[:BEHIND_MOST]],
+        "behind_more": max(0, len(it.behind) - BEHIND_MOST),
+        "leases": list(it.leases),
+    }
+
+
+async def runs(app: App, request: Request) -> Response:
+    """The runs in these events, and from where to page on."""
+    _, asked = await app.understand(request, RUNS)
+    events = _checked(await app.served.locks.history(**asked, lease=None, kinds=KINDS))
+    return await _apart(_runs, events, asked["limit"])
+
+
+def _runs(events: Sequence[Event], limit: int) -> dict[str, Any]:
+    more = events[-1].seq if len(events) == limit else None
+    return {"runs": [run(each) for each in runs_of(events)], "more_before": more}
+
+
+def run(it: Run) -> dict[str, Any]:
+    """A run as JSON values."""
+    return {
+        "lease": it.lease,
+        "space": it.space,
+        "resources": list(it.resources),
+        "holder": it.holder,
+        "session": it.session,
+        "fence": it.fence,
+        "mode": it.mode,
+        "name": it.name,
+        "reason": it.reason,
+        "context": None if it.context is None else json.loads(it.context),
+        "began": wire.rfc3339(it.began),
+        "ended": None if it.ended is None else wire.rfc3339(it.ended),
+        "waited_seconds": wire.seconds(it.waited),
+        "outcome": it.outcome,
+        "error": it.error,
+    }
+
+
+class Contention:
+    """The figures of each window, remembered for a little while, as they are made of many events."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._known: dict[tuple[str | None, str], tuple[float, dict[str, Any]]] = {}
+
+    async def answer(self, request: Request) -> Response:
+        """The most contended resources of a window."""
+        _, asked = await self._app.understand(request, CONTENTION)
+        window = asked["window"]
+        if window not in WINDOWS:
+            raise Problem("invalid", f"window: must be one of {', '.join(WINDOWS)}", field="window")
+        key = (asked["space"], window)
+        known = self._known.get(key)
+        if known is None or time.monotonic() > known[0]:
+            begun = time.monotonic()
+            told = await self._look(*key)
+            took = time.monotonic() - begun
+            known = (time.monotonic() + max(2.0, took * 20), told)
+            if len(self._known) > 1_000:
+                self._known.clear()
+            self._known[key] = known
+        return problems.ok(known[1])
+
+    async def _look(self, space: str | None, window: str) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        now = await loop.run_in_executor(None, self._app.served.ping)
+        asked_since = now - WINDOWS[window] * SECOND
+        events, complete = await self._events(space, asked_since)
+        since = asked_since if complete or not events else events[-1].at_us
+        found = await loop.run_in_executor(None, contention, events, since, now)
+        return {
+            "window": window,
+            "since": wire.rfc3339(since),
+            "until": wire.rfc3339(now),
+            "complete": complete,
+            "resources": [_figures(each) for each in found],
+        }
+
+    async def _events(self, space: str | None, since: int) -> tuple[list[Event], bool]:
+        found: list[Event] = []
+        before: int | None = None
+        while len(found) < EVENTS_MOST:
+            page = _checked(
+                await self._app.served.locks.history(
+                    space=space, kinds=figures.KINDS, since=since, before=before, limit=PAGE
+                )
+            )
+            found += page
+            if len(page) < PAGE:
+                return found, True
+            before = page[-1].seq
+        return found, False
+
+
+def _figures(it: Figures) -> dict[str, Any]:
+    return {
+        "space": it.space,
+        "resource": it.resource,
+        "grants": it.grants,
+        "waits": it.waits,
+        "refused": it.refused,
+        "median_wait_seconds": wire.seconds(it.median_wait),
+        "worst_wait_seconds": wire.seconds(it.worst_wait),
+        "utilisation": round(it.utilisation, 6),
+    }
+
+
+async def closed(app: App, request: Request) -> Response:
+    """What an accident has closed until somebody clears it: as the history tells, and as it still is."""
+    _, asked = await app.understand(request, CLOSED)
+    locks = app.served.locks
+    events = _checked(await locks.history(**asked, kinds=("quarantined", "cleared"), limit=2_000))
+    names = dict.fromkeys((event.space, name) for event in events for name in event.resources)
+    found: dict[str, dict[str, Any]] = {}
+    for space, name in list(names)[:CLOSED_MOST]:
+        seen = await locks.inspect(name, space=space)
+        for each in seen.closed if isinstance(seen, Inspection) else ():
+            if each.state == "quarantined":
+                found[f"{each.lease} {each.resource}"] = {"space": space, **wire.blocker(each)}
+    return problems.ok({"closed": list(found.values())})

@@ -1,0 +1,91 @@
+"""The text of `/metrics`: what the server counts, its process and its build, as Prometheus reads it.
+
+The counters are our own (see `metrics`), since every commit updates them: 0.1 µs each against the 2 µs of a counter of
+`prometheus_client`, and 0.4 µs against 2.6 µs for a histogram (interpreted). The library only writes the text.
+"""
+
+from __future__ import annotations
+
+import platform
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
+
+from leasehold import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prometheus_client.core import Metric
+
+    from leasehold.server.ops.metrics import Histogram, Labels, Metrics
+
+MEDIA_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+PLACE: Final = ("space", "scheme")
+COUNTERS: Final = {
+    "leasehold_grants_total": ("Leases granted.", PLACE),
+    "leasehold_refusals_total": ("Requests refused or timed out because somebody else holds it.", (*PLACE, "code")),
+    "leasehold_deadlocks_total": ("Requests that would have closed a cycle.", PLACE),
+    "leasehold_expiries_total": ("Leases that expired.", PLACE),
+    "leasehold_forced_total": ("Leases that an admin ended.", PLACE),
+    "leasehold_releases_total": ("Leases released.", PLACE),
+    "leasehold_waits_total": ("Requests that had to wait.", PLACE),
+}
+
+
+class Exposition(Collector):
+    """Writes the metrics of one server."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """Return everything as Prometheus reads it."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric of ours; `prometheus_client` calls this for each text."""
+        metrics = self._metrics
+        build = {"version": __version__, "python": platform.python_version()}
+        yield InfoMetricFamily("leasehold_build", "The version of Leasehold and of Python.", build)
+        for name, (says, labels) in COUNTERS.items():
+            yield _counter(name, says, labels, metrics.counts[name])
+        queues = GaugeMetricFamily("leasehold_queue_length", "Callers that wait at this server.", labels=PLACE)
+        for values, count in metrics.queue_lengths().items():
+            queues.add_metric(values, count)
+        yield queues
+        yield _counter("leasehold_problems_total", "Requests answered with a problem.", ("code",), metrics.problems)
+        attempts = "Attempts to reach a receiver, by their outcome."
+        yield _counter("leasehold_webhooks_total", attempts, ("hook", "outcome"), metrics.webhooks)
+        yield histogram("leasehold_wait_seconds", "How long granted requests had waited.", PLACE, metrics.waits)
+        yield histogram("leasehold_hold_seconds", "How long leases were held.", PLACE, metrics.holds)
+        yield histogram("leasehold_commit_batch_size", "Commands in one transaction.", (), metrics.sizes)
+        yield histogram("leasehold_commit_seconds", "How long one transaction took.", (), metrics.commits)
+
+
+def _counter(name: str, says: str, labels: Labels, counts: Mapping[Labels, int]) -> Metric:
+    family = CounterMetricFamily(name, says, labels=labels)
+    for values, count in counts.items():
+        family.add_metric(values, count)
+    return family
+
+
+def histogram(name: str, says: str, labels: Labels, counted: Histogram) -> Metric:
+    """Return a histogram with cumulative buckets."""
+    family = HistogramMetricFamily(name, says, labels=labels)
+    for values, series in counted.series.items():
+        buckets = [(f"{bound:g}", count) for bound, count in zip(counted.bounds, accumulate(series), strict=False)]
+        family.add_metric(values, [*buckets, ("+Inf", series[-2])], series[-1])
+    return family

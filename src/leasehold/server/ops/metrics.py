@@ -1,0 +1,168 @@
+"""What a server counts, from the events of each commit: so every surface of this process is in it.
+
+Labels are bounded: spaces and schemes beyond a limit are counted as `other`. `exposition` turns the counts into text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+from leasehold.domain import names
+from leasehold.domain.model import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    from leasehold.domain.model import Event
+    from leasehold.locks.hosted import Served
+
+    Labels: TypeAlias = tuple[str, ...]
+    """Values of labels, in the order of their names."""
+
+SPACES_MOST = 50
+SCHEMES_MOST = 20
+SCHEME_LONGEST = 32
+"""A longer one is counted as `other`."""
+LABELS_KEPT = 1_000
+WAIT_BUCKETS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
+HOLD_BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
+COMMIT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1.0)
+SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)
+COUNTED: Final = {
+    "granted": "leasehold_grants_total",
+    "refused": "leasehold_refusals_total",
+    "timeout": "leasehold_refusals_total",
+    "deadlock": "leasehold_deadlocks_total",
+    "expired": "leasehold_expiries_total",
+    "forced": "leasehold_forced_total",
+    "released": "leasehold_releases_total",
+    "queued": "leasehold_waits_total",
+}
+"""Which counter an event of each kind belongs to."""
+CODES: Final = {"refused": "held", "timeout": "timeout"}
+ENDS: Final = ("released", "expired", "forced")
+
+
+class Bounded:
+    """Keeps at most so many values of a label apart; the rest is `other`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        """Return the value, or `other` if there are too many."""
+        if value in self._known:
+            return value
+        if len(self._known) < self._most:
+            self._known.add(value)
+            return value
+        return "other"
+
+
+class Histogram:
+    """Counts values by size."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.series: dict[Labels, list[float]] = {}
+        """By labels: how many values each bucket alone has, how many there are in all, and their sum."""
+
+    def add(self, value: float, labels: Labels = ()) -> None:
+        """Count one."""
+        series = self.series.get(labels)
+        if series is None:
+            series = self.series[labels] = [0.0] * (len(self.bounds) + 2)
+        place = bisect_left(self.bounds, value)
+        if place < len(self.bounds):
+            series[place] += 1
+        series[-2] += 1
+        series[-1] += value
+
+
+class Metrics:
+    """Everything that is counted."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self.counts: dict[str, dict[Labels, int]] = {name: {} for name in COUNTED.values()}
+        """By space and scheme; refusals also by code."""
+        self.problems: dict[Labels, int] = {}
+        """By code."""
+        self.webhooks: dict[Labels, int] = {}
+        """By hook and outcome."""
+        self.waits = Histogram(WAIT_BUCKETS)
+        self.holds = Histogram(HOLD_BUCKETS)
+        self.sizes = Histogram(SIZE_BUCKETS)
+        self.commits = Histogram(COMMIT_BUCKETS)
+        self._queued: set[Labels] = set()
+        self._space = Bounded(SPACES_MOST)
+        self._scheme = Bounded(SCHEMES_MOST)
+        self._labelled: dict[tuple[str, str], Labels] = {}
+        """Labels by space and scheme: they do not change once they were given."""
+        served.watchers.append(self.observe)
+        served.measure(self.measure)
+
+    def refused(self, code: str) -> None:
+        """Count a request that was answered with a problem; codes are few."""
+        self.problems[code,] = self.problems.get((code,), 0) + 1
+
+    def webhook(self, hook: str, outcome: str) -> None:
+        """Count an attempt to reach a receiver; hooks are few."""
+        self.webhooks[hook, outcome] = self.webhooks.get((hook, outcome), 0) + 1
+
+    def measure(self, size: int, seconds: float) -> None:
+        """Count a transaction."""
+        self.sizes.add(size)
+        self.commits.add(seconds)
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Count what was committed."""
+        for kind, at, space, resources, _holder, _session, _lease, _fence, detail, _seq in events:
+            counted = COUNTED.get(kind)
+            if counted is None:
+                continue
+            labels = self._labels(space, resources[0] if resources else "")
+            if kind == "granted":
+                waited = detail.get("waited")
+                if isinstance(waited, int) and waited:
+                    self.waits.add(waited / SECOND, labels)
+            elif kind in ENDS:
+                since = detail.get("acquired_at")
+                if isinstance(since, int):
+                    self.holds.add((at - since) / SECOND, labels)
+            elif kind == "queued" and detail.get("again"):
+                continue  # it came back with its ticket, to the place where it was counted before
+            if kind in CODES:
+                labels = (*labels, CODES[kind])
+            counts = self.counts[counted]
+            counts[labels] = counts.get(labels, 0) + 1
+
+    def _labels(self, space: str, name: str) -> Labels:
+        head, colon, _ = name.partition(":")
+        known = self._labelled.get((space, head if colon else ""))
+        return known if known is not None else self._new_labels(space, names.scheme(name))
+
+    def _new_labels(self, space: str, scheme: str) -> Labels:
+        """Keep labels by scheme, not by the text before a colon: in plain names that text is unbounded."""
+        known = self._labelled.get((space, scheme))
+        if known is not None:
+            return known
+        shown = "plain"
+        if scheme:
+            shown = self._scheme(scheme) if len(scheme) <= SCHEME_LONGEST else "other"
+        if len(self._labelled) >= LABELS_KEPT:
+            self._labelled.clear()
+        labels = self._labelled[space, scheme] = (self._space(space), shown)
+        return labels
+
+    def queue_lengths(self) -> dict[Labels, int]:
+        """Count waiting requests, with 0 where none waits any more: a figure that vanishes looks like trouble."""
+        lengths = dict.fromkeys(self._queued, 0)
+        for space, name in self._served.queues():
+            labels = self._labels(space, name)
+            lengths[labels] = lengths.get(labels, 0) + 1
+        self._queued = set(lengths)
+        return lengths

@@ -1,0 +1,205 @@
+"""Never two yeses, and nobody ends a neighbour's lease: real processes, with nothing configured, round after round.
+
+A contest: several agents, however they are started, try to take one name at the same moment. Exactly one gets a yes.
+The others are refused (4), and so is their `release` of what they do not hold (8); the winner renews and releases.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kit.shell import Shell
+from tests.kit.someone import repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+ROUNDS = 1_000 if os.environ.get("LEASEHOLD_PROVE") else 20
+TURN = r"""
+here=$(pwd)/round
+call() { if [ -n "$FRESH" ]; then setsid -w sh -c "$*"; else eval "$*"; fi; }
+await() {
+    while set -- "$1" "$2" "$here/$1".*; [ "$3" = "$here/$1.*" ] || [ $(($# - 2)) -lt "$2" ]; do sleep 0.01; done
+}
+call "leasehold acquire $NAME > /dev/null 2> $here/why.$1"; first=$?
+: > "$here/tried.$1"
+await tried "$AGENTS"
+if [ $first != 0 ]; then
+    call "leasehold release $NAME > /dev/null 2>&1"; echo "$first $?" > "$here/part.$1"
+else
+    await part "$((AGENTS - 1))"
+    call "leasehold renew $NAME > /dev/null"; again=$?
+    call "leasehold release $NAME > /dev/null"; echo "$first $again $?" > "$here/won.$1"
+fi
+"""
+"""What each agent does: `sh turn.sh NAME-OF-THE-AGENT`."""
+MAKEFILE = "a b:\n\tsh turn.sh $@\n"
+ZOMBIE = """
+import os, subprocess
+taking = subprocess.Popen(["setsid", "sh", "-c", 'leasehold acquire "$NAME"; true'])
+os.waitid(os.P_PID, taking.pid, os.WEXITED | os.WNOWAIT)
+subprocess.run(["setsid", "-w", "sh", "-c", os.environ["AGAIN"]])
+"""
+"""It leaves the process that took the lease a zombie, while another agent tries its luck."""
+RLOCK = "import os, sys, leasehold.cli.commands.rlock as it; sys.exit(it.main(sys.argv[1], sys.argv[2:], os.environ))"
+FAKES = ("claude", "codex", "cron", "tmux", "Runner.Listener", "Runner.Worker", "gitlab-runner", "sudo")
+"""Programs that are a shell under another name: that is how Leasehold sees them in the list of processes."""
+ONE, REFUSED = "0 0 0", "4 8"
+SHOWN = {"CLAUDE_CODE_SESSION_ID": "0f3c91d2-5e17-4aa2-8e0e-8a1a3bd0f3c9"}
+MATRIX = "GITHUB_RUN_ID=812 GITHUB_RUN_ATTEMPT=1 GITHUB_JOB=build GITHUB_ACTIONS=true"
+
+APART = "unshare --user --map-root-user --pid --fork --mount-proc"
+
+CONTESTS = {
+    "two terminals": "setsid -w sh turn.sh a & setsid -w sh turn.sh b & wait",
+    "two background jobs": "sh turn.sh a & sh turn.sh b & wait",
+    "two subshells": "(set -- a; . ./turn.sh) & (set -- b; . ./turn.sh) & wait",
+    "xargs": "printf 'a b' | xargs -P 2 -n 1 sh turn.sh",
+    "make -j": "make -s -j2 a b",
+    "run -- make -j": "leasehold run outer -- make -s -j2 a b",
+    "two runs": "leasehold run outer.a -- sh turn.sh a & leasehold run outer.b -- sh turn.sh b & wait",
+    "cron": "cron -c 'setsid sh turn.sh a & setsid sh turn.sh b & wait'",
+    "two agents, a session for each call": "export FRESH=1; claude turn.sh a & claude turn.sh b & wait",
+    "an agent and a terminal": "FRESH=1 claude turn.sh a & setsid -w sh turn.sh b & wait",
+    "a nested agent": "export FRESH=1; claude -c 'codex turn.sh b & . ./turn.sh; wait' turn.sh a",
+    "two jobs of a runner": (
+        "export FRESH=1; Runner.Listener -c 'RUNNER_TRACKING_ID=github_1 Runner.Worker turn.sh a &"
+        " RUNNER_TRACKING_ID=github_2 Runner.Worker turn.sh b & wait'"
+    ),
+    "two legs of a matrix": (
+        f"export FRESH=1 {MATRIX}; Runner.Listener -c 'RUNNER_NAME=1 Runner.Worker turn.sh a & wait' &"
+        " Runner.Listener -c 'RUNNER_NAME=2 Runner.Worker turn.sh b & wait' & wait"
+    ),
+    "two jobs that their ids alone tell apart": (
+        "export FRESH=1 GITLAB_CI=true; gitlab-runner -c 'CI_JOB_ID=1 setsid -w sh turn.sh a &"
+        " CI_JOB_ID=2 setsid -w sh turn.sh b & wait'"
+    ),
+    "marks left in a multiplexer": "tmux -c 'setsid sh turn.sh a & setsid sh turn.sh b & wait'",
+    "two pid namespaces": (f"{APART} sh turn.sh a & {APART} sh turn.sh b & wait"),
+    "a pid namespace and its host": (f"{APART} sh turn.sh a & sh turn.sh b & wait"),
+}
+
+
+class Place(Shell):
+    """A home with the script of a contest, and programs that pretend to be others."""
+
+    def settle(self) -> None:
+        (self.home / "turn.sh").write_text(TURN)
+        (self.home / "Makefile").write_text(MAKEFILE)
+        (self.home / "zombie.py").write_text(ZOMBIE)
+        self.with_command(self.env())
+        bash = shutil.which("bash")
+        assert bash is not None
+        for name in FAKES:
+            shutil.copy(bash, self.home / "bin" / name)
+
+    def contest(self, script: str, number: int, agents: int = 2, env: Mapping[str, str] | None = None) -> list[str]:
+        """What each agent was told, in order."""
+        place = self.home / "round"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        name = f"thing-{number}"
+        done = self.sh(script, holder=None, env={"NAME": name, "AGENTS": str(agents), **(env or {})})
+        told = [path.read_text().strip() for kind in ("won", "part") for path in sorted(place.glob(f"{kind}.*"))]
+        assert len(told) == agents, done
+        return sorted(told)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path / "home") as place:
+        place.settle()
+        yield place
+
+
+@pytest.mark.parametrize("scene", CONTESTS)
+def test_of_two_agents_one_gets_a_yes_and_no_other_ends_its_lease(place: Place, scene: str) -> None:
+    for number in range(ROUNDS):
+        told = place.contest(CONTESTS[scene], number, env=SHOWN if "marks" in scene else None)
+        assert told == [ONE, REFUSED], (scene, number)
+
+
+@pytest.mark.parametrize("start", ["sh", "setsid -w sh"])
+def test_without_a_secret_rlock_tells_two_agents_apart(place: Place, start: str) -> None:
+    (place.home / "rlock.py").write_text(RLOCK)
+    call = '"$PYTHON" rlock.py {} a://$NAME > /dev/null; echo $?'
+    verbs = ("rlock", "rlock", "runlock")
+    (place.home / "neighbour.sh").write_text("\n".join(map(call.format, verbs)))
+    (place.home / "locks.sh").write_text(
+        "\n".join((call.format("rlock"), f"{start} neighbour.sh", call.format("runlock")))
+    )
+    one = f"{start} locks.sh"
+    for number in range(ROUNDS):
+        done = place.sh(one, holder=None, env={"NAME": f"thing-{number}", "PYTHON": sys.executable})
+        assert done.out.split() == ["0", "1", "1", "1", "0"], done
+
+
+def test_sub_agents_that_nothing_tells_apart_never_get_two_yeses(place: Place) -> None:
+    script = "export FRESH=1; claude -c '(set -- a; . ./turn.sh) & (set -- b; . ./turn.sh) & wait'"
+    for number in range(ROUNDS):
+        told = place.contest(script, number, env=SHOWN)
+        assert sorted(each[0] for each in told) == ["0", "4"], number
+
+
+def test_two_users_of_one_repository_are_two(place: Place) -> None:
+    repository(place.home / "app")
+    shutil.copy(place.home / "turn.sh", place.home / "app")
+    users = [f"HOME=$HOME/{name} USER={name} XDG_STATE_HOME=$HOME/{name} sh turn.sh {name}" for name in ("ada", "bob")]
+    (place.home / "app" / "round").symlink_to(place.home / "round")
+    for number in range(ROUNDS):
+        told = place.contest(f"cd app; {users[0]} & {users[1]} & wait", number)
+        assert told == [ONE, REFUSED], number
+
+
+ALONE = {
+    "a command substitution": 'bash -c \'x=$(leasehold acquire "$NAME") && leasehold release "$NAME"\'',
+    "a subshell and a pipeline": "(leasehold acquire $NAME) | cat; leasehold renew $NAME; leasehold release $NAME",
+    "a trap": "sh -c 'trap \"leasehold release $NAME\" EXIT; leasehold acquire $NAME'",
+    "another directory": 'leasehold acquire "$NAME"; mkdir -p sub; cd sub; leasehold release "$NAME"',
+    "an agent whose calls are sessions": (
+        'claude -c \'setsid -w sh -c "leasehold acquire $NAME"; setsid -w sh -c "leasehold renew $NAME" &&'
+        ' setsid -w sh -c "leasehold release $NAME"\''
+    ),
+    "the steps of a job": (
+        'export CI_JOB_ID=7 GITLAB_CI=true; gitlab-runner -c \'setsid -w sh -c "leasehold acquire $NAME";'
+        ' setsid -w sh -c "leasehold release $NAME"; exit $?\''
+    ),
+    "sudo": (
+        "sudo -c 'setsid -w sh -c \"leasehold acquire $NAME\"; true';"
+        " sudo -c 'setsid -w sh -c \"leasehold release $NAME\"; exit $?'"
+    ),
+}
+
+
+@pytest.mark.parametrize("scene", ALONE)
+def test_one_agent_acquires_and_releases_by_separate_commands(place: Place, scene: str) -> None:
+    for number in range(ROUNDS):
+        done = place.sh(ALONE[scene], holder=None, env={"NAME": f"thing-{number}"})
+        assert done.code == 0, (scene, number, done)
+        assert place.holders(f"thing-{number}") == []
+
+
+LEFT = {
+    "a closed terminal": 'setsid -w sh -c \'leasehold acquire "$NAME"; true\'; setsid -w sh -c "$AGAIN"',
+    "a lost state file": 'leasehold acquire "$NAME"; rm -r "$XDG_STATE_HOME"/leasehold/tokens*; sh -c "$AGAIN"',
+    "a zombie parent": "$PYTHON zombie.py",
+    "another pid namespace": f'{APART} leasehold acquire $NAME; sh -c "$AGAIN"',
+}
+AGAIN = "; ".join(
+    f'leasehold {words}; echo "$?"' for words in ("acquire $NAME", "acquire $NAME --reentrant", "release $NAME")
+)
+
+
+@pytest.mark.parametrize("scene", LEFT)
+def test_what_an_ended_agent_left_behind_is_nobodys(place: Place, scene: str) -> None:
+    for number in range(ROUNDS):
+        env = {"NAME": f"thing-{number}", "AGAIN": AGAIN, "PYTHON": sys.executable}
+        done = place.sh(LEFT[scene], holder=None, env=env)
+        told = [line for line in done.out.splitlines() if line.isdigit()]
+        assert told == ["4", "4", "8"], (scene, number, done)

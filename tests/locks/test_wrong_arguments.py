@@ -1,0 +1,93 @@
+"""A wrong argument raises where it was made, before anything is asked of anybody."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import leasehold
+from leasehold.errors import InvalidInput
+from leasehold.locks.aio import AsyncLocks
+from leasehold.locks.sync import Locks
+from tests.domain.test_bad_input import FIELDS, REFUSED, SPELLED
+
+if TYPE_CHECKING:
+    from leasehold.requests.calls import Call
+
+NOWHERE = "http://127.0.0.1:1"
+"""Nobody listens there: whatever asked would be told so."""
+BEYOND_SETTINGS = [("acquire", "ttl", 1e12), ("renew", "ttl", "25h")]
+WRONG = [(verb, field, junk) for (verb, field), bad in REFUSED.items() for junk in bad]
+LEASE = "l1-" + "0" * 32
+
+
+def good(verb: str) -> dict[str, Any]:
+    """The arguments that a verb cannot do without."""
+    admin = {"by": "ops", "reason": "test"}
+    held = {"lease": LEASE, "token": "a-token"}
+    needed: dict[str, dict[str, Any]] = {
+        "acquire": {"resources": "job", "ttl": 60},
+        "renew": held,
+        "release": held,
+        "update": {**held, "context": {"b": 2}},
+        "cancel": {"request_id": "r1"},
+        "start_session": {"ttl": 60},
+        "renew_session": {"session": "s1.secret"},
+        "end_session": {"session": "s1.secret"},
+        "force_release": {"target": "job", **admin},
+        "steal": {"resources": "job", "ttl": 60, **admin},
+        "clear": {"resource": "job", **admin},
+        "create_key": {"role": "agent", "name": "a key"},
+        "rotate_key": {"key": "0123456789abcdef"},
+        "revoke_key": {"key": "0123456789abcdef"},
+        "inspect": {"resource": "job"},
+    }
+    return needed.get(verb, {})
+
+
+def certain() -> list[Any]:
+    """What is wrong under any settings."""
+    return [case for case in WRONG if case[::2] != ("renew", "25h")]
+
+
+@pytest.mark.parametrize(("verb", "field", "junk"), certain())
+def test_a_client_raises_before_it_connects(verb: str, field: str, junk: object) -> None:
+    with leasehold.connect(NOWHERE, holder="ada") as locks, pytest.raises(InvalidInput) as caught:
+        getattr(locks, verb)(**{**good(verb), field: junk})
+    assert caught.value.field in SPELLED.get(field, {field})
+    assert isinstance(caught.value, ValueError)
+
+
+def test_so_does_one_for_coroutines() -> None:
+    async def main() -> None:
+        async with await leasehold.aconnect(NOWHERE, holder="ada") as locks:
+            for verb, field, junk in certain():
+                with pytest.raises(InvalidInput) as caught:
+                    await getattr(locks, verb)(**{**good(verb), field: junk})
+                assert caught.value.field in SPELLED.get(field, {field})
+
+    asyncio.run(main())
+
+
+class Deaf:
+    """Fails the test if it is asked anything."""
+
+    def ask(self, call: Call) -> object:
+        raise AssertionError(call)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", [Locks, AsyncLocks])
+def test_an_unknown_argument_is_a_type_error(kind: Any) -> None:  # noqa: ANN401 (either class)
+    locks = kind(Deaf(), holder="ada")
+    for verb in {verb for verb, _ in FIELDS}:
+        with pytest.raises(TypeError, match="colour"):
+            getattr(locks, verb)(**good(verb), colour="red")
+    with pytest.raises(TypeError, match="colour"):
+        locks.lock("job", colour="red")
+    with pytest.raises(TypeError, match="colour"):
+        locks.guarded("job", colour="red")

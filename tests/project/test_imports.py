@@ -1,0 +1,168 @@
+"""A plain `acquire` and a plain `release` import what is listed here and nothing else: they must start quickly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasehold.domain import rules
+from tests.kit.shell import PATIENCE, ROOT, Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SCRIPT = ROOT / "scripts" / "leasehold"
+REPORT = """
+import sys
+before = set(sys.modules)
+from leasehold.cli import main
+code = main(sys.argv[1:])
+sys.stderr.write(" ".join(sorted(set(sys.modules) - before)))
+sys.exit(code)
+"""
+
+PYTHON = {"__future__", "_blake2", "fcntl", "gc", "pwd"}
+"""Written in C, and small; `pwd` only where no variable says who the user is."""
+BINDING = {"apsw", "itertools", "_operator", "_collections"}
+"""SQLite's, and what of Python is written in C. It would import `collections`, with all that belongs to it."""
+OURS = {
+    f"leasehold{name}"
+    for name in (
+        *("", ".errors", ".steps"),
+        *(".cli", ".cli.context", ".cli.exit_codes", ".cli.output", ".cli.tokens"),
+        *(".cli.entry", ".cli.entry.parsing", ".cli.entry.quick", ".cli.commands", ".cli.commands.acquire"),
+        *(".config", ".config.files", ".config.identity", ".config.identity.agents", ".config.identity.descent"),
+        *(".config.paths", ".config.settings"),
+        *(".domain", ".domain.commands", ".domain.durations", ".domain.keys", ".domain.model", ".domain.names"),
+        *(".domain.nouns", ".domain.records"),
+        *(f".domain.rules{name}" for name in ("", ".acquiring", ".conflicts", ".draft", ".ending", ".granting")),
+        *(f".domain.rules.{name}" for name in ("leases", "limits", "owning", "timing")),
+        *(".engine", ".engine.batch", ".engine.drivers", ".engine.drivers.thread", ".engine.engine", ".engine.pending"),
+        *(".locks", ".locks.connect", ".locks.local", ".locks.sync"),
+        *(".requests", ".requests.calls", ".requests.checks", ".requests.to_command"),
+        *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite"),
+        *(f".stores.sqlite.{name}" for name in ("binding", "clock", "database", "gate", "log", "meta", "place")),
+    )
+}
+COMPILED = {
+    *("leasehold__mypyc", "importlib", "importlib._bootstrap", "importlib._bootstrap_external", "importlib.machinery"),
+    "warnings",
+}
+"""What compiled modules share, and what it asks of Python to set them up; nothing of it where nothing is compiled."""
+if rules.__file__.endswith(".py"):
+    COMPILED.clear()
+TO_ACQUIRE = PYTHON | BINDING | OURS | COMPILED
+TO_RELEASE = TO_ACQUIRE | {"leasehold.cli.commands.leases"}
+NEVER = {
+    *("typing", "re", "json", "argparse", "dataclasses", "enum", "functools", "inspect", "threading", "logging"),
+    *("collections", "heapq", "bisect", "operator", "keyword", "reprlib"),
+    *("asyncio", "subprocess", "pathlib", "tomllib", "datetime", "hashlib", "contextlib", "signal", "socket", "random"),
+}
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(tmp_path / "home") as shell:
+        yield shell
+
+
+def imported(shell: Shell, *words: str) -> set[str]:
+    """What a fresh interpreter imports for this command, beyond what every interpreter starts with."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, *words],
+        cwd=shell.home,
+        env=shell.env(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return set(done.stderr.split())
+
+
+def test_a_plain_acquire_and_release_import_only_what_is_listed(shell: Shell) -> None:
+    shell.run("acquire", "first")  # creates the database, which needs more than that
+    assert imported(shell, "acquire", "x") - TO_ACQUIRE == set()
+    assert imported(shell, "acquire", "x", "--ttl", "5m", "--name", "again", "--reentrant") - TO_ACQUIRE == set()
+    assert imported(shell, "acquire", "z", "--json") - TO_ACQUIRE == {
+        "leasehold.wire",
+        "leasehold.wire.shapes",
+        "_json",
+    }
+    assert imported(shell, "release", "x") - TO_RELEASE == set()
+
+
+def test_nothing_slow_is_on_the_list() -> None:
+    assert not TO_RELEASE & NEVER
+
+
+def test_the_list_names_nothing_that_is_not_needed(shell: Shell) -> None:
+    shell.run("acquire", "first")
+    needed = imported(shell, "acquire", "x") | imported(shell, "release", "x")
+    assert TO_RELEASE - needed - PYTHON - BINDING - COMPILED == set()
+
+
+def test_a_project_that_only_speaks_of_us_costs_nothing_more(shell: Shell) -> None:
+    (shell.home / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["leasehold>=0.1"]\n[project.scripts]\nleasehold = "leasehold.cli:main"\n'
+        '[tool.ruff.lint.per-file-ignores]\n"leasehold.py" = ["T20"]\n'
+    )
+    shell.run("acquire", "first")
+    assert imported(shell, "acquire", "x") - TO_ACQUIRE == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("leasehold.toml", '# ours\nspace = "acme/app"\nttl = "15m"  # enough\nhierarchical = ["s3"]\n'),
+        ("pyproject.toml", '[project]\nname = "app"\n\n[tool.leasehold]\nspace = "acme/app"\n\n[tool.ruff]\n'),
+    ],
+)
+def test_a_plain_configuration_is_read_without_more_ado(shell: Shell, file: str, text: str) -> None:
+    shell.run("acquire", "first")
+    (shell.home / file).write_text(text)
+    assert imported(shell, "acquire", "x") - TO_ACQUIRE == {"leasehold.config.plain_toml"}
+    assert "acme/app" in shell.run("list", "--json").out
+
+
+AFTERWARDS = """
+import sys
+import leasehold.stores.sqlite
+assert not {"collections", "collections.abc"} & set(sys.modules), "not even a trace"
+import collections.abc, typing
+assert collections.abc is sys.modules["collections.abc"]
+assert collections.namedtuple and collections.abc.Mapping and typing.Mapping
+"""
+
+
+def test_what_the_binding_was_spared_is_there_for_others_as_ever(shell: Shell) -> None:
+    subprocess.run([sys.executable, "-c", AFTERWARDS], env=shell.env(), timeout=PATIENCE, check=True)
+
+
+def test_the_script_that_is_installed_imports_nothing_more(shell: Shell) -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    scripts = told["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-scripts"]
+    assert scripts[str(SCRIPT.relative_to(ROOT))] == "leasehold"
+    assert "leasehold" not in told["project"].get("scripts", {})
+    # What installers ask of a script: they put their interpreter into such a first line, and keep who may execute it.
+    assert SCRIPT.read_text().startswith("#!python\n")
+    assert SCRIPT.stat().st_mode & 0o111 == 0o111
+    shell.run("acquire", "first")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", str(SCRIPT), "acquire", "x"],
+        cwd=shell.home,
+        env=shell.env(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert done.stdout.startswith("Acquired x")
+    seen = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "leasehold.cli" in seen
+    assert seen & NEVER == set()

@@ -1,0 +1,432 @@
+"""Server-sent events: live, filtered, and resumed where a reader left off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import select
+import socket
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+
+import leasehold
+from leasehold.locks.connect import open_served
+from leasehold.server.access.keys import Door
+from leasehold.server.access.principals import OPEN
+from leasehold.server.api import events
+from tests.kit.serving import PATIENCE, Running, command_with, create_key, id_of, serving, until, until_soon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from http.client import HTTPResponse
+    from pathlib import Path
+
+    import pytest
+
+    from leasehold.locks.hosted import Served
+
+
+@contextmanager
+def watching(server: Running, query: str = "", **headers: str) -> Iterator[Iterator[dict[str, Any]]]:
+    connection = HTTPConnection(server.host, server.port, timeout=PATIENCE)
+    try:
+        connection.request("GET", f"/v1/events{query}", headers=headers)
+        reply = connection.getresponse()
+        assert reply.status == 200, reply.read()
+        assert reply.headers["content-type"].startswith("text/event-stream")
+        assert reply.readline() == b": leasehold\n"  # from here on, nothing is missed
+        yield _frames(reply)
+    finally:
+        connection.close()
+
+
+def _frames(reply: HTTPResponse) -> Iterator[dict[str, Any]]:
+    frame: dict[str, str] = {}
+    for raw in reply:
+        line = raw.decode().rstrip("\n")
+        if line:
+            name, _, value = line.partition(": ")
+            frame[name] = value
+        elif frame:
+            yield {"id": int(frame.get("id", 0)), "event": frame["event"], "data": json.loads(frame["data"])}
+            frame = {}
+
+
+def take(server: Running, name: str, holder: str = "ann", **more: object) -> None:
+    assert server.post("acquire", {"resources": name, "holder": holder, **more}).status == 200
+
+
+def test_events_come_live_filtered_and_again_from_where_one_was(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        with watching(server) as events:
+            take(server, "one")
+            take(server, "two", "bob")
+            seen = [next(events), next(events)]
+        assert [event["data"]["resources"] for event in seen] == [["one"], ["two"]]
+        assert [event["event"] for event in seen] == ["granted", "granted"]
+        assert all(event["id"] == event["data"]["seq"] for event in seen)
+        take(server, "three")
+        with watching(server, **{"Last-Event-ID": str(seen[0]["id"])}) as events:
+            assert [next(events)["data"]["resources"] for _ in range(2)] == [["two"], ["three"]]
+        with watching(server, "?last_event_id=0&holder=ann&resource=three") as events:
+            assert next(events)["data"]["resources"] == ["three"]
+        with watching(server) as events, leasehold.connect(f"sqlite:///{server.database}") as elsewhere:
+            elsewhere.acquire("four", ttl=60, holder="other process")
+            assert next(events)["data"]["holder"] == "other process"
+        assert server.get("events", **{"Last-Event-ID": "x"}).code == "invalid"
+        assert server.get("events?last_event_id=-1").code == "invalid"
+
+
+def test_a_reader_sees_its_space_only(tmp_path: Path) -> None:
+    viewer = create_key(tmp_path, "viewer", space="team")
+    admin = create_key(tmp_path, "admin")
+    with serving(tmp_path) as server:
+        for space in ("other", "team"):
+            server.post("acquire", {"resources": "x", "space": space}, key=admin)
+        with watching(server, "?last_event_id=0", Authorization=f"Bearer {viewer}") as events:
+            assert [next(events)["data"]["space"] for _ in range(2)] == ["team", "team"]  # its key, then the lease
+        assert server.get("events?space=other", key=viewer).code == "not_allowed"
+
+
+def test_a_reader_that_saw_another_history_is_told_of_the_gap(tmp_path: Path) -> None:
+    """Its store was replaced, or restored from a copy that is older than what it saw."""
+    with serving(tmp_path) as server:
+        take(server, "one")
+        newest = 0
+        for seen in ({"query": "", "Last-Event-ID": "4711"}, {"query": "?last_event_id=4711"}):
+            with watching(server, **seen) as found:
+                gap, event = next(found), next(found)
+                assert (gap["event"], gap["id"]) == ("gap", 0)
+                assert event["data"]["resources"] == ["one"]
+                newest = event["id"]
+        with watching(server, **{"Last-Event-ID": str(newest)}) as found:  # nothing was missed: this one goes on
+            take(server, "two")
+            assert next(found)["data"]["resources"] == ["two"]
+
+
+def test_a_look_at_the_head_alone_ends_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, socket.create_connection((server.host, server.port), timeout=PATIENCE) as line:
+        line.sendall(b"HEAD /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        told = b"".join(iter(lambda: line.recv(65_536), b""))
+    head, answer = told.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"content-type: text/event-stream" in head
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b'{"status":"ok"}' in answer
+
+
+def ends(found: Iterator[dict[str, Any]], resource: str) -> bool:
+    """Whether the stream ends, and before it tells of this resource."""
+    return resource not in [name for event in found for name in event["data"]["resources"]]
+
+
+def test_a_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
+    admin = create_key(tmp_path, "admin")
+    viewers = [create_key(tmp_path, "viewer", name=f"v{number}") for number in range(2)]
+    with serving(tmp_path) as server, leasehold.connect(f"sqlite:///{server.database}") as elsewhere:
+
+        def revoke_here(id_: str) -> object:
+            return server.post("keys/revoke", {"id": id_}, key=admin)  # this server knows at once
+
+        ways: tuple[Callable[[str], object], ...] = (revoke_here, elsewhere.revoke_key)
+        for viewer, revoke in zip(viewers, ways, strict=True):
+            with (
+                watching(server, Authorization=f"Bearer {viewer}") as found,
+                watching(server, Authorization=f"Bearer {admin}") as theirs,
+            ):
+                revoke(id_of(viewer))
+                until(lambda key=viewer: server.get("leases", key=key).status == 401)  # type: ignore[misc]
+                server.post("acquire", {"resources": "secret", "reentrant": True}, key=admin)
+                assert ends(found, "secret")
+                assert "secret" in [name for _ in range(2) for name in next(theirs)["data"]["resources"]]
+            assert server.get("events", key=viewer).status == 401
+
+
+def test_an_open_stream_ends_when_the_door_is_closed(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, watching(server) as found:
+        take(server, "one")
+        assert next(found)["data"]["resources"] == ["one"]
+        key = create_key(tmp_path, "admin")
+        until(lambda: server.get("leases").status == 401)
+        assert server.post("acquire", {"resources": "secret"}, key=key).status == 200
+        assert ends(found, "secret")
+
+
+def test_a_stream_of_a_session_ends_with_it_and_with_its_key(tmp_path: Path) -> None:
+    admin = create_key(tmp_path, "admin")
+    agent = create_key(tmp_path, "agent", space="team")
+    with serving(tmp_path) as server:
+
+        def session() -> str:
+            return str(server.post("sessions", {"ttl_seconds": 600}, key=agent).json["credential"])
+
+        def end(shown: str) -> None:
+            assert server.post("sessions/end", {"space": "team"}, key=shown).status == 200
+
+        def revoke(_shown: str) -> None:
+            assert server.post("keys/revoke", {"id": id_of(agent)}, key=admin).status == 200
+
+        for close in (end, revoke):
+            shown = session()
+            with watching(server, "?space=team", Authorization=f"Bearer {shown}") as found:
+                close(shown)
+                until(lambda key=shown: server.get("leases?space=team", key=key).status == 401)  # type: ignore[misc]
+                assert server.post("acquire", {"resources": "secret", "space": "team", "reentrant": True}, key=admin)
+                assert ends(found, "secret")
+
+
+def test_streams_end_with_the_server(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, watching(server) as events:
+        take(server, "one")
+        next(events)
+        assert server.stop() == 0
+        assert list(events) == []
+
+
+def test_every_filter_alone_and_together(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        for name, holder, space in (("a", "ann", "here"), ("b", "ann", "there"), ("a", "bob", "there")):
+            take(server, name, holder, space=space)
+        for query, expected in {
+            "resource=a": [("a", "ann", "here"), ("a", "bob", "there")],
+            "holder=ann": [("a", "ann", "here"), ("b", "ann", "there")],
+            "space=there": [("b", "ann", "there"), ("a", "bob", "there")],
+            "resource=a&holder=bob&space=there": [("a", "bob", "there")],
+        }.items():
+            with watching(server, f"?last_event_id=0&{query}") as found:
+                told = [next(found)["data"] for _ in expected]
+            assert [(each["resources"][0], each["holder"], each["space"]) for each in told] == expected
+
+
+def test_what_happens_while_a_reader_is_away_is_told_in_order_and_once(tmp_path: Path) -> None:
+    """More than fits on a page, with the reader hanging up again and again."""
+    with serving(tmp_path, "--rate", "0") as server:
+        with leasehold.connect(f"sqlite:///{server.database}") as elsewhere:
+            for number in range(1_203):
+                elsewhere.acquire(f"r{number}", ttl=600, holder="ann")
+        seen: list[str] = []
+        last = 0
+        while len(seen) < 1_203:
+            with watching(server, **{"Last-Event-ID": str(last)}) as found:
+                for _ in range(min(700, 1_203 - len(seen))):
+                    event = next(found)
+                    seen.append(event["data"]["resources"][0])
+                    last = event["id"]
+        assert seen == [f"r{number}" for number in range(1_203)]
+
+
+# ---------------------------------------------------------------- one reader, without the network between
+
+
+class Reader:
+    """Takes what it is sent, as long as it likes to."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.takes = asyncio.Event()
+        self.takes.set()
+        self._gone = asyncio.Event()
+
+    @property
+    def has_hung_up(self) -> bool:
+        return self._gone.is_set()
+
+    async def send(self, message: Any) -> None:  # noqa: ANN401 (as ASGI has it)
+        await self.takes.wait()
+        self.received += message.get("body", b"")
+
+    async def receive(self) -> Any:  # noqa: ANN401
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    def hang_up(self) -> None:
+        self._gone.set()
+
+    def scope(self) -> dict[str, Any]:
+        can = {events.HANG_UP: {"now": self.hang_up}}
+        return {"type": "http", "method": "GET", "headers": [], "extensions": can}
+
+    def names(self) -> list[str]:
+        found = [line for line in self.received.splitlines() if line.startswith(b'data: {"seq')]
+        return [json.loads(line[6:])["resources"][0] for line in found]
+
+
+async def open_stream(streams: events.Streams, reader: Reader, last: int) -> asyncio.Task[None]:
+    asked = {"space": None, "resource": None, "holder": None, "last_event_id": last}
+    stream = await streams.open(OPEN, asked, None)
+    return asyncio.create_task(stream(reader.scope(), reader.receive, reader.send))
+
+
+async def fill(served: Served, names: range) -> None:
+    for number in names:
+        await served.locks.acquire(f"r{number}", ttl=600, holder="ann")
+
+
+def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "SLOW", 0.05)
+
+    async def run() -> None:
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        streams = events.Streams(served, Door(served, loopback=True))
+        slow, quick = Reader(), Reader()
+        tasks = [await open_stream(streams, slow, 0), await open_stream(streams, quick, 0)]
+        await fill(served, range(2))
+        await until_soon(lambda: slow.names() == quick.names() == ["r0", "r1"])
+        slow.takes.clear()
+        await fill(served, range(2, 4))
+        await tasks[0]
+        assert slow.has_hung_up
+        assert not tasks[1].done()  # nobody else suffers
+        assert streams.readers.taken == 1
+        again = Reader()
+        last = int(slow.received.rsplit(b"id: ", 1)[1].split(b"\n")[0])
+        tasks.append(await open_stream(streams, again, last))
+        await until_soon(lambda: again.names() == ["r2", "r3"])
+        streams.close()
+        await asyncio.gather(*tasks)
+        await served.close()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_never_reads_is_hung_up_on(tmp_path: Path) -> None:
+    """The whole way, through a real connection whose buffers are full."""
+    hurried = command_with("leasehold.server.api.events.SLOW = 0.5")
+    with serving(tmp_path, "--rate", "0", command=hurried) as server:
+        for number in range(200):  # each of them is an event of 30 KB
+            names = [f"{number}-{each}-{'x' * 450}" for each in range(64)]
+            assert server.post("acquire", {"resources": names, "holder": "ann"}).status == 200
+        with socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            line.connect((server.host, server.port))
+            line.sendall(b"GET /v1/events?last_event_id=0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            poll = select.poll()
+            poll.register(line, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+            assert poll.poll(PATIENCE * 1_000)  # it is gone, although nothing was read
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        assert '"level": "error"' not in server.process.stderr.read()
+
+
+def test_a_client_that_never_reads_does_not_keep_the_server_from_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits keeps its place for some seconds only, and has to find the next server by then."""
+    monkeypatch.setattr(events, "LAST", 0.01)
+
+    async def run() -> None:
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        streams = events.Streams(served, Door(served, loopback=True))
+        stuck, idle, quick = Reader(), Reader(), Reader()
+        tasks = [await open_stream(streams, reader, 0) for reader in (stuck, idle, quick)]
+        await fill(served, range(2))
+        await until_soon(lambda: all(reader.names() == ["r0", "r1"] for reader in (stuck, idle, quick)))
+        stuck.takes.clear()  # it is in the middle of something when the server goes away,
+        await fill(served, range(2, 3))
+        await until_soon(lambda: streams.writing and quick.names()[2:] == idle.names()[2:] == ["r2"])
+        idle.takes.clear()  # and this one has to be told that it is over
+        streams.close()
+        await asyncio.gather(*tasks)
+        assert (stuck.has_hung_up, idle.has_hung_up, quick.has_hung_up) == (True, True, False)
+        await served.close()
+
+    asyncio.run(run())
+
+
+def test_who_comes_back_too_late_is_told_of_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "CATCH_UP", 3)
+
+    async def run() -> None:
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        streams = events.Streams(served, Door(served, loopback=True))
+        await fill(served, range(3))
+        exact = Reader()
+        tasks = [await open_stream(streams, exact, 0)]
+        await until_soon(lambda: exact.names() == ["r0", "r1", "r2"])
+        assert b"event: gap" not in exact.received
+        await fill(served, range(3, 5))
+        late = Reader()
+        tasks.append(await open_stream(streams, late, 0))
+        await until_soon(lambda: late.names() == ["r2", "r3", "r4"])
+        assert late.received.count(b"event: gap") == 1
+        assert late.received.index(b"event: gap") < late.received.index(b"id: ")
+        streams.close()
+        await asyncio.gather(*tasks)
+        await served.close()
+
+    asyncio.run(run())
+
+
+def test_an_idle_stream_shows_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "BEAT", 0.01)
+    monkeypatch.setattr(events, "LOOK_EVERY", 0.01)
+
+    async def run() -> None:
+        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
+        streams = events.Streams(served, Door(served, loopback=True))
+        reader = Reader()
+        task = await open_stream(streams, reader, 0)
+        await until_soon(lambda: reader.received.count(b"\n:\n\n") >= 2)
+        streams.close()
+        await task
+        await served.close()
+
+    asyncio.run(run())
+
+
+def test_there_are_only_so_many_readers_and_those_that_leave_make_room(tmp_path: Path) -> None:
+    with serving(tmp_path, "--rate", "0") as server:
+        lines = [HTTPConnection(server.host, server.port, timeout=PATIENCE) for _ in range(events.READERS_EACH)]
+        for line in lines:
+            line.request("GET", "/v1/events")
+            assert line.getresponse().status == 200
+        assert server.get("events").code == "too_many"
+        for line in lines:
+            with suppress(OSError):
+                line.close()
+
+        def has_room() -> bool:
+            line = HTTPConnection(server.host, server.port, timeout=PATIENCE)
+            line.request("GET", "/v1/events")
+            status = line.getresponse().status
+            line.close()
+            return status == 200
+
+        until(has_room)
+
+
+def test_a_reader_that_opens_many_streams_takes_none_from_others(tmp_path: Path) -> None:
+    """With room for eight, of which one principal may have six."""
+    few = command_with("leasehold.server.api.events.READERS_MOST = 8; leasehold.server.api.events.READERS_EACH = 6")
+    keys = {name: create_key(tmp_path, "viewer", name=name) for name in ("greedy", "ann", "bob", "cid")}
+    with serving(tmp_path, "--rate", "0", command=few) as server, ExitStack() as streams:
+
+        def watch(name: str) -> HTTPConnection | None:
+            line = HTTPConnection(server.host, server.port, timeout=PATIENCE)
+            streams.callback(line.close)
+            line.request("GET", "/v1/events", headers={"Authorization": f"Bearer {keys[name]}"})
+            status = line.getresponse().status
+            assert status in (200, 429)
+            return line if status == 200 else None
+
+        greedy = [watch("greedy") for _ in range(7)]
+        assert [line is not None for line in greedy] == [True] * 6 + [False]
+        assert all(watch(name) is not None for name in ("ann", "ann", "bob", "bob", "cid", "cid"))
+        assert watch("cid") is None  # there are eight, and nobody has more than two
+        gone = [line for line in greedy[:6] if line is not None and line.sock is not None and _ended(line.sock)]
+        assert len(gone) == 4
+
+
+def _ended(line: socket.socket) -> bool:
+    """Whether the server has hung up, after what it had sent before."""
+    line.setblocking(False)
+    try:
+        while line.recv(65_536):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return True

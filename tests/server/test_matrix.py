@@ -1,0 +1,174 @@
+"""Each role, route and key, from the table of routes: only an admin touches what another key or session holds.
+
+The attacker knows everything that a listing shows, and every field of every body is filled with it. It lacks the token.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+import pytest
+
+from leasehold.server.api import requests
+from leasehold.server.api.routes import ROUTES, Route
+from tests.kit.serving import Running, create_key, read_reply, serving, until
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+HOLDER = "builder-1"
+_number = itertools.count()
+
+
+class Scene(NamedTuple):
+    server: Running
+    keys: dict[str, str]
+    """What each role shows: a key, or a session's credential."""
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("matrix")
+    kinds: dict[str, dict[str, Any]] = {
+        "owner": {"role": "agent", "space": "team"},
+        "agent": {"role": "agent", "space": "team"},
+        "viewer": {"role": "viewer", "space": "team"},
+        "prefix": {"role": "agent", "space": "team", "prefixes": ("path:docs",)},
+        "space": {"role": "agent", "space": "elsewhere"},
+        "admin": {"role": "admin", "space": "team"},
+    }
+    keys = {name: create_key(folder, name=name, **kind) for name, kind in kinds.items()}
+    with serving(folder, "--rate", "0") as server:
+        for name, key in (("its own session", "owner"), ("another's session", "agent")):
+            keys[name] = server.post("sessions", {"ttl_seconds": 3_600}, key=keys[key]).json["credential"]
+        yield Scene(server, keys)
+
+
+class Owned:
+    """A lease of a key, one of a session, and a place in a queue: what an attacker would have."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.name = f"path:src/{next(_number)}"
+        started = self.post("sessions", {"ttl_seconds": 3_600, "holder": HOLDER}).json
+        self.session = started["session"]["id"]
+        self.lease = self.post("acquire", self.asked()).json
+        mine = {"resources": f"{self.name}-of-session", "request_id": self.name, "session": started["credential"]}
+        self.other = self.post("acquire", mine).json
+        scene.server.post("acquire", {"resources": f"{self.name}-busy", "space": "team"}, key=scene.keys["admin"])
+        self.waits = {"resources": f"{self.name}-busy", "wait_seconds": 600, "request_id": f"{self.name}-wait"}
+        self.line: socket.socket = scene.server.begin(
+            "acquire", {**self.waits, "holder": HOLDER}, key=scene.keys["owner"]
+        )
+        until(lambda: self._waiting() != [])
+
+    def asked(self) -> dict[str, Any]:
+        return {"resources": self.name, "ttl_seconds": 600, "holder": HOLDER, "request_id": self.name}
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 (a reply)
+        reply = self.scene.server.post(path, body, key=self.scene.keys["owner"])
+        assert reply.status == 200, reply
+        return reply
+
+    def _waiting(self) -> list[object]:
+        found = self.scene.server.get(
+            f"inspect?{urlencode({'resource': f'{self.name}-busy', 'space': 'team'})}", **self._shown
+        )
+        return [(each["holder"], each["position"]) for each in found.json["waiting"]]
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        return {"key": self.scene.keys["admin"]}
+
+    def seen(self) -> object:
+        """Everything about it that must not change."""
+        leases = self.scene.server.get("leases?space=team", **self._shown).json["leases"]
+        sessions = self.scene.server.get("sessions?space=team", **self._shown).json["sessions"]
+        told = ("id", "fence", "expires_at", "context", "name", "holder")
+        return (
+            [[each[field] for field in told] for each in leases if each["resources"][0].startswith(self.name)],
+            [each["expires_at"] for each in sessions if each["id"] == self.session],
+            self._waiting(),
+        )
+
+    def known(self, which: str) -> dict[str, Any]:
+        """What an attacker puts into each field: about the lease of the key, of the session, or the wait."""
+        lease = (self.other if which == "session" else self.lease)["lease"]
+        session = {"session": self.session} if which == "session" else {}
+        name = self.waits["resources"] if which == "wait" else lease["resources"][0]
+        return {
+            "lease": lease["id"],
+            "target": lease["id"],
+            "resource": name,
+            "resources": name,
+            "id": lease["id"],
+            "request_id": self.waits["request_id"] if which == "wait" else self.name,
+            "holder": HOLDER,
+            "space": "team",
+            "context": {"stolen": True},
+            "status": "cancelled",
+            "ttl_seconds": 1,
+            "role": "admin",
+            "name": "stolen",
+            "reason": "mine",
+            "reentrant": True,
+            "merge": False,
+            **session,
+        }
+
+    def is_its_owners(self) -> None:
+        """The owner's retry still has the lease, and its token still releases it."""
+        again = self.post("acquire", self.asked()).json
+        assert again["lease"]["id"] == self.lease["lease"]["id"]
+        for each in (self.lease, self.other):
+            assert self.post("release", {"lease": each["lease"]["id"], "token": each["token"]}).json["released"]
+
+
+def bodies(route: Route, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """With what the route needs, and with all that is known."""
+    if route.takes is requests.Calls:
+        for call in ("renew", "release", "acquire"):
+            inner = next(each for each in ROUTES if each.verb == call)
+            yield {"calls": [{"verb": call, **body} for body in bodies(inner, known)]}
+        return
+    fields = msgspec.structs.fields(route.takes)
+    yield {each.encode_name: known.get(each.encode_name, "x") for each in fields if each.required}
+    yield {each.encode_name: known[each.encode_name] for each in fields if each.required or each.encode_name in known}
+
+
+WHO = ("agent", "viewer", "prefix", "space", "its own session", "another's session")
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_nobody_else_touches_what_a_key_or_a_session_holds(scene: Scene, who: str) -> None:
+    owned = Owned(scene)
+    before = owned.seen()
+    secrets = [each["token"] for each in (owned.lease, owned.other)]
+    for route, which in itertools.product(ROUTES, ("key", "session", "wait")):
+        for body in bodies(route, owned.known(which)):
+            is_post = route.method == "POST"
+            path = route.path if is_post else f"{route.path}?{urlencode({k: v for k, v in body.items() if v})}"
+            reply = scene.server.ask(route.method, path, body if is_post else None, key=scene.keys[who])
+            assert reply.status < 500, (route, body, reply)
+            assert owned.seen() == before, (who, route.path, body, reply)
+            assert not [secret for secret in secrets if secret.encode() in reply.content]
+            if route.verb == "acquire" and reply.status == 200:
+                assert reply.json["lease"]["id"] not in {each["lease"]["id"] for each in (owned.lease, owned.other)}
+    owned.is_its_owners()
+    owned.line.close()
+
+
+def test_an_admin_ends_it(scene: Scene) -> None:
+    owned = Owned(scene)
+    for each in (owned.lease, owned.other):
+        body = {"lease": each["lease"]["id"]}
+        assert scene.server.post("release", body, key=scene.keys["admin"]).json["released"]
+    scene.server.post(
+        "force-release", {"target": f"{owned.name}-busy", "reason": "x", "space": "team"}, key=scene.keys["admin"]
+    )
+    with owned.line:
+        assert read_reply(owned.line).status == 200
