@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.cli import main
+from leasehold.cli.command_line import CommandLine, parse
 from leasehold.cli.entry.examples import EXAMPLES
 from leasehold.cli.entry.help import FAMILIES, MEANT
-from leasehold.cli.entry.parsing import Line, parse
 from leasehold.cli.entry.table import VERBS
-from leasehold.cli.exit_codes import MEANINGS
+from leasehold.cli.output import MEANINGS
 from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from leasehold.cli.entry.parsing import Verb
+    from leasehold.cli.command_line import Verb
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         yield shell
 
 
-def line(*words: str) -> Line:
+def line(*words: str) -> CommandLine:
     found = parse(words, VERBS)
     assert found is not None
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.config import settings as config
+from leasehold.config import urls
 from leasehold.domain.model import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
@@ -210,7 +211,7 @@ def test_every_spelling_of_a_file_is_one_url(home: Path, work: Path) -> None:
     ],
 )
 def test_a_password_is_not_shown(url: str, as_shown: str) -> None:
-    assert config.shown(url) == as_shown
+    assert urls.shown(url) == as_shown
 
 
 def test_a_program_that_outlived_its_directory(work: Path) -> None:

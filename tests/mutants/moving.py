@@ -75,7 +75,7 @@ MOVING = (
     Mutant(
         "a stored key goes to any server",
         "config/credentials.py",
-        'wanted in map(places.one_spelling, servers.split(","))',
+        'wanted in map(urls.one_spelling, servers.split(","))',
         "wanted",
         (RUNS, "-k", "own_server"),
     ),

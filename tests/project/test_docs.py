@@ -14,7 +14,7 @@ import pytest
 from leasehold import errors
 from leasehold.cli.entry.quick import COMMON
 from leasehold.cli.entry.table import VERBS
-from leasehold.cli.exit_codes import MEANINGS
+from leasehold.cli.output import MEANINGS
 from leasehold.config import settings as config
 from leasehold.server.api.problems import STATUS
 from leasehold.stores.git import refs

@@ -34,10 +34,10 @@ OURS = {
     f"leasehold{name}"
     for name in (
         *("", ".errors", ".steps"),
-        *(".cli", ".cli.context", ".cli.exit_codes", ".cli.output", ".cli.tokens"),
-        *(".cli.entry", ".cli.entry.parsing", ".cli.entry.quick", ".cli.commands", ".cli.commands.acquire"),
-        *(".config", ".config.files", ".config.identity", ".config.identity.agents", ".config.identity.descent"),
-        *(".config.paths", ".config.settings"),
+        *(".cli", ".cli.command_line", ".cli.context", ".cli.output", ".cli.tokens"),
+        *(".cli.entry", ".cli.entry.quick", ".cli.commands", ".cli.commands.acquire"),
+        *(".config", ".config.identity", ".config.identity.agents", ".config.identity.descent"),
+        *(".config.paths", ".config.settings", ".config.urls"),
         *(".domain", ".domain.commands", ".domain.durations", ".domain.keys", ".domain.model", ".domain.names"),
         *(".domain.nouns", ".domain.records"),
         *(f".domain.rules{name}" for name in ("", ".acquiring", ".conflicts", ".draft", ".ending", ".granting")),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leasehold
-from leasehold.cli.entry.parsing import parse
+from leasehold.cli.command_line import parse
 from leasehold.cli.entry.table import VERBS
 from leasehold.errors import Unreachable
 from leasehold.server.http.certificates import Certificate

@@ -7,21 +7,19 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.cli import exit_codes as outcomes
-from leasehold.cli.output import Output, complain, fill_gaps, quoted, step
+from leasehold.cli import output
+from leasehold.cli.output import Output, complain, quoted
 from leasehold.domain import durations
 from leasehold.domain.model import SECOND
 from leasehold.domain.names import shown
-from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.errors import InvalidInput
 from leasehold.requests import checks
-from leasehold.requests.calls import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from leasehold.cli.entry.parsing import Line
     from leasehold.cli.tokens import Tokens
     from leasehold.config.identity import Asker, ByName
     from leasehold.config.settings import Choice
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 _SECRET_LENGTH = 4_096
 _OF_OTHERS = ("lock ", "workflow ")
 """Spellings of other systems, which have their own idea of who asks."""
-_TAKING = ("acquire", "steal", "lock acquire", "lock renew", "workflow create")
 
 
 class Context:
@@ -69,7 +66,7 @@ class Context:
         """Where these locks live, without secrets, if that was looked up already."""
         if self._choice is None:
             return None
-        from leasehold.config.settings import shown as shown_url  # noqa: PLC0415
+        from leasehold.config.urls import shown as shown_url  # noqa: PLC0415
 
         return shown_url(self._choice.url)
 
@@ -203,7 +200,7 @@ class Context:
         same = {name: self.values.get(name) for name in ("holder", "space", "url")}
         same["holder"] = holder or same["holder"]
         if same["url"] is not None and ("@" in same["url"] or "=" in same["url"]):
-            from leasehold.config.settings import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
+            from leasehold.config.urls import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
 
             same["url"] = shown_url(same["url"])  # what is suggested is read by others, too
         repeated = "".join(f" --{name} {quoted((given,))}" for name, given in same.items() if given is not None)
@@ -215,7 +212,7 @@ class Context:
     def hint(self, message: str, command: str, *, now: bool = False) -> None:
         """Say what the caller may have meant: with the answer, or at once if it may be long in coming."""
         if now and not self.out.json:
-            _tell_hint(message, command)
+            tell_hint(message, command)
         else:
             self.out.hints.append({"message": message, "command": command})
 
@@ -260,22 +257,22 @@ class Context:
 
         `data` stands in for what JSON tells of a yes, and is added to what it tells of a no.
         """
-        code = outcomes.exit_code(outcome)
+        code = output.exit_code(outcome)
         if self.out.json:
             from leasehold.wire import shapes as wire  # noqa: PLC0415
 
-            if data is None and code in (outcomes.HELD, outcomes.TIMED_OUT):
+            if data is None and code in (output.HELD, output.TIMED_OUT):
                 from leasehold.cli.refusals import in_your_own_way  # noqa: PLC0415 (as below)
 
                 data = in_your_own_way(outcome, self)
             if data is None:
                 self.out.give(wire.envelope(outcome))
-            elif code == outcomes.DONE:
+            elif code == output.DONE:
                 self.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": True, "data": data})
             else:
                 told = {**wire.answer(outcome), **data}
                 self.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": False, "error": told})
-        elif code == outcomes.DONE:
+        elif code == output.DONE:
             self.out.say(text)
         else:
             from leasehold.cli.refusals import explain  # noqa: PLC0415 (only who is refused pays for it)
@@ -322,79 +319,11 @@ def read_secret(path: str, field: str) -> str:
     return line.strip()
 
 
-# ------------------------------------------------------------------------------------- how a command ends
-
-
-def run(line: Line, handler: Callable[[Context], int]) -> int:
-    """Run one command and turn whatever happens into an exit code and a message."""
-    fill_gaps()
-    context = Context(line.verb.name, line.values)
-    code = _patiently(context, handler)
-    for hint in context.out.hints if not context.out.json else ():
-        _tell_hint(**hint)
-    if context.out.trouble is not None:
-        held = f"; it is yours all the same\n{step('see what you hold', context.suggest('list', more=' --mine'))}"
-        more = held if context.verb in _TAKING and not code else ""
-        complain(f"leasehold {context.verb}: the answer could not be written: {context.out.trouble.strerror}{more}")
-        return code or outcomes.FAILURE
-    return code
-
-
 def _is_file(name: str) -> bool:
     """Whether that is a file, or is written like a folder: a plain word is mostly no folder, though there is one."""
     return os.path.isfile(name) or ("/" in name and os.path.isdir(name))  # noqa: PTH112, PTH113
 
 
-def _tell_hint(message: str, command: str) -> None:
+def tell_hint(message: str, command: str) -> None:
+    """Write a hint for people to standard error."""
     complain(f"Hint: {shown(message)}:\n  {shown(command)}")
-
-
-def _patiently(context: Context, handler: Callable[[Context], int]) -> int:
-    """With a live line on a terminal, if it takes long."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return _guarded(context, handler)
-    from leasehold.cli.terminal.progress import Patience, may_be_shown  # noqa: PLC0415 (only where somebody looks)
-
-    if not may_be_shown(context):
-        return _guarded(context, handler)
-    with Patience(context):
-        return _guarded(context, handler)
-
-
-def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
-    try:
-        try:
-            return handler(context)
-        finally:
-            context.close()
-    except InvalidInput as error:
-        return context.end(refusal(error), "")
-    except LeaseholdError as error:
-        return _broke(context, error.code, str(error), outcomes.exit_code_of_error(error))
-    except KeyboardInterrupt as error:
-        code: int = getattr(error, "exit_code", outcomes.INTERRUPTED)
-        if "leasehold.cli.terminal.interrupts" in sys.modules:
-            sys.modules["leasehold.cli.terminal.interrupts"].disarm()
-        return _broke(context, "interrupted", "it was interrupted before it was done", code)
-    except Exception as error:  # noqa: BLE001 (the last resort: a bug is told, with its traceback)
-        from traceback import format_exc  # noqa: PLC0415
-
-        complain(format_exc())
-        message = f"{type(error).__name__}: {error}; this is a bug, please report it with the lines on standard error"
-        return _broke(context, "internal", message, outcomes.FAILURE)
-
-
-def _broke(context: Context, error_code: str, message: str, exit_code: int) -> int:
-    if context.out.json:
-        from leasehold.wire.shapes import SCHEMA_VERSION  # noqa: PLC0415
-
-        told = {"code": error_code, "message": message}
-        context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": told})
-    elif error_code == "interrupted":
-        complain(f"\nleasehold {context.verb}: interrupted")
-    else:
-        unreachable = exit_code == outcomes.UNREACHABLE
-        hint = f"\n{step('see what is wrong', context.suggest('doctor'))}" if unreachable else ""
-        lines = "\n".join(map(shown, message.split("\n")))  # a command to type has a line of its own
-        context.deny(f"Failed: {lines}{hint}")
-    return exit_code

@@ -15,7 +15,7 @@ import os
 from leasehold.cli.output import complain, quoted, step
 from leasehold.cli.tokens import Tokens
 from leasehold.config import paths as places
-from leasehold.config.settings import with_skew
+from leasehold.config.urls import with_skew
 from leasehold.domain import durations
 from leasehold.domain.model import SECOND, Granted, Held, Lost, Refused, Released, TimedOut
 from leasehold.domain.names import shown

@@ -1,6 +1,6 @@
-"""What a command prints: text for people, or one JSON object. Nothing else writes to standard output.
+"""How a command answers: its exit code, and text for people or one JSON object. Nothing else writes to standard output.
 
-Whatever came from elsewhere (names, holders, reasons) is shown inert: no terminal escape gets through.
+Names, holders and reasons are printed inert: no terminal escape gets through.
 """
 
 from __future__ import annotations
@@ -8,12 +8,58 @@ from __future__ import annotations
 import os
 import sys
 
+from leasehold.domain import model as m
 from leasehold.domain.names import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TextIO
+
+    from leasehold.errors import LeaseholdError
+
+DONE, FAILURE, USAGE, NOT_FOUND, HELD, TIMED_OUT, DEADLOCK, LOST, NOT_ALLOWED, UNREACHABLE = range(10)
+INTERRUPTED = 130
+
+MEANINGS = {
+    DONE: "done",
+    FAILURE: "failure",
+    USAGE: "usage",
+    NOT_FOUND: "not found",
+    HELD: "held",
+    TIMED_OUT: "wait timed out",
+    DEADLOCK: "deadlock",
+    LOST: "lost",
+    NOT_ALLOWED: "not allowed",
+    UNREACHABLE: "unreachable",
+}
+
+_BY_TYPE = {m.Held: HELD, m.TimedOut: TIMED_OUT, m.Deadlock: DEADLOCK, m.Lost: LOST}
+_BY_CODE = {
+    "invalid": USAGE,
+    "not_found": NOT_FOUND,
+    "not_allowed": NOT_ALLOWED,
+    "unauthenticated": NOT_ALLOWED,
+    "slots_mismatch": HELD,
+    "session_over": LOST,
+    # errors
+    "unreachable": UNREACHABLE,
+    "store": UNREACHABLE,
+    "outcome_unknown": UNREACHABLE,
+}
+
+
+def exit_code(outcome: object) -> int:
+    """How the process should end after this answer."""
+    if isinstance(outcome, m.Refused):
+        return _BY_CODE.get(outcome.code, FAILURE)
+    return _BY_TYPE.get(type(outcome), DONE)
+
+
+def exit_code_of_error(error: LeaseholdError) -> int:
+    """How the process should end after this breakage."""
+    return _BY_CODE.get(error.code, FAILURE)
+
 
 _COLOURS = {"green": "32", "red": "31", "yellow": "33", "dim": "2"}
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")

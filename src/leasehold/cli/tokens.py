@@ -19,6 +19,7 @@ import time
 from stat import S_ISREG
 
 from leasehold.config import paths as places
+from leasehold.config import urls
 from leasehold.domain.keys import is_lease_id
 from leasehold.domain.nouns import Noun
 from leasehold.errors import LeaseholdError
@@ -75,7 +76,7 @@ class Tokens:
     def __init__(self, url: str, space: str, asker: Who, *, env: Mapping[str, str] | None = None) -> None:
         self._asker = asker
         self._directory = places.token_directory(os.environ if env is None else env)
-        self._scope = places.digest(places.one_spelling(url), space)
+        self._scope = places.digest(urls.one_spelling(url), space)
 
     def remember(self, resources: Iterable[str], lease: str, token: str) -> None:
         """Keep the token of a lease; it is found by each of its resources and by its id."""

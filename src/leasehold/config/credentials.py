@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from leasehold.config import paths as places
+from leasehold.config import urls
 from leasehold.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -38,9 +39,9 @@ def stored(url: str, env: Mapping[str, str]) -> str | None:
         raise InvalidInput("credentials", f"{where} cannot be read: {error}") from None
     if why:
         raise InvalidInput("credentials", f"{where} is not private: {why}; make it yours and `chmod 600` it")
-    wanted = places.one_spelling(url)
+    wanted = urls.one_spelling(url)
     for line in lines:
         servers, _, key = line.strip().partition(" ")
-        if not servers.startswith("#") and key.strip() and wanted in map(places.one_spelling, servers.split(",")):
+        if not servers.startswith("#") and key.strip() and wanted in map(urls.one_spelling, servers.split(",")):
             return key.strip()
     return None

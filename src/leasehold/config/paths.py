@@ -1,7 +1,7 @@
-"""Where things are: the user's directories, and the git repository around a directory. It only looks.
+"""Find and read files: the user's directories, the git repository around a directory, the configuration files.
 
-Git itself is not asked, since starting it takes longer than taking a lease: what it would answer is read from its
-files. Everything here is on the way of a one-shot `leasehold acquire`.
+Git itself is not started, which would take longer than an acquire: its files are read instead. TOML is imported only if
+there is a file that needs it. Nothing here is created, changed or checked for sense.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -10,9 +10,10 @@ files. Everything here is on the way of a one-shot `leasehold acquire`.
 from __future__ import annotations
 
 import os
-from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISVTX, S_IWGRP, S_IWOTH
+from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
 
 from leasehold.domain.nouns import Noun
+from leasehold.errors import InvalidInput
 
 try:
     from _blake2 import blake2b  # what hashlib hands out, without OpenSSL's start-up time
@@ -22,9 +23,16 @@ except ImportError:  # a Python built without its own hashes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any, TypeAlias
+
+    Found: TypeAlias = tuple[tuple[str, dict[str, Any]], ...]
+    """The path of a file and what it sets; empty if there is no file."""
 
 _POINTER = "gitdir: "
 _POINTER_BYTES = 8_192
+OWN = "leasehold.toml"
+SHARED = "pyproject.toml"
+USER = "config.toml"
 LOCKS = "leasehold"
 """The directory of the locks in a repository's git directory."""
 
@@ -79,70 +87,6 @@ def _xdg(variable: str, default: str, env: Mapping[str, str]) -> str:
 def digest(*parts: str) -> str:
     """A short name for these texts (none of which contains a NUL)."""
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-# ------------------------------------------------------------------------------------------ spellings of URLs
-
-_PORTS = {"http": "7420", "https": "443", "etcd": "2379", "postgresql": "5432"}
-"""Which port is meant where none is named."""
-
-
-def with_patience(url: str, seconds: float) -> str:
-    """Return the URL with the store's own option for how long to try to reach it. SQLite has nothing to connect to."""
-    scheme, question, query = url.partition("?")
-    whole = -int(-seconds // 1)  # rounded up; `math` would be one more import of a one-shot command
-    if scheme.startswith("git"):
-        word = f"timeout={whole}s"
-    elif scheme.startswith("postgres"):
-        word = f"connect_timeout={max(2, whole)}"  # libpq takes 1 for 2
-    elif scheme.startswith("etcd"):
-        word = f"connect_timeout={seconds:g}s"
-    else:
-        return url
-    own = any(each.startswith(word.partition("=")[0] + "=") for each in query.split("&"))
-    return url if own else f"{url}{'&' if question else '?'}{word}"
-
-
-def split_options(rest: str) -> tuple[str, str]:
-    """A path, and the `?name=value` behind it; a question mark in the name of a folder is part of the path."""
-    path, mark, options = rest.rpartition("?")
-    return (path, mark + options) if mark and "=" in options and "/" not in options else (rest, "")
-
-
-def one_spelling(url: str) -> str:
-    """The same text for every way to write where the same locks live, to compare by: it is no URL to open.
-
-    Without passwords and without options that only say how to get there. Nothing is looked up: two names of one machine
-    stay two. A path must be in full already (see `config.resolve`).
-    """
-    scheme, _, rest = url.partition(":")
-    scheme = scheme.lower()
-    if scheme in ("http", "https"):
-        return ",".join(sorted(_one_server(each) for each in url.split(",")))
-    path, options = split_options(rest)
-    if scheme in ("sqlite", "git", "git+file"):
-        return f"{scheme}:{path.rstrip('/')}{_remote(options)}"
-    if scheme in ("postgres", "postgresql"):
-        words = sorted(word for word in options[1:].split("&") if word and not word.startswith("password="))
-        return _one_server(f"postgresql:{path}") + "".join(f"?{word}" for word in words)
-    return _one_server(f"{scheme}:{path}")
-
-
-def _remote(options: str) -> str:
-    """A repository may have several remotes."""
-    return "".join(f"?{word}" for word in options[1:].split("&") if word.startswith("remote="))
-
-
-def _one_server(url: str) -> str:
-    scheme, mark, rest = url.partition("://")
-    if not mark:
-        return url
-    scheme = scheme.lower()
-    authority, slash, path = rest.rstrip("/").partition("/")
-    user, at, hosts = authority.rpartition("@")
-    port = f":{_PORTS[scheme]}" if scheme in _PORTS else ""
-    named = ",".join(sorted(host.lower().removesuffix(port) for host in hosts.split(",")))
-    return f"{scheme}://{user.partition(':')[0]}{at}{named}{slash}{path}"
 
 
 # --------------------------------------------------------------------------------------------- directories
@@ -283,3 +227,119 @@ def _read(path: str) -> str | None:
             return os.fsdecode(file.read(_POINTER_BYTES)).rstrip("\r\n")
     except OSError:
         return None
+
+
+# ------------------------------------------------------------------------------------- configuration files
+
+
+def user_path(env: Mapping[str, str]) -> str:
+    """Where the user's own configuration is."""
+    return os.path.join(config_home(env), USER)
+
+
+def user(env: Mapping[str, str], notes: list[str]) -> Found:
+    """The user's own configuration."""
+    path = user_path(env)
+    data = _contents(path, notes)
+    return () if data is None else ((path, _parsed(path, data)),)
+
+
+def project(here: str, env: Mapping[str, str], notes: list[str]) -> Found:
+    """The nearest configuration of a project, upward from here; for who is inside their home, not above it."""
+    top = os.path.realpath(home(env))
+    for directory in upward(here):
+        found = _own(os.path.join(directory, OWN), notes) or _shared(os.path.join(directory, SHARED), notes)
+        if found or directory == top:
+            return found
+    return ()
+
+
+def neighbour(here: str, notes: list[str]) -> Found:
+    """What Action Llama's own `config.toml`, where its scheduler is started, says of locks: one key, and no other."""
+    path = os.path.join(here, USER)
+    data = _contents(path, notes) if os.access(path, os.R_OK) else None
+    if data is None or b"resourceLockTimeout" not in data:
+        return ()
+    value = _parsed(path, data).get("resourceLockTimeout")
+    return () if value is None else ((path, {"resourceLockTimeout": value}),)
+
+
+def of_grite(here: str, env: Mapping[str, str]) -> tuple[str, object]:
+    """Return grite's own configuration file in the git directory around us, and its `lock_policy`, None without one."""
+    copy = working_copy(here, env)
+    if copy is None:
+        return "", None
+    path = os.path.join(copy.common, "grite", USER)
+    data = _contents(path, [])
+    return path, None if data is None else _parsed(path, data).get("lock_policy")
+
+
+def _own(path: str, notes: list[str]) -> Found:
+    data = _contents(path, notes)
+    return () if data is None else ((path, _parsed(path, data)),)
+
+
+def _shared(path: str, notes: list[str]) -> Found:
+    data = _contents(path, notes)
+    if data is None or not (places_of_ours := _how_many_of_ours(data)):
+        return ()
+    from leasehold.config import plain_toml  # noqa: PLC0415 (mostly there is nothing to read)
+
+    plain = plain_toml.read_table(data, "tool.leasehold") if places_of_ours == 1 else None
+    if plain is not None:
+        return ((path, plain),)
+    tool = _parsed(path, data).get("tool")
+    if not isinstance(tool, dict) or "leasehold" not in tool:
+        return ()
+    if not isinstance(tool["leasehold"], dict):
+        raise InvalidInput("tool.leasehold", f"must be a table (from {path})")
+    return ((path, tool["leasehold"]),)
+
+
+def _contents(path: str, notes: list[str]) -> bytes | None:
+    try:
+        if not S_ISREG(os.stat(path).st_mode):
+            return None
+    except OSError:
+        return None
+    if is_planted(path):
+        notes.append(f"{path} was ignored: it belongs to somebody else, in a place where everybody may write")
+        return None
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InvalidInput("config", f"{path} cannot be read: {error.strerror}") from None
+
+
+def _how_many_of_ours(data: bytes) -> int:
+    """How many lines of a pyproject.toml may be ours: most have none, and to read TOML takes long."""
+    if b"leasehold" not in data:
+        return 0
+    lines = [line.translate(None, b" \t\"'") for line in data.split(b"\n") if b"leasehold" in line or b"tool" in line]
+    below_tool = any(line.startswith(b"[tool]") for line in lines)
+    return sum(_may_be_ours(line, below_tool) for line in lines)
+
+
+def _may_be_ours(bare: bytes, below_tool: bool) -> bool:
+    """Whether the line is a header or a key of ours, in one of the spellings that TOML allows.
+
+    A script or a package called `leasehold` is not: such a key is ours only where there is a table `[tool]`.
+    """
+    if bare.startswith((b"[tool.leasehold", b"tool.leasehold")) or (bare.startswith(b"tool=") and b"leasehold" in bare):
+        return True
+    return below_tool and bare.startswith((b"leasehold=", b"leasehold."))
+
+
+def _parsed(path: str, data: bytes) -> dict[str, Any]:
+    from leasehold.config import plain_toml  # noqa: PLC0415 (mostly there is nothing to read)
+
+    plain = plain_toml.read(data)
+    if plain is not None:
+        return plain
+    import tomllib  # noqa: PLC0415 (slow to import, and mostly not needed)
+
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("config", f"{path} is not valid TOML: {error}") from None

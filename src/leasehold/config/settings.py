@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 
-from leasehold.config import files as configfiles
 from leasehold.config import paths as places
+from leasehold.config import urls
 from leasehold.domain import durations, names
 from leasehold.domain.model import SECOND
 from leasehold.domain.nouns import Noun
-from leasehold.errors import InvalidInput, StoreError, StoreUnsuitable
+from leasehold.errors import InvalidInput, StoreError
 from leasehold.requests import checks
 
 TYPE_CHECKING = False
@@ -120,8 +120,8 @@ class Choice(Noun):
             return f"{self.url}?create=1"
         url, skew = self.url, self.settings.get("max_skew")
         if skew is not None and url.startswith(("git:", "git+")) and "max_skew=" not in url.partition("?")[2]:
-            url = with_skew(url, skew)
-        return url if self.patience is None else places.with_patience(url, self.patience)
+            url = urls.with_skew(url, skew)
+        return url if self.patience is None else urls.with_patience(url, self.patience)
 
     def with_patience(self, timeout: object, field: str = "connect_timeout") -> Choice:
         """Return this choice with another `connect_timeout`, of which an error speaks as `field`."""
@@ -145,11 +145,6 @@ class Choice(Noun):
         return rules
 
 
-def with_skew(url: str, skew: float | str) -> str:
-    """Return the URL of a git remote with this `max_skew`; the last one in a URL counts."""
-    return f"{url}{'&' if '?' in url else '?'}max_skew={skew}"
-
-
 def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Choice:
     """Choose the store and the settings; each of them from the first place that has it.
 
@@ -158,14 +153,14 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
     env = os.environ if env is None else env
     here = _here(cwd, url or env.get("LEASEHOLD_URL", ""))
     notes: list[str] = []
-    user, project = configfiles.user(env, notes), configfiles.project(here, env, notes)
+    user, project = places.user(env, notes), places.project(here, env, notes)
     values: Values = {}
     origins: dict[str, str] = {}
     argument = {} if url is None else {"url": url}
-    nearby = configfiles.neighbour(here, notes)
+    nearby = places.neighbour(here, notes)
     for origin, found in (*user, *nearby, *project, *_environment(env), (ARGUMENT, argument)):
         if "people" in found and (origin, found) not in user:
-            raise InvalidInput("people", f"counts only in {configfiles.user_path(env)}, which no checkout brings along")
+            raise InvalidInput("people", f"counts only in {places.user_path(env)}, which no checkout brings along")
         checked = _checked(found, origin, here, env)
         values.update(checked)  # type: ignore[typeddict-item] # each was checked by its key
         origins.update(dict.fromkeys(checked, origin))
@@ -202,82 +197,7 @@ def _refuse_long_ttl(choice: Choice) -> None:
         raise InvalidInput("ttl", f"{choice.ttl} (from {origin}) is more than ttl_max, {durations.format(most)}")
 
 
-# ------------------------------------------------------------------------------------------------- URLs
-
-
-def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
-    """The URL in full: a path in it becomes absolute, relative to this directory, `~/` being home."""
-    scheme, colon, rest = url.partition(":")
-    if not scheme.islower():
-        scheme = scheme.lower()
-        url = scheme + colon + rest
-    if scheme == "git" and colon:
-        return _git_url(rest, directory, env)
-    if scheme != "sqlite" or not colon or not rest.strip("/"):
-        return url
-    rest, options = places.split_options(rest)
-    if rest.startswith("//"):
-        path = "/" + rest.lstrip("/")
-    elif rest.startswith("~/"):
-        path = places.home(env) + rest[1:]
-    else:
-        path = os.path.join(directory, rest)
-    return sqlite_url(path) + options
-
-
-def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
-    """The same for every worktree and folder of a repository: the git directory that they share."""
-    place, mark, options = rest.partition("?")
-    path = os.path.realpath(os.path.join(directory, places.home(env) + place[1:] if place.startswith("~/") else place))
-    copy = places.working_copy(path, {})
-    return f"git:{copy.common if copy is not None else path}{mark}{options}"
-
-
-def sqlite_url(path: str) -> str:
-    """The URL of a database file. Raises StoreUnsuitable if another user may have it lead elsewhere."""
-    link = places.strange_link(path)
-    if link:
-        raise StoreUnsuitable(
-            f"{names.shown(link)} is a link that another user made or may replace: remove it, or give the path of the "
-            "file that is meant"
-        )
-    return "sqlite://" + os.path.realpath(path)
-
-
-_SECRET = ("password", "secret", "token", "client_key", "server_key", "api_key")
-"""What is in the names of those words of a URL that only its owner may see."""
-
-
-def shown(url: str) -> str:
-    """The URL as it may be shown: without its passwords, and inert."""
-    place, question, query = url.partition("?")
-    scheme, mark, rest = place.partition("://")
-    authority, slash, path = rest.partition("/")
-    if _is_cut(authority) and "@" in path + question + query:  # by a password that should have been written with %XX
-        authority, slash, path, question, query = f"{rest}{question}{query}", "", "", "", ""
-    user, at, host = authority.rpartition("@")
-    name, colon, _ = user.partition(":")
-    words = "&".join(map(_word_shown, query.split("&")))
-    if not mark:  # no URL: libpq's words, perhaps
-        scheme = " ".join(map(_word_shown, scheme.split(" ")))
-    return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
-
-
-def _is_cut(authority: str) -> bool:
-    _, colon, port = authority.partition(":")
-    return bool(colon) and "@" not in authority and not port.isdigit()
-
-
-def _word_shown(word: str) -> str:
-    name, _, value = word.partition("=")
-    if name != "listen" and "%" not in name:
-        return f"{name}=***" if any(each in name.lower() for each in _SECRET) else word
-    from urllib.parse import unquote  # noqa: PLC0415 (rare)
-
-    if name != "listen":
-        return f"{name}=***"  # written so that it cannot be read
-    plain = unquote(value)  # another URL, with a password of its own
-    return word if shown(plain) == names.shown(plain) else f"{name}={shown(plain)}"
+# ---------------------------------------------------------------------------------------- the default store
 
 
 def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, str]:
@@ -289,7 +209,7 @@ def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, str]:
         directory = os.path.join(copy.common, places.LOCKS)
         why = "the default in a git repository: its git directory, which all worktrees share"
     trouble = _ways_out(copy, directory) if copy is not None and copy.trouble else ""
-    return sqlite_url(os.path.join(directory, "leasehold.db")), why, trouble
+    return urls.sqlite_url(os.path.join(directory, "leasehold.db")), why, trouble
 
 
 def _ways_out(copy: places.WorkingCopy, directory: str) -> str:
@@ -330,7 +250,7 @@ def _checked(found: Mapping[str, Any], origin: str, here: str, env: Mapping[str,
         raise InvalidInput("ttl", f"and resourceLockTimeout mean the same; leave one of them out (from {origin})")
     if "url" in found:
         directory = os.path.dirname(origin) if os.path.isabs(origin) else here
-        values["url"] = resolve(str(values["url"]), directory, env)
+        values["url"] = urls.resolve(str(values["url"]), directory, env)
     return values
 
 
@@ -338,7 +258,7 @@ def _url(value: object) -> object:
     url = checks.text(value, "url", 4_096)
     scheme, _, rest = url.partition(":")
     if scheme.lower() == "sqlite":
-        _refuse_path(places.split_options(rest)[0])
+        _refuse_path(urls.split_options(rest)[0])
     return url
 
 

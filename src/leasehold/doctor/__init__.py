@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from shlex import quote
 
-from leasehold.config import identity
+from leasehold.config import identity, urls
 from leasehold.config import paths as places
 from leasehold.config import settings as config
 from leasehold.doctor.findings import Finding
@@ -58,7 +58,7 @@ def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:
 
 
 def _about_choice(choice: Choice) -> Iterator[Finding]:
-    yield Finding("url", True, f"{config.shown(choice.url)} ({shown(choice.why)})")
+    yield Finding("url", True, f"{urls.shown(choice.url)} ({shown(choice.why)})")
     for note in choice.notes:
         yield Finding("url", None, shown(note), "set LEASEHOLD_URL, or url in leasehold.toml, to say where locks live")
     told = [f"{key} from {origin}" for key, origin in sorted(choice.origins.items()) if key != "url"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from leasehold.config import files as configfiles
+from leasehold.config import paths as places
 from leasehold.config import settings as config
 from leasehold.config.settings import POLICIES
 from leasehold.errors import InvalidInput, LeaseholdError
@@ -28,7 +28,7 @@ def find(choice: Choice, given: str | None = None, here: str | None = None) -> t
     of_git = _of_git(here)
     if of_git is not None:
         return _checked(of_git, f"git config {GIT_KEY}"), f"git config {GIT_KEY}"
-    path, of_grite = configfiles.of_grite(config.working_directory(here), os.environ)
+    path, of_grite = places.of_grite(config.working_directory(here), os.environ)
     if of_grite is not None:
         return _checked(of_grite, path), path
     return choice.lock_policy, "the default"

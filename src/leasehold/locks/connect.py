@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leasehold.config import identity
-from leasehold.config import paths as places
+from leasehold.config import identity, urls
 from leasehold.config import settings as config
 from leasehold.engine.drivers.thread import CallerDriver, ThreadDriver
 from leasehold.engine.engine import Engine
@@ -161,7 +160,7 @@ def open_store(url: str, *, accept_restore: bool = False, why: str = "", is_one_
         source = f" (from {why})" if why else ""
         raise InvalidInput(
             "url",
-            f"{config.shown(url)!r}{source} must begin with one of {known} (for example sqlite:///var/lib/leasehold.db)",
+            f"{urls.shown(url)!r}{source} must begin with one of {known} (for example sqlite:///var/lib/leasehold.db)",
         )
     if scheme == "sqlite":
         return _sqlite(rest, accept_restore=accept_restore, is_one_shot=is_one_shot)
@@ -184,7 +183,7 @@ def _sqlite(rest: str, *, accept_restore: bool, is_one_shot: bool = False) -> St
 
 def sqlite_file(rest: str) -> tuple[str, tuple[int, int, int]]:
     """Return the file that a `sqlite:` URL means, from what is after the colon, and its options, checked."""
-    path, options = sqlite_path(rest), places.split_options(rest)[1]
+    path, options = sqlite_path(rest), urls.split_options(rest)[1]
     if not path.strip("/"):
         raise InvalidInput("url", "names no file: write sqlite:///absolute/path or sqlite:relative/path")
     if not path.isprintable() and any("\ud800" <= one <= "\udfff" for one in path):
@@ -209,7 +208,7 @@ def _git(scheme: str) -> Callable[..., Store]:
 
 def sqlite_path(rest: str) -> str:
     """The file that the part of a `sqlite:` URL after the colon means."""
-    path, _ = places.split_options(rest)
+    path, _ = urls.split_options(rest)
     return "/" + path.lstrip("/") if path.startswith("//") else path
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import uvicorn
 import uvloop
 
-from leasehold.config.settings import ARGUMENT, shown
+from leasehold.config.settings import ARGUMENT
+from leasehold.config.urls import shown
 from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.locks.connect import open_served

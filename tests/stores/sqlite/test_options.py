@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.config import settings as config
+from leasehold.config import urls
 from leasehold.domain.model import Collected
 from leasehold.errors import InvalidInput
 from leasehold.locks import connect as opening
@@ -69,5 +69,5 @@ def test_a_question_mark_in_a_folder_is_part_of_the_path(tmp_path: Path) -> None
 
 def test_a_link_is_followed_whatever_stands_behind_it(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
-    found = config.resolve("sqlite:link.db?retention_days=7", str(tmp_path), {})
+    found = urls.resolve("sqlite:link.db?retention_days=7", str(tmp_path), {})
     assert found == f"sqlite://{tmp_path.resolve()}/real.db?retention_days=7"

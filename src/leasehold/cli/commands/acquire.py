@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.cli import exit_codes as outcomes
-from leasehold.cli import settle_down
+from leasehold.cli import output
+from leasehold.cli.command_line import settle_down
 from leasehold.cli.output import clock, forget, write
 from leasehold.domain.model import Granted
 from leasehold.domain.names import shown
@@ -120,7 +120,7 @@ def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
     text = told(context, lease, headline)
     if is_said:
         context.out.warn(text)
-        return outcomes.DONE
+        return output.DONE
     return context.end(outcome, text)
 
 

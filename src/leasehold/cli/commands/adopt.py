@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from leasehold.cli import exit_codes as outcomes
+from leasehold.cli import output
 from leasehold.cli.holders import not_mine, why_not
 from leasehold.cli.output import clock, write
 from leasehold.config.identity import Asker
@@ -36,10 +36,10 @@ def adopt(context: Context) -> int:
     lease = live[kept.lease]
     if lease.id in context.own:
         context.out.say(f"{shown(target)} is yours already.")
-        return outcomes.DONE
+        return output.DONE
     if not _is_wanted(context, target, lease):
         context.out.say("Nothing was changed.")
-        return outcomes.NOT_ALLOWED
+        return output.NOT_ALLOWED
     return _take_over(context, lease, kept)
 
 

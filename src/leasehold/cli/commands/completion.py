@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from leasehold.cli.command_line import Flag, Verb
     from leasehold.cli.context import Context
-    from leasehold.cli.entry.parsing import Option, Verb
 
 
 def completion(context: Context) -> int:
@@ -44,7 +44,7 @@ def _second(verb: Verb) -> str:
     return verb.name.partition(" ")[2]
 
 
-def _options(first: str) -> list[Option]:
+def _options(first: str) -> list[Flag]:
     """All options of the commands that begin with this word, each flag once."""
     flags = {option.flag: option for verb in _families()[first] for option in verb.options}
     return [flags[flag] for flag in sorted(flags)]
@@ -175,7 +175,7 @@ def _zsh_word(text: str) -> str:
     return f"'{_plain(text)}'"
 
 
-def _zsh_option(option: Option) -> str:
+def _zsh_option(option: Flag) -> str:
     about = _plain(option.help).replace("[", "(").replace("]", ")")
     if option.metavar is None:
         return f"'{option.flag}[{about}]'"
@@ -203,7 +203,7 @@ def _fish() -> str:
     return "\n".join(lines)
 
 
-def _fish_option(option: Option) -> str:
+def _fish_option(option: Flag) -> str:
     about = f"-d '{_plain(option.help)}'"
     if option.metavar is None:
         return f"-l {option.flag[2:]} {about}"

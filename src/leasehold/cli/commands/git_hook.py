@@ -6,8 +6,7 @@ import os
 import sys
 
 from leasehold.cli.commands.guard import asker_of
-from leasehold.cli.exit_codes import DONE, HELD
-from leasehold.cli.output import complain, step
+from leasehold.cli.output import DONE, HELD, complain, step
 from leasehold.compat.steps import ask
 from leasehold.config.identity import Asker, is_of_run
 from leasehold.domain import names

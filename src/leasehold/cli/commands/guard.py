@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leasehold.cli import exit_codes as outcomes
+from leasehold.cli import output
 from leasehold.cli.output import clock
 from leasehold.compat.steps import ask
 from leasehold.config import paths as places
@@ -63,7 +63,7 @@ def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple
         head = "Careful" if is_allowed else "Not allowed"
         lines = [line for verdict in told for line in _lines(verdict)]
         context.deny("\n".join([f"{head}: {len(told)} of {len(found)} paths, by policy {chosen}", *lines]))
-    return outcomes.DONE if is_allowed else outcomes.HELD
+    return output.DONE if is_allowed else output.HELD
 
 
 def _lines(verdict: Verdict) -> list[str]:

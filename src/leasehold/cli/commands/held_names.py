@@ -9,9 +9,8 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from leasehold.cli.entry.parsing import Verb, Word
-from leasehold.cli.exit_codes import DONE, UNREACHABLE
-from leasehold.cli.output import complain
+from leasehold.cli.command_line import Argument, Verb
+from leasehold.cli.output import DONE, UNREACHABLE, complain
 from leasehold.domain.model import Refused
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
 
 NAME = "__complete"
-VERB = Verb(NAME, "the names that are held", "held_names:held", (Word("line", "what was typed so far", "--"),))
+VERB = Verb(NAME, "the names that are held", "held_names:held", (Argument("line", "what was typed so far", "--"),))
 WITHIN = 2.0
 """Seconds: who presses a key does not wait longer for a server that does not answer."""
 PLACES = ("url", "space", "holder")

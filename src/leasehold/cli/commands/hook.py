@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.cli.exit_codes import DONE
-from leasehold.cli.output import complain
+from leasehold.cli.output import DONE, complain
 from leasehold.errors import InvalidInput, LeaseholdError
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from leasehold.cli.exit_codes import DONE
+from leasehold.cli.output import DONE
 from leasehold.config import paths as places
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard.checking import REQUIRE, known_policy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.cli import exit_codes as outcomes
+from leasehold.cli import output
 from leasehold.cli.commands.acquire import told
 from leasehold.cli.context import read_secret
 from leasehold.domain import keys
@@ -43,7 +43,7 @@ class Result:
         self.holders = holders
         """Who holds it, if it is not the caller."""
         self.advice = advice
-        self.code = outcomes.exit_code(outcome)
+        self.code = output.exit_code(outcome)
         """The exit code, if this were all."""
 
 
@@ -124,7 +124,7 @@ def _each(context: Context, act: Callable[[Mine], Done], say: Callable[[Any, str
     else:
         for result in results:
             _tell(context, result, say)
-    return next((result.code for result in results if result.code), outcomes.DONE)
+    return next((result.code for result in results if result.code), output.DONE)
 
 
 def _tell(context: Context, result: Result, say: Callable[[Any, str], str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leasehold.cli import exit_codes as outcomes
+from leasehold.cli import output
 from leasehold.cli.git_clocks import not_removed, watch_lines
 from leasehold.cli.output import moment
 from leasehold.compat import grite
@@ -58,7 +58,7 @@ def _yes(context: Context, data: dict[str, Any], text: str) -> int:
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": data})
     else:
         context.out.say(text)
-    return outcomes.DONE
+    return output.DONE
 
 
 def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: Blocker | None = None) -> int:
@@ -73,7 +73,7 @@ def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: B
             f"Error: Lock conflict\n  Resource: {shown(resource)}\n  Owner: {shown(lock.owner)}\n"
             + "\n".join([f"  Expires: {_until(lock)}", *_more(resource, lock, blocker)])
         )
-    return outcomes.HELD
+    return output.HELD
 
 
 def _more(resource: str, lock: Lock, blocker: Blocker | None) -> list[str]:

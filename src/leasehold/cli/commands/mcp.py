@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from leasehold.cli import settle_down
-from leasehold.cli.exit_codes import DONE
-from leasehold.cli.output import complain
+from leasehold.cli.command_line import settle_down
+from leasehold.cli.output import DONE, complain
 from leasehold.errors import LeaseholdError
 
 TYPE_CHECKING = False

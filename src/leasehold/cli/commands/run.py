@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.cli import exit_codes as outcomes
-from leasehold.cli import settle_down
+from leasehold.cli import output
+from leasehold.cli.command_line import settle_down
 from leasehold.cli.commands.acquire import asked_for
 from leasehold.cli.supervision.command import Attendance, NotStarted
 from leasehold.cli.supervision.lease import Tenure
@@ -108,7 +108,7 @@ class Run:
         if self._context.out.json:
             lost = Lost(self._tenure.lease.id, self._tenure.lost or "")
             self._context.end(lost, "", {"exit_code": exit_code})
-        return outcomes.LOST
+        return output.LOST
 
     def _not_started(self, error: NotStarted) -> int:
         self._tenure.release("failed", str(error))

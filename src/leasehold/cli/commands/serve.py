@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.cli import settle_down
-from leasehold.cli.exit_codes import DONE
+from leasehold.cli.command_line import settle_down
+from leasehold.cli.output import DONE
 from leasehold.errors import InvalidInput, LeaseholdError
 
 SECRET = "LEASEHOLD_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
@@ -57,7 +57,8 @@ def serve(context: Context) -> int:
 
 def _store(store: str | None, url: str | None) -> Choice:
     """Where the locks live that are to be served."""
-    from leasehold.config.settings import find, shown  # noqa: PLC0415
+    from leasehold.config.settings import find  # noqa: PLC0415
+    from leasehold.config.urls import shown  # noqa: PLC0415
 
     if None not in (store, url) and store != url:
         raise InvalidInput("store", "--store and --url are the same: give one of them")

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from leasehold.cli import settle_down
+from leasehold.cli.command_line import settle_down
 from leasehold.cli.commands.look import lease_table
 from leasehold.cli.terminal.columns import counted
 from leasehold.cli.terminal.keyboard import Keyboard
@@ -177,7 +177,7 @@ def _listen(context: Context, screen: Screen, seen: Look, keyboard: Keyboard, ev
 
 
 def _draw(context: Context, screen: Screen, seen: Look) -> None:
-    """Line over line, in one piece: nothing flickers, and a slow line carries no more than it must."""
+    """CommandLine over line, in one piece: nothing flickers, and a slow line carries no more than it must."""
     size = shutil.get_terminal_size()
     details = _details(context, screen, seen)
     lines = screen.lines(seen, _clock(), size.columns, size.lines, details)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from leasehold.cli import exit_codes as outcomes
+from leasehold.cli import output
 from leasehold.compat import agiflow
 from leasehold.domain.model import Lost
 from leasehold.domain.names import shown
@@ -102,11 +102,11 @@ def _end(context: Context, told: Json | No, headline: str, fields: tuple[str, ..
         return _refuse(context, told)
     if context.out.json:
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": told})
-        return outcomes.DONE
+        return output.DONE
     if headline:
         context.out.warn(context.out.paint(f"✓ {headline}", "green"))
     _print(context, {field: told[field] for field in fields} if fields else told)
-    return outcomes.DONE
+    return output.DONE
 
 
 def _print(context: Context, value: object) -> None:
@@ -125,7 +125,7 @@ def _lost(context: Context, told: Lost) -> int:
     except LeaseholdError:  # the loss is what counts, and it is known; only the advice is shorter then
         run = {}
     context.deny(explain_lost_run(told, context, run if isinstance(run, dict) else {}))
-    return outcomes.LOST
+    return output.LOST
 
 
 def _refuse(context: Context, told: No) -> int:
@@ -136,10 +136,10 @@ def _refuse(context: Context, told: No) -> int:
     error = {**answer(told.held), "workflow": told.run}
     if context.out.json:
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": error})
-        return outcomes.exit_code(told.held)
+        return output.exit_code(told.held)
     context.deny(f"✗ 409 conflict: {shown(error['message'])}")
     _print(context, {"error": "conflict", "status": 409, "message": error["message"], "workflow": told.run})
-    return outcomes.exit_code(told.held)
+    return output.exit_code(told.held)
 
 
 # --------------------------------------------------------------------------------------------------- the verbs
@@ -212,7 +212,7 @@ def list_runs(context: Context) -> int:
     if not isinstance(told, dict) or context.out.json:
         return _end(context, told, "", ())
     _print(context, told["workflows"])
-    return outcomes.DONE
+    return output.DONE
 
 
 def update(context: Context) -> int:

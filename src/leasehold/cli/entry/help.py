@@ -6,18 +6,17 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from leasehold.cli.command_line import CommandLine
 from leasehold.cli.entry.examples import EXAMPLES
-from leasehold.cli.entry.parsing import Line
 from leasehold.cli.entry.table import VERBS
-from leasehold.cli.exit_codes import FAILURE, MEANINGS, USAGE
-from leasehold.cli.output import complain, dumps, forget, quoted, step, write
+from leasehold.cli.output import FAILURE, MEANINGS, USAGE, complain, dumps, forget, quoted, step, write
 from leasehold.domain.names import shown
 from leasehold.wire.shapes import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from leasehold.cli.entry.parsing import Option, Verb, Word
+    from leasehold.cli.command_line import Argument, Flag, Verb
 
 _ABOUT = f"""\
 Leasehold: the lock service for agents.
@@ -55,7 +54,7 @@ MEANT = {
 """What other tools call it: the letters alone would lead from `unlock` to `lock`."""
 
 
-def parse_or_explain(words: Sequence[str]) -> Line:
+def parse_or_explain(words: Sequence[str]) -> CommandLine:
     """Read a command line with argparse: it prints help or what is wrong, and ends the process."""
     if list(words[:1]) == ["help"]:
         words = [*words[1:], "--help"]
@@ -77,7 +76,7 @@ def parse_or_explain(words: Sequence[str]) -> Line:
     for word in verb.words:
         if word.number == "--":
             known[word.name] = rest
-    return Line(verb, known)
+    return CommandLine(verb, known)
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -286,14 +285,14 @@ def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) ->
         _add_option(parser, option)
 
 
-def _add_word(parser: Parser, word: Word) -> None:
+def _add_word(parser: Parser, word: Argument) -> None:
     if word.number == "1":
         parser.add_argument(word.name, help=word.help)
     elif word.number != "--":
         parser.add_argument(word.name, help=word.help, nargs=word.number)
 
 
-def _add_option(parser: Parser, option: Option) -> None:
+def _add_option(parser: Parser, option: Flag) -> None:
     if option.metavar is None:
         parser.add_argument(option.flag, help=option.help, action="store_true")
     elif option.many:

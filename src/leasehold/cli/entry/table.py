@@ -6,7 +6,7 @@ line does not need them), its answer in ``schemas`` and its section in docs/cli.
 
 from __future__ import annotations
 
-from leasehold.cli.entry.parsing import Option, Verb, Word
+from leasehold.cli.command_line import Argument, Flag, Verb
 from leasehold.cli.entry.quick import (
     AGAIN,
     COMMON,
@@ -22,42 +22,42 @@ from leasehold.cli.entry.quick import (
 )
 
 ADMIN = (
-    Option("--reason", "why; it is in the history (required)", "TEXT"),
-    Option("--by", "who does it (default: you)", "NAME"),
+    Flag("--reason", "why; it is in the history (required)", "TEXT"),
+    Flag("--by", "who does it (default: you)", "NAME"),
 )
-LOCKED = Word("name", "its name: issue:…, path:… or repo:…; the same as --resource", "?")
+LOCKED = Argument("name", "its name: issue:…, path:… or repo:…; the same as --resource", "?")
 LOCK = (
-    Option("--resource", "its name", "NAME"),
-    Option("--ttl", "how long it lives: seconds, or 30s, 15m, 1h (default 300)", "TIME", default="300"),
+    Flag("--resource", "its name", "NAME"),
+    Flag("--ttl", "how long it lives: seconds, or 30s, 15m, 1h (default 300)", "TIME", default="300"),
     SESSION,
 )
 FAILING = ("open", "closed")
 ROLES = ("admin", "agent", "viewer")
-INSTALLING = (Word("what", "claude, codex, cursor, git or skill"),)
+INSTALLING = (Argument("what", "claude, codex, cursor, git or skill"),)
 INSTALL = (
-    Option("--dry-run", "only show what would change"),
-    Option("--user", "for all of your projects, not only for this one"),
-    Option("--policy", "off, warn, require (default) or require-own", "HOW"),
-    Option("--http", "have a server answer Claude Code's hooks, so that no process starts for each edit", "URL"),
-    Option("--target", "whose skill: claude (default), codex, cursor or agents", "WHOSE", "claude"),
-    Option(
+    Flag("--dry-run", "only show what would change"),
+    Flag("--user", "for all of your projects, not only for this one"),
+    Flag("--policy", "off, warn, require (default) or require-own", "HOW"),
+    Flag("--http", "have a server answer Claude Code's hooks, so that no process starts for each edit", "URL"),
+    Flag("--target", "whose skill: claude (default), codex, cursor or agents", "WHOSE", "claude"),
+    Flag(
         "--on-failure",
         "if the locks cannot be asked, edits go on: open (default), or not: closed",
         "HOW",
         "open",
         FAILING,
     ),
-    Option("--server", "git: the pre-receive hook of a bare repository"),
+    Flag("--server", "git: the pre-receive hook of a bare repository"),
     JSON,
 )
-RUN_ID = Word("id", "the run's id, as `workflow create` gave it: wf-…")
+RUN_ID = Argument("id", "the run's id, as `workflow create` gave it: wf-…")
 SCOPE = (
-    Option("--org", "the organisation (default: LEASEHOLD_ORGANIZATION_ID, AGIFLOW_ORGANIZATION_ID)", "ID"),
-    Option("--project", "the project (default: LEASEHOLD_PROJECT_ID, AGIFLOW_PROJECT_ID)", "ID"),
+    Flag("--org", "the organisation (default: LEASEHOLD_ORGANIZATION_ID, AGIFLOW_ORGANIZATION_ID)", "ID"),
+    Flag("--project", "the project (default: LEASEHOLD_PROJECT_ID, AGIFLOW_PROJECT_ID)", "ID"),
 )
 WHAT = (
-    Option("--work-unit", "which work unit (default: LEASEHOLD_WORK_UNIT_ID, AGIFLOW_WORK_UNIT_ID)", "ID"),
-    Option("--task", "which task, instead of a work unit (default: LEASEHOLD_TASK_ID, AGIFLOW_TASK_ID)", "ID"),
+    Flag("--work-unit", "which work unit (default: LEASEHOLD_WORK_UNIT_ID, AGIFLOW_WORK_UNIT_ID)", "ID"),
+    Flag("--task", "which task, instead of a work unit (default: LEASEHOLD_TASK_ID, AGIFLOW_TASK_ID)", "ID"),
 )
 GRAPHS = ("text", "mermaid", "dot", "svg")
 RUN_STATUSES = ("running", "completed", "failed", "cancelled", "expired")
@@ -72,10 +72,10 @@ VERBS = HOT | _table(
         "update",
         "replace the context of a lease, or merge into it",
         "leases:update",
-        (Word("target", "a resource that you hold, or the id of a lease"),),
+        (Argument("target", "a resource that you hold, or the id of a lease"),),
         (
-            Option("--context", "the new context (required)", "JSON"),
-            Option("--merge", "merge it into the context that is there"),
+            Flag("--context", "the new context (required)", "JSON"),
+            Flag("--merge", "merge it into the context that is there"),
             SESSION,
             *TOKEN_IN,
             *COMMON,
@@ -85,7 +85,7 @@ VERBS = HOT | _table(
         "inspect",
         "who holds a resource, and who waits for it",
         "look:inspect",
-        (Word("resource", "its name"),),
+        (Argument("resource", "its name"),),
         COMMON,
     ),
     Verb(
@@ -94,10 +94,10 @@ VERBS = HOT | _table(
         "look:list_leases",
         (),
         (
-            Option("--mine", "only yours"),
-            Option("--of", "only of this holder", "NAME"),
-            Option("--resource", "only on this resource", "NAME"),
-            Option("--all-spaces", "of every space"),
+            Flag("--mine", "only yours"),
+            Flag("--of", "only of this holder", "NAME"),
+            Flag("--resource", "only on this resource", "NAME"),
+            Flag("--all-spaces", "of every space"),
             *COMMON,
         ),
     ),
@@ -105,15 +105,15 @@ VERBS = HOT | _table(
         "history",
         "what happened, newest first",
         "look:history",
-        (Word("resource", "only of this resource", "?"),),
+        (Argument("resource", "only of this resource", "?"),),
         (
-            Option("--of", "only of this holder", "NAME"),
-            Option("--lease", "only of this lease", "ID"),
-            Option("--kind", "only of this kind, such as granted, released, expired (repeat it)", "KIND", many=True),
-            Option("--since", "not older than this: 2h, 30m", "TIME"),
-            Option("--limit", "at most so many events (default 50; with --plot 10000)", "N"),
-            Option("--plot", "draw the leases over time instead: a file that ends in .svg or .png", "FILE"),
-            Option("--all-spaces", "of every space"),
+            Flag("--of", "only of this holder", "NAME"),
+            Flag("--lease", "only of this lease", "ID"),
+            Flag("--kind", "only of this kind, such as granted, released, expired (repeat it)", "KIND", many=True),
+            Flag("--since", "not older than this: 2h, 30m", "TIME"),
+            Flag("--limit", "at most so many events (default 50; with --plot 10000)", "N"),
+            Flag("--plot", "draw the leases over time instead: a file that ends in .svg or .png", "FILE"),
+            Flag("--all-spaces", "of every space"),
             *COMMON,
         ),
     ),
@@ -123,8 +123,8 @@ VERBS = HOT | _table(
         "graph:graph",
         (),
         (
-            Option("--format", "text (default), mermaid, dot or svg", "FORMAT", "text", GRAPHS),
-            Option("--all-spaces", "of every space"),
+            Flag("--format", "text (default), mermaid, dot or svg", "FORMAT", "text", GRAPHS),
+            Flag("--all-spaces", "of every space"),
             *COMMON,
         ),
     ),
@@ -132,11 +132,11 @@ VERBS = HOT | _table(
         "watch",
         "a live table of who holds what and who waits",
         "watch:watch",
-        (Word("resource", "only this resource", "?"),),
+        (Argument("resource", "only this resource", "?"),),
         (
-            Option("--interval", "how often to look (default 1s)", "TIME", default="1s"),
-            Option("--count", "stop after so many looks (default: never)", "N"),
-            Option("--json", "print one JSON object for each look, a line each"),
+            Flag("--interval", "how often to look (default 1s)", "TIME", default="1s"),
+            Flag("--count", "stop after so many looks (default: never)", "N"),
+            Flag("--json", "print one JSON object for each look, a line each"),
             *COMMON[1:],
         ),
     ),
@@ -144,21 +144,21 @@ VERBS = HOT | _table(
         "run",
         "run a command while you hold the lease",
         "run:run",
-        (RESOURCES, Word("command", "what to run, after --", "--")),
+        (RESOURCES, Argument("command", "what to run, after --", "--")),
         (
-            Option("--ttl", "how long it lives unless it is renewed (default 1m: it is renewed all the time)", "TIME"),
+            Flag("--ttl", "how long it lives unless it is renewed (default 1m: it is renewed all the time)", "TIME"),
             *(option for option in TAKING if option is not TTL),
-            Option(
+            Flag(
                 "--on-lost",
                 "what becomes of the command if the lease is lost: term (default), kill, warn",
                 "HOW",
                 "term",
                 ("term", "kill", "warn"),
             ),
-            Option("--kill-after", "how long after TERM it is killed (default 10s)", "TIME", default="10s"),
+            Flag("--kill-after", "how long after TERM it is killed (default 10s)", "TIME", default="10s"),
             MAX_SKEW,
             SESSION,
-            Option("--json", "print JSON lines, the last one the answer; the command's output goes to standard error"),
+            Flag("--json", "print JSON lines, the last one the answer; the command's output goes to standard error"),
             *COMMON[1:],
         ),
     ),
@@ -169,8 +169,8 @@ VERBS = HOT | _table(
         (),
         (
             TTL,
-            Option("--name", "what the run is, for others to see", "TEXT"),
-            Option("--session-file", "write ID.SECRET there instead of printing it", "FILE"),
+            Flag("--name", "what the run is, for others to see", "TEXT"),
+            Flag("--session-file", "write ID.SECRET there instead of printing it", "FILE"),
             *COMMON,
         ),
     ),
@@ -185,8 +185,8 @@ VERBS = HOT | _table(
         "session end",
         "release everything the session holds",
         "session:end",
-        (Word("id", "the id of somebody else's session, for admins", "?"),),
-        (SESSION, Option("--by", "end it as an admin of this name", "NAME"), *COMMON),
+        (Argument("id", "the id of somebody else's session, for admins", "?"),),
+        (SESSION, Flag("--by", "end it as an admin of this name", "NAME"), *COMMON),
     ),
     Verb("session list", "every live session", "session:list_sessions", (), COMMON),
     Verb(
@@ -195,13 +195,11 @@ VERBS = HOT | _table(
         "workflow:create",
         (),
         (
-            Option("--name", "what the run is, such as deploy-staging (required)", "TEXT"),
+            Flag("--name", "what the run is, such as deploy-staging (required)", "TEXT"),
             *WHAT,
             TTL,
-            Option(
-                "--wait", "how long to wait for the active run to end (default: answer at once)", "TIME", default="0"
-            ),
-            Option("--context", "JSON for others to see, at most 16 KiB", "JSON"),
+            Flag("--wait", "how long to wait for the active run to end (default: answer at once)", "TIME", default="0"),
+            Flag("--context", "JSON for others to see, at most 16 KiB", "JSON"),
             *SCOPE,
             *COMMON,
         ),
@@ -214,10 +212,10 @@ VERBS = HOT | _table(
         "workflow:list_runs",
         (),
         (
-            Option("--status", "only these: running, completed, failed, cancelled, expired", "HOW", None, RUN_STATUSES),
-            Option("--work-unit", "only of this work unit", "ID"),
-            Option("--task", "only of this task", "ID"),
-            Option("--limit", "at most so many (default 50)", "N", default="50"),
+            Flag("--status", "only these: running, completed, failed, cancelled, expired", "HOW", None, RUN_STATUSES),
+            Flag("--work-unit", "only of this work unit", "ID"),
+            Flag("--task", "only of this task", "ID"),
+            Flag("--limit", "at most so many (default 50)", "N", default="50"),
             *SCOPE,
             *COMMON,
         ),
@@ -228,8 +226,8 @@ VERBS = HOT | _table(
         "workflow:update",
         (RUN_ID,),
         (
-            Option("--context", "the new context (required)", "JSON"),
-            Option("--merge", "merge it into the context that is there"),
+            Flag("--context", "the new context (required)", "JSON"),
+            Flag("--merge", "merge it into the context that is there"),
             *SCOPE,
             *COMMON,
         ),
@@ -247,8 +245,8 @@ VERBS = HOT | _table(
         "workflow:release",
         (RUN_ID,),
         (
-            Option("--status", "how it ended: completed (default) or failed", "HOW", "completed", RUN_STATUSES[1:3]),
-            Option("--error", "what went wrong", "TEXT"),
+            Flag("--status", "how it ended: completed (default) or failed", "HOW", "completed", RUN_STATUSES[1:3]),
+            Flag("--error", "what went wrong", "TEXT"),
             *SCOPE,
             *COMMON,
         ),
@@ -269,10 +267,10 @@ VERBS = HOT | _table(
         "guard",
         "may these paths be changed by you?",
         "guard:guard",
-        (Word("paths", "files or directories, relative to here; none with --staged", "*"),),
+        (Argument("paths", "files or directories, relative to here; none with --staged", "*"),),
         (
-            Option("--staged", "what is staged for the next commit"),
-            Option("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
+            Flag("--staged", "what is staged for the next commit"),
+            Flag("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
             SESSION,
             *COMMON,
         ),
@@ -281,7 +279,7 @@ VERBS = HOT | _table(
         "force-release",
         "end somebody's lease",
         "admin:force_release",
-        (Word("target", "the resource, or the id of the lease"),),
+        (Argument("target", "the resource, or the id of the lease"),),
         (*ADMIN, *COMMON),
     ),
     Verb(
@@ -289,31 +287,31 @@ VERBS = HOT | _table(
         "take over what somebody else holds, in one step",
         "admin:steal",
         (RESOURCES,),
-        (TTL, Option("--name", "what the work is", "TEXT"), *ADMIN, TOKEN_FILE, *COMMON),
+        (TTL, Flag("--name", "what the work is", "TEXT"), *ADMIN, TOKEN_FILE, *COMMON),
     ),
     Verb(
         "clear",
         "open a resource that was closed after an unclean end",
         "admin:clear",
-        (Word("resource", "its name"),),
+        (Argument("resource", "its name"),),
         (*ADMIN, *COMMON),
     ),
     Verb(
         "adopt",
         "at a terminal: keep the token of a lease that another process of yours took",
         "adopt:adopt",
-        (Word("target", "the resource, or the id of the lease"),),
+        (Argument("target", "the resource, or the id of the lease"),),
         COMMON[1:],
     ),
     Verb(
         "keys create",
         "let somebody in at the servers of this store",
         "keys:create",
-        (Word("name", "whose key it is: what an admin does is told under this name"),),
+        (Argument("name", "whose key it is: what an admin does is told under this name"),),
         (
-            Option("--role", "what it allows: admin, agent or viewer (default agent)", "ROLE", "agent", ROLES),
-            Option("--prefix", "only names that begin with this (repeat it)", "TEXT", many=True),
-            Option("--key-file", "write the key there instead of printing it; never over what is there", "FILE"),
+            Flag("--role", "what it allows: admin, agent or viewer (default agent)", "ROLE", "agent", ROLES),
+            Flag("--prefix", "only names that begin with this (repeat it)", "TEXT", many=True),
+            Flag("--key-file", "write the key there instead of printing it; never over what is there", "FILE"),
             *COMMON,
         ),
     ),
@@ -322,10 +320,10 @@ VERBS = HOT | _table(
         "keys rotate",
         "add a key to a principal; the one before it counts for a while yet",
         "keys:rotate",
-        (Word("key", "the id of the key to replace, as `keys list` shows it"),),
+        (Argument("key", "the id of the key to replace, as `keys list` shows it"),),
         (
-            Option("--overlap", "how long the key before still counts (default 1h; 0: not at all)", "TIME", "1h"),
-            Option("--key-file", "write the key there instead of printing it; never over what is there", "FILE"),
+            Flag("--overlap", "how long the key before still counts (default 1h; 0: not at all)", "TIME", "1h"),
+            Flag("--key-file", "write the key there instead of printing it; never over what is there", "FILE"),
             *COMMON,
         ),
     ),
@@ -333,7 +331,7 @@ VERBS = HOT | _table(
         "keys revoke",
         "revoke a key",
         "keys:revoke",
-        (Word("key", "its id, as `keys list` shows it"),),
+        (Argument("key", "its id, as `keys list` shows it"),),
         COMMON,
     ),
     Verb(
@@ -342,27 +340,27 @@ VERBS = HOT | _table(
         "serve:serve",
         (),
         (
-            Option("--store", "where the locks live: the same as --url", "URL"),
-            Option("--host", "where to listen (default 127.0.0.1; elsewhere only with keys)", "HOST", "127.0.0.1"),
-            Option("--port", "on which port (default 7420; 0: any that is free)", "PORT", "7420"),
-            Option("--tls-cert", "the certificate, a PEM file", "FILE"),
-            Option("--tls-key", "its private key, a PEM file", "FILE"),
-            Option(
+            Flag("--store", "where the locks live: the same as --url", "URL"),
+            Flag("--host", "where to listen (default 127.0.0.1; elsewhere only with keys)", "HOST", "127.0.0.1"),
+            Flag("--port", "on which port (default 7420; 0: any that is free)", "PORT", "7420"),
+            Flag("--tls-cert", "the certificate, a PEM file", "FILE"),
+            Flag("--tls-key", "its private key, a PEM file", "FILE"),
+            Flag(
                 "--keep-open",
                 "how long a waiting request stays open before it gets a ticket (default 50s)",
                 "TIME",
                 "50s",
             ),
-            Option(
+            Flag(
                 "--keep-place",
                 "how long a place in the queue is kept for a ticket (default 10s)",
                 "TIME",
                 "10s",
             ),
-            Option("--webhook", "tell this URL what happens (repeat it; docs/server.md)", "URL", many=True),
-            Option("--webhook-private", "webhooks may go to this machine and to private networks"),
-            Option("--webhook-state", "the file that remembers what webhooks were sent", "FILE"),
-            Option("--rate", "requests a second that one key may make (default 1000; 0: no limit)", "N", "1000"),
+            Flag("--webhook", "tell this URL what happens (repeat it; docs/server.md)", "URL", many=True),
+            Flag("--webhook-private", "webhooks may go to this machine and to private networks"),
+            Flag("--webhook-state", "the file that remembers what webhooks were sent", "FILE"),
+            Flag("--rate", "requests a second that one key may make (default 1000; 0: no limit)", "N", "1000"),
             *COMMON,
         ),
     ),
@@ -373,11 +371,11 @@ VERBS = HOT | _table(
         "hook",
         "answer an editor's hook: `leasehold install` sets it up",
         "hook:hook",
-        (Word("editor", "claude, codex or cursor"),),
+        (Argument("editor", "claude, codex or cursor"),),
         (
-            Option("--policy", "off, warn, require or require-own (default: lock_policy, or require)", "HOW"),
-            Option("--look-only", "never take a lease by editing: only look whether one is in the way"),
-            Option("--on-failure", "if the locks cannot be asked: open (default) or closed", "HOW", "open", FAILING),
+            Flag("--policy", "off, warn, require or require-own (default: lock_policy, or require)", "HOW"),
+            Flag("--look-only", "never take a lease by editing: only look whether one is in the way"),
+            Flag("--on-failure", "if the locks cannot be asked: open (default) or closed", "HOW", "open", FAILING),
             *COMMON[1:],
         ),
     ),
@@ -386,12 +384,12 @@ VERBS = HOT | _table(
         "answer a hook of git: `leasehold install git` sets it up",
         "git_hook:git_hook",
         (
-            Word("name", "pre-commit, prepare-commit-msg, commit-msg, pre-push or pre-receive"),
-            Word("words", "as git gives them", "*"),
+            Argument("name", "pre-commit, prepare-commit-msg, commit-msg, pre-push or pre-receive"),
+            Argument("words", "as git gives them", "*"),
         ),
         (
-            Option("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
-            Option(
+            Flag("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
+            Flag(
                 "--people",
                 "who has no name of an agent is only warned (warn, default), or blocked too (block)",
                 "HOW",
@@ -413,14 +411,14 @@ VERBS = HOT | _table(
         "where the locks live, why, and whether all is well",
         "doctor:doctor",
         (),
-        (Option("--accept-restore", "go on with a database that was restored from a backup"), *COMMON),
+        (Flag("--accept-restore", "go on with a database that was restored from a backup"), *COMMON),
     ),
     Verb("version", "which version this is", "doctor:version", (), (JSON,)),
     Verb(
         "completion",
         "print the completion script of a shell",
         "completion:completion",
-        (Word("shell", "bash, zsh or fish"),),
+        (Argument("shell", "bash, zsh or fish"),),
         (JSON,),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from leasehold.cli import settle_down
+from leasehold.cli.command_line import settle_down
 from leasehold.cli.terminal.interrupts import Interrupts
 from leasehold.compat.agiflow import Conflict
 from leasehold.domain.model import TimedOut

@@ -17,6 +17,7 @@ import os
 
 from leasehold.config import paths as places
 from leasehold.config import settings as config
+from leasehold.config import urls
 from leasehold.requests import checks
 
 TYPE_CHECKING = False
@@ -211,7 +212,7 @@ def is_of_locks(env: Mapping[str, str], url: str, space: str) -> bool:
 
 
 def _scope(url: str, space: str) -> str:
-    return places.digest(places.one_spelling(url), space)
+    return places.digest(urls.one_spelling(url), space)
 
 
 def _root(here: str, project: str | None, env: Mapping[str, str]) -> str:

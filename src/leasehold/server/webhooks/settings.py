@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from leasehold.config import paths as places
+from leasehold.config import urls
 from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.requests import checks
@@ -68,14 +69,14 @@ def state_file(store: str) -> str:
     """
     scheme, _, rest = store.partition("://")
     if scheme == "sqlite":
-        return _kept(Path(f"{places.split_options(rest)[0]}-webhooks.json"), Path(f"{rest}-webhooks.json"))
+        return _kept(Path(f"{urls.split_options(rest)[0]}-webhooks.json"), Path(f"{rest}-webhooks.json"))
     directory = Path(places.state_home(os.environ))
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = f"{directory}, where it would be remembered what was sent, cannot be made: {error.strerror}"
         raise LeaseholdError(f"{why}; name a file with --webhook-state") from error
-    by_place, by_url = places.digest(places.one_spelling(store)), places.digest(store)
+    by_place, by_url = places.digest(urls.one_spelling(store)), places.digest(store)
     return _kept(directory / f"webhooks-{by_place[:16]}.json", directory / f"webhooks-{by_url[:16]}.json")
 
 

@@ -1,0 +1,157 @@
+"""URLs of stores and servers: in full, in one spelling to compare by, and as they may be shown. It opens nothing."""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH118
+
+from __future__ import annotations
+
+import os
+
+from leasehold.config import paths as places
+from leasehold.domain import names
+from leasehold.errors import StoreUnsuitable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PORTS = {"http": "7420", "https": "443", "etcd": "2379", "postgresql": "5432"}
+"""Which port is meant where none is named."""
+
+
+def with_patience(url: str, seconds: float) -> str:
+    """Return the URL with the store's own option for how long to try to reach it. SQLite has nothing to connect to."""
+    scheme, question, query = url.partition("?")
+    whole = -int(-seconds // 1)  # rounded up; `math` would be one more import of a one-shot command
+    if scheme.startswith("git"):
+        word = f"timeout={whole}s"
+    elif scheme.startswith("postgres"):
+        word = f"connect_timeout={max(2, whole)}"  # libpq takes 1 for 2
+    elif scheme.startswith("etcd"):
+        word = f"connect_timeout={seconds:g}s"
+    else:
+        return url
+    own = any(each.startswith(word.partition("=")[0] + "=") for each in query.split("&"))
+    return url if own else f"{url}{'&' if question else '?'}{word}"
+
+
+def split_options(rest: str) -> tuple[str, str]:
+    """A path, and the `?name=value` behind it; a question mark in the name of a folder is part of the path."""
+    path, mark, options = rest.rpartition("?")
+    return (path, mark + options) if mark and "=" in options and "/" not in options else (rest, "")
+
+
+def one_spelling(url: str) -> str:
+    """The same text for every way to write where the same locks live, to compare by: it is no URL to open.
+
+    Without passwords and without options that only say how to get there. Nothing is looked up: two names of one machine
+    stay two. A path must be in full already (see `resolve`).
+    """
+    scheme, _, rest = url.partition(":")
+    scheme = scheme.lower()
+    if scheme in ("http", "https"):
+        return ",".join(sorted(_one_server(each) for each in url.split(",")))
+    path, options = split_options(rest)
+    if scheme in ("sqlite", "git", "git+file"):
+        return f"{scheme}:{path.rstrip('/')}{_remote(options)}"
+    if scheme in ("postgres", "postgresql"):
+        words = sorted(word for word in options[1:].split("&") if word and not word.startswith("password="))
+        return _one_server(f"postgresql:{path}") + "".join(f"?{word}" for word in words)
+    return _one_server(f"{scheme}:{path}")
+
+
+def _remote(options: str) -> str:
+    """A repository may have several remotes."""
+    return "".join(f"?{word}" for word in options[1:].split("&") if word.startswith("remote="))
+
+
+def _one_server(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    scheme = scheme.lower()
+    authority, slash, path = rest.rstrip("/").partition("/")
+    user, at, hosts = authority.rpartition("@")
+    port = f":{_PORTS[scheme]}" if scheme in _PORTS else ""
+    named = ",".join(sorted(host.lower().removesuffix(port) for host in hosts.split(",")))
+    return f"{scheme}://{user.partition(':')[0]}{at}{named}{slash}{path}"
+
+
+def with_skew(url: str, skew: float | str) -> str:
+    """Return the URL of a git remote with this `max_skew`; the last one in a URL counts."""
+    return f"{url}{'&' if '?' in url else '?'}max_skew={skew}"
+
+
+def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
+    """The URL in full: a path in it becomes absolute, relative to this directory, `~/` being home."""
+    scheme, colon, rest = url.partition(":")
+    if not scheme.islower():
+        scheme = scheme.lower()
+        url = scheme + colon + rest
+    if scheme == "git" and colon:
+        return _git_url(rest, directory, env)
+    if scheme != "sqlite" or not colon or not rest.strip("/"):
+        return url
+    rest, options = split_options(rest)
+    if rest.startswith("//"):
+        path = "/" + rest.lstrip("/")
+    elif rest.startswith("~/"):
+        path = places.home(env) + rest[1:]
+    else:
+        path = os.path.join(directory, rest)
+    return sqlite_url(path) + options
+
+
+def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
+    """The same for every worktree and folder of a repository: the git directory that they share."""
+    place, mark, options = rest.partition("?")
+    path = os.path.realpath(os.path.join(directory, places.home(env) + place[1:] if place.startswith("~/") else place))
+    copy = places.working_copy(path, {})
+    return f"git:{copy.common if copy is not None else path}{mark}{options}"
+
+
+def sqlite_url(path: str) -> str:
+    """The URL of a database file. Raises StoreUnsuitable if another user may have it lead elsewhere."""
+    link = places.strange_link(path)
+    if link:
+        raise StoreUnsuitable(
+            f"{names.shown(link)} is a link that another user made or may replace: remove it, or give the path of the "
+            "file that is meant"
+        )
+    return "sqlite://" + os.path.realpath(path)
+
+
+_SECRET = ("password", "secret", "token", "client_key", "server_key", "api_key")
+"""What is in the names of those words of a URL that only its owner may see."""
+
+
+def shown(url: str) -> str:
+    """The URL as it may be shown: without its passwords, and inert."""
+    place, question, query = url.partition("?")
+    scheme, mark, rest = place.partition("://")
+    authority, slash, path = rest.partition("/")
+    if _is_cut(authority) and "@" in path + question + query:  # by a password that should have been written with %XX
+        authority, slash, path, question, query = f"{rest}{question}{query}", "", "", "", ""
+    user, at, host = authority.rpartition("@")
+    name, colon, _ = user.partition(":")
+    words = "&".join(map(_word_shown, query.split("&")))
+    if not mark:  # no URL: libpq's words, perhaps
+        scheme = " ".join(map(_word_shown, scheme.split(" ")))
+    return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
+
+
+def _is_cut(authority: str) -> bool:
+    _, colon, port = authority.partition(":")
+    return bool(colon) and "@" not in authority and not port.isdigit()
+
+
+def _word_shown(word: str) -> str:
+    name, _, value = word.partition("=")
+    if name != "listen" and "%" not in name:
+        return f"{name}=***" if any(each in name.lower() for each in _SECRET) else word
+    from urllib.parse import unquote  # noqa: PLC0415 (rare)
+
+    if name != "listen":
+        return f"{name}=***"  # written so that it cannot be read
+    plain = unquote(value)  # another URL, with a password of its own
+    return word if shown(plain) == names.shown(plain) else f"{name}={shown(plain)}"
