@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import bare, load, scratch
 from benchmarks.report import Figure, at_least, at_most
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 from leasehold.engine.engine import Engine
 from leasehold.stores.cache import RECORDS
 from leasehold.stores.sqlite.database import LASTING

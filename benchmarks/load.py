@@ -7,7 +7,7 @@ import gc
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasehold.domain.model import Granted, Held
+from leasehold.domain.outcomes import Granted, Held
 from leasehold.engine.drivers.loop import LoopDriver
 from leasehold.engine.engine import Engine
 from leasehold.requests.checks import Settings
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from leasehold.domain.model import Drop, Event, Put
+    from leasehold.domain.entries import Drop, Put
+    from leasehold.domain.events import Event
     from leasehold.stores import Transaction
 
 SETTINGS = Settings()

@@ -11,7 +11,7 @@ from pathlib import Path
 import leasehold
 from benchmarks import scratch
 from benchmarks.report import Figure, at_most
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 
 GOAL = 2.0
 NOBODY = {

@@ -29,7 +29,16 @@ if TYPE_CHECKING:
     from types import FrameType
 
 PACKAGE = str(Path(leasehold.__file__).parent) + os.sep
-RECORDS = ("domain/model", "domain/nouns")
+RECORDS = (
+    "domain/api_keys",
+    "domain/entries",
+    "domain/events",
+    "domain/graph",
+    "domain/leases",
+    "domain/nouns",
+    "domain/outcomes",
+    "domain/sessions",
+)
 """Where records are declared: to make one is no step of the way."""
 CONSTRUCTORS = frozenset(("__new__", "_early_new", "_constructor", "__instancecheck__"))
 SKIPPED = frozenset(("<module>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"))

@@ -13,37 +13,24 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import (
-        Agent,
-        Blocker,
+    from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated, Whoami
+    from leasehold.domain.events import Event
+    from leasehold.domain.graph import Agent, Edge, Graph
+    from leasehold.domain.leases import Blocker, Inspection, Lease, Queue, Waiting
+    from leasehold.domain.outcomes import (
         Cancelled,
         Cleared,
         Deadlock,
-        Edge,
-        Event,
         Granted,
-        Graph,
         Held,
-        Inspection,
-        Key,
-        KeyCreated,
-        KeyRevoked,
-        KeyRotated,
-        Lease,
         Lost,
-        Queue,
         Refused,
         Released,
         Renewed,
-        Session,
-        SessionEnded,
-        SessionRenewed,
-        SessionStarted,
         TimedOut,
         Updated,
-        Waiting,
-        Whoami,
     )
+    from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
     from leasehold.errors import (
         Closed,
         InvalidInput,
@@ -86,36 +73,44 @@ _WHERE = {
     "locks.holding.guarded": ("current_lease",),
     "locks.holding.held": ("HeldLease",),
     "locks.sync": ("Locks",),
-    "domain.model": (
-        "Agent",
-        "Blocker",
-        "Cancelled",
-        "Cleared",
-        "Deadlock",
-        "Edge",
-        "Event",
-        "Granted",
-        "Graph",
-        "Held",
-        "Inspection",
+    "domain.api_keys": (
         "Key",
         "KeyCreated",
         "KeyRevoked",
         "KeyRotated",
+        "Whoami",
+    ),
+    "domain.events": ("Event",),
+    "domain.graph": (
+        "Agent",
+        "Edge",
+        "Graph",
+    ),
+    "domain.leases": (
+        "Blocker",
+        "Inspection",
         "Lease",
-        "Lost",
         "Queue",
+        "Waiting",
+    ),
+    "domain.outcomes": (
+        "Cancelled",
+        "Cleared",
+        "Deadlock",
+        "Granted",
+        "Held",
+        "Lost",
         "Refused",
         "Released",
         "Renewed",
+        "TimedOut",
+        "Updated",
+    ),
+    "domain.sessions": (
         "Session",
         "SessionEnded",
         "SessionRenewed",
         "SessionStarted",
-        "TimedOut",
-        "Updated",
-        "Waiting",
-        "Whoami",
     ),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}

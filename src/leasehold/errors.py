@@ -22,7 +22,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Deadlock, Held, Refused, TimedOut
+    from leasehold.domain.outcomes import Deadlock, Held, Refused, TimedOut
 
 
 class LeaseholdError(Exception):

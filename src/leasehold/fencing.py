@@ -13,7 +13,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from leasehold.domain.model import FOREVER
+from leasehold.domain.timestamps import FOREVER
 from leasehold.errors import InvalidInput, LeaseholdError, StaleFence
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ import leasehold
 from leasehold.client.aio import AsyncHttpAnswers
 from leasehold.client.messages import bases
 from leasehold.client.sync import HttpAnswers
-from leasehold.domain.model import Drop
+from leasehold.domain.entries import Drop
 from leasehold.errors import Conflict
 from leasehold.stores.etcd import EtcdStore, messages
 from leasehold.stores.postgres import PostgresStore
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import IO, Any
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
     from leasehold.requests.calls import Call
     from leasehold.stores import Store
 

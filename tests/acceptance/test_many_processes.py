@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Refused
+from leasehold.domain.outcomes import Refused
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.testing.checker import check
 from leasehold.testing.observations import Observation, check_observations
@@ -20,7 +20,8 @@ from leasehold.testing.observations import Observation, check_observations
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from leasehold.domain.model import Event, Record
+    from leasehold.domain.entries import Record
+    from leasehold.domain.events import Event
 
 PROCESSES = 8
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))

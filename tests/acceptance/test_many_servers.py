@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Deadlock, Granted, Refused, Renewed
+from leasehold.domain.outcomes import Deadlock, Granted, Refused, Renewed
 from leasehold.stores.etcd import EtcdStore
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.checker import check
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
 PROCESSES = 8

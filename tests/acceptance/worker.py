@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import leasehold
-from leasehold.domain.model import Granted, Released
+from leasehold.domain.outcomes import Granted, Released
 from leasehold.stores.sqlite import SqliteStore
 
 PATIENCE = 300

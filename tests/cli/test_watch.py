@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.cli.terminal.screen import Look, Screen, bar, queue_of, queues_of
-from leasehold.domain.model import Lease, Waiting
+from leasehold.domain.leases import Lease, Waiting
 from tests.kit.shell import Shell, until
 from tests.kit.terminals import Terminal
 

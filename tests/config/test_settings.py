@@ -10,7 +10,7 @@ import pytest
 
 from leasehold.config import settings as config
 from leasehold.config import urls
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 from leasehold.stores.etcd import address as etcd

@@ -15,7 +15,8 @@ from leasehold.cli import tokens as state
 from leasehold.config import identity
 from leasehold.config import settings as config
 from leasehold.doctor.contents import unswept
-from leasehold.domain.model import SECOND, Ask, Hold
+from leasehold.domain.entries import Ask, Hold
+from leasehold.domain.timestamps import SECOND
 from tests.kit.serving import until
 from tests.kit.someone import settle
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from leasehold.domain import commands as c
-from leasehold.domain import keys, model
+from leasehold.domain import entries, keys, leases, outcomes, sessions, timestamps
 from leasehold.requests import checks
 from leasehold.testing.world import World
 from tests.domain.oracle import EITHER, Oracle
@@ -16,11 +16,13 @@ from tests.domain.oracle_nouns import Answer, Lease, Told, Waiter, Want, Who, cl
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from leasehold.domain.model import Event, Hold, Outcome
+    from leasehold.domain.entries import Hold
+    from leasehold.domain.events import Event
+    from leasehold.domain.outcomes import Outcome
 
 SPACE = "default"
 SETTINGS = checks.Settings()
-LIFE = 3600 * model.SECOND
+LIFE = 3600 * timestamps.SECOND
 """Both engines live longer than any test takes."""
 MODES = {"X": "exclusive", "S": "shared", "N": "slots"}
 
@@ -37,7 +39,7 @@ class Duel:
             self.world.do(c.Beat(engine, LIFE))
         self.ids: dict[Lease, str] = {}
         self.places: dict[Waiter, str] = {}
-        self.asks: dict[Waiter, model.Ask] = {}
+        self.asks: dict[Waiter, entries.Ask] = {}
         self.tokens = 0
         self.highest = 0
         self.agree = True
@@ -174,7 +176,7 @@ class Duel:
                 intent=intent,
                 request=request,
                 shown=shown,
-                again=self._lease(outcome.lease.id) if isinstance(outcome, model.Granted) else None,
+                again=self._lease(outcome.lease.id) if isinstance(outcome, outcomes.Granted) else None,
             )
             if answer.waiter is not None and engines.get(answer.waiter) != answer.waiter.engine:
                 self.asks[answer.waiter] = command.ask
@@ -307,25 +309,25 @@ class Duel:
 
     def _compare_answer(self, outcome: Outcome, answer: Answer) -> None:
         assert type(outcome).__name__ == answer.kind, f"{outcome} but the oracle says {answer}"
-        if isinstance(outcome, model.Granted):
+        if isinstance(outcome, outcomes.Granted):
             assert outcome.fresh == answer.detail
             assert answer.lease is not None
             self._same_terms(answer.lease, outcome.lease)
-        elif isinstance(outcome, model.Renewed | model.Updated):
+        elif isinstance(outcome, outcomes.Renewed | outcomes.Updated):
             assert answer.lease is not None
             self._same_terms(answer.lease, outcome.lease)
-        elif isinstance(outcome, model.Queued):
+        elif isinstance(outcome, outcomes.Queued):
             assert answer.waiter is not None
             assert self.places.setdefault(answer.waiter, outcome.waiter) == outcome.waiter
-        elif isinstance(outcome, model.Deadlock):
+        elif isinstance(outcome, outcomes.Deadlock):
             self._compare_cycle(outcome.cycle)
         else:
             assert detail_of(outcome) == answer.detail, f"{outcome} but the oracle says {answer}"
-        if isinstance(outcome, model.Held):
+        if isinstance(outcome, outcomes.Held):
             assert outcome.blockers
             self._compare_own(outcome)
 
-    def _compare_own(self, outcome: model.Held) -> None:
+    def _compare_own(self, outcome: outcomes.Held) -> None:
         """Just those blockers are told to be the caller's own that it has proved to be."""
         for blocker in outcome.blockers:
             lease = self._lease(blocker.lease)
@@ -339,13 +341,13 @@ class Duel:
         pairs = list(zip(cycle[::2], cycle[1::2], strict=True))
         assert self.oracle.standstill.is_cycle(pairs), f"not a cycle: {cycle}"
 
-    def _same_lease(self, lease: Lease, told: model.Lease) -> None:
+    def _same_lease(self, lease: Lease, told: leases.Lease) -> None:
         assert self.ids.setdefault(lease, told.id) == told.id
         assert (told.resources, told.holder, told.session) == (lease.resources, lease.who.holder, lease.who.session)
         assert (told.mode, told.slots, told.acquired_us) == (lease.want.mode, lease.want.slots, lease.acquired_at)
         assert told.fence == keys.number(told.id)
 
-    def _same_terms(self, lease: Lease, told: model.Lease) -> None:
+    def _same_terms(self, lease: Lease, told: leases.Lease) -> None:
         """As it is now: so not for a lease that was granted in passing, and then renewed by the very same command."""
         self._same_lease(lease, told)
         assert (told.ttl_us, told.expires_us) == (lease.want.ttl, lease.expires_at)
@@ -493,12 +495,12 @@ class Duel:
         self.oracle.wishes.clear()
         for lease in self.oracle.closed():
             self.world.do(c.Clear("ops", "over", SPACE, lease.resources[0], own_node(lease.resources[0])))
-        kept = model.End | model.Request | model.Wish
+        kept = entries.End | entries.Request | entries.Wish
         for engine in self.engines.values():
             self.world.do(c.Beat(engine, None))
         for key in self.world.records:
             assert all(isinstance(entry, kept) for entry in self.world.entries(key))
-        self.world.advance(48 * 3600 * model.SECOND)
+        self.world.advance(48 * 3600 * timestamps.SECOND)
         self.world.sweep()
         assert not self.world.records
 
@@ -520,17 +522,17 @@ def own_node(resource: str) -> str:
 
 def detail_of(outcome: Outcome) -> str | bool | None:
     """The part of an outcome that the oracle has an opinion about."""
-    if isinstance(outcome, model.Refused):
+    if isinstance(outcome, outcomes.Refused):
         return outcome.code
-    if isinstance(outcome, model.Lost):
+    if isinstance(outcome, outcomes.Lost):
         return outcome.reason if outcome.lease else None
-    if isinstance(outcome, model.Released):
+    if isinstance(outcome, outcomes.Released):
         return outcome.released
-    if isinstance(outcome, model.Cancelled):
+    if isinstance(outcome, outcomes.Cancelled):
         return outcome.was
-    if isinstance(outcome, model.Cleared):
+    if isinstance(outcome, outcomes.Cleared):
         return outcome.cleared
-    return outcome.ended if isinstance(outcome, model.SessionEnded) else None
+    return outcome.ended if isinstance(outcome, sessions.SessionEnded) else None
 
 
 def _event(event: Event) -> tuple[object, ...]:
@@ -564,7 +566,7 @@ def _grip(hold: Hold) -> tuple[tuple[str, ...], Want]:
     return resources, Want((resources,), MODES[hold.ask.mode], hold.ask.slots)
 
 
-def _nodes(ask: model.Ask) -> Iterable[str]:
+def _nodes(ask: entries.Ask) -> Iterable[str]:
     return dict.fromkeys(claim.node for option in ask.options for claim in option.claims)
 
 
@@ -572,11 +574,11 @@ def _actor(who: Who) -> str:
     return keys.actor(SPACE, who.holder, who.session)
 
 
-def _is_wish(entry: model.Entry) -> bool:
-    return isinstance(entry, model.Wish)
+def _is_wish(entry: entries.Entry) -> bool:
+    return isinstance(entry, entries.Wish)
 
 
-def _note(note: model.Note) -> object:
-    if isinstance(note, model.Wish):
+def _note(note: entries.Note) -> object:
+    if isinstance(note, entries.Wish):
         return ("wish", note.until)
-    return ("session", note.expires_us) if isinstance(note, model.Session) else note.id
+    return ("session", note.expires_us) if isinstance(note, sessions.Session) else note.id

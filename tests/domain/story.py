@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Event
+from leasehold.domain.events import Event
 from leasehold.testing.checker import check
 
 

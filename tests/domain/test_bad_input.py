@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from leasehold.domain.model import Granted, Refused, SessionStarted
+from leasehold.domain.outcomes import Granted, Refused
+from leasehold.domain.sessions import SessionStarted
 from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.engine.engine import Engine
 from leasehold.errors import InvalidInput

@@ -14,7 +14,7 @@ from leasehold.testing.invariants.places import Index, lineage
 from tests.domain.story import Story
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 HIERARCHICAL = frozenset({"s3", "db"})
 NAMES = (

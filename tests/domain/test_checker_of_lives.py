@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import EMPTY, FOREVER, Hold, Record, Ref, Request, Waiter, Wish
+from leasehold.domain.entries import EMPTY, Hold, Record, Ref, Request, Waiter, Wish
+from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.checker import Malformed, check, residue_of
 from tests.domain.story import Story, waiter
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Note
+    from leasehold.domain.entries import Note
 
 # ------------------------------------------------------------------------------------------- leases
 

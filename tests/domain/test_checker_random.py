@@ -11,12 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 
 from leasehold.domain import commands as c
-from leasehold.domain.model import Granted, Queued
+from leasehold.domain.outcomes import Granted, Queued
 from leasehold.testing.checker import check
 from tests.domain.wander import ROOT, Wanderer
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 SEEDS = 2000 if os.environ.get("LEASEHOLD_PROVE") == "1" else 40
 STEPS = 80

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 
 untimed = settings(deadline=None)
 

@@ -8,13 +8,14 @@ import pytest
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.model import SECOND, Cancelled, Granted, Held, Queued, Refused
+from leasehold.domain.outcomes import Cancelled, Granted, Held, Queued, Refused
+from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
 from leasehold.requests.checks import Asking, Settings
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Hold
+    from leasehold.domain.entries import Hold
 
 HERE = keys.engine("here")
 THING = {"resources": "thing"}

@@ -9,7 +9,9 @@ import pytest
 import leasehold
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.model import EMPTY, Key, KeyCreated, KeyRevoked, Refused
+from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked
+from leasehold.domain.entries import EMPTY
+from leasehold.domain.outcomes import Refused
 from leasehold.domain.records import build
 from leasehold.domain.rules import Step, step
 from leasehold.domain.rules.timing import after_reboot, due

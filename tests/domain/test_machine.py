@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from leasehold.domain import commands as c
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from tests.domain.duel import Duel
 from tests.domain.oracle_nouns import Want, Who
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import leasehold
 from leasehold.domain import keys, names
-from leasehold.domain.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Claim
+from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Claim
 
 HIERARCHICAL = frozenset({"s3", "dir", "file"})
 MODES = (EXCLUSIVE, SHARED, SLOTS)

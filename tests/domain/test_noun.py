@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from leasehold.domain import commands, model
+from leasehold.domain import commands
 from leasehold.domain import nouns as noun
-from leasehold.domain.model import Hold, Put, Ref
+from leasehold.domain.entries import Hold, Put, Ref
 from leasehold.domain.nouns import Noun, new
+from tests.kit.nouns import NOUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,7 +132,7 @@ def made_directly() -> Iterator[tuple[str, type, int]]:
                         assert isinstance(told, ast.Tuple), f"{path.name}:{node.lineno}"
                         assert not any(isinstance(each, ast.Starred) for each in told.elts)
                         where = f"{path.name}:{node.lineno}"
-                        yield where, getattr(model, name, None) or getattr(commands, name), len(told.elts)
+                        yield where, NOUNS.get(name) or getattr(commands, name), len(told.elts)
 
 
 @pytest.mark.parametrize(("where", "kind", "values"), list(made_directly()))

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from leasehold.domain import commands, model
-from leasehold.domain.model import Cleared, Granted, Held, Lost, Queue, Released, TimedOut
+from leasehold.domain import commands
+from leasehold.domain.leases import Queue
 from leasehold.domain.nouns import SECRETS, Outcome, Refusal, Success
+from leasehold.domain.outcomes import Cleared, Done, Granted, Held, Lost, Released, TimedOut
 from leasehold.locks.holding import held
 from leasehold.requests import calls
+from tests.kit.nouns import MODULES, NOUNS
 from tests.typed import truth
 
 OUTCOMES = [*truth.TRUE, *truth.FALSE]
@@ -21,7 +23,7 @@ SECRET = "5ecre7-never-shown"
 
 def kinds() -> list[Any]:
     """Every noun that could carry a secret."""
-    modules = (model, commands, calls, held)
+    modules = (*MODULES, commands, calls, held)
     return [
         kind
         for module in modules
@@ -31,9 +33,8 @@ def kinds() -> list[Any]:
 
 
 def test_they_are_all_in_here() -> None:
-    named = {kind for kind in vars(model).values() if isinstance(kind, type) and kind.__module__ == model.__name__}
-    named = {kind for kind in named if issubclass(kind, Outcome)}
-    assert {type(each) for each in OUTCOMES} | {model.Done} == named
+    named = {kind for kind in NOUNS.values() if issubclass(kind, Outcome)}
+    assert {type(each) for each in OUTCOMES} | {Done} == named
 
 
 def test_what_they_are_can_be_asked() -> None:

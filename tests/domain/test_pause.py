@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from leasehold.domain import commands as c
-from leasehold.domain.model import EMPTY, SECOND, Granted, Queued, Record, Refused, Released, Renewed
+from leasehold.domain.entries import EMPTY, Record
+from leasehold.domain.outcomes import Granted, Queued, Refused, Released, Renewed
 from leasehold.domain.records import apply
 from leasehold.domain.rules import Need, Step, step
+from leasehold.domain.timestamps import SECOND
 from leasehold.requests.checks import Settings
 from leasehold.requests.to_command import Order, order
 

@@ -8,14 +8,16 @@ import pytest
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.model import SECOND, Done, Granted, Queued, Refused, SessionRenewed
+from leasehold.domain.outcomes import Done, Granted, Queued, Refused
 from leasehold.domain.rules.granting import PICK_UP
+from leasehold.domain.sessions import SessionRenewed
+from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
 from leasehold.requests.checks import Asking, Settings
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Ask, Hold
+    from leasehold.domain.entries import Ask, Hold
 
 HERE, THERE, ELSEWHERE = (keys.engine(name) for name in ("here", "there", "elsewhere"))
 TTL = 30 * SECOND

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.model import SECOND, Granted, Lost, Released
+from leasehold.domain.outcomes import Granted, Lost, Released
 from leasehold.domain.rules.ending import ENDS_KEPT, FORGOTTEN
+from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
 from leasehold.requests.checks import Asking, Settings
 from leasehold.testing.world import World

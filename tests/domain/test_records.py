@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.domain.model import EMPTY, Drop, Hold, Put, Record, Ref, Waiter
+from leasehold.domain.entries import EMPTY, Drop, Hold, Put, Record, Ref, Waiter
 from leasehold.domain.records import apply, build
 from tests.kit.samples import any_entry, hold, holds, notes, plain_ids, waiter, waiter_ids, waiters
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Entry
+    from leasehold.domain.entries import Entry
 
 node_entries = st.one_of(holds, waiters, notes)
 changes = st.lists(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Granted, Held, Queued
+from leasehold.domain.outcomes import Granted, Held, Queued
 from leasehold.requests import checks
 from leasehold.requests.checks import Asking, Settings
 from leasehold.testing.world import World

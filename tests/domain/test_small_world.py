@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasehold.domain import keys, model
-from leasehold.domain.model import SECOND
+from leasehold.domain import entries, keys
+from leasehold.domain.timestamps import SECOND
 from tests.domain.duel import SPACE, Duel
 from tests.domain.oracle_nouns import Lease, Waiter, Want, Who
 
@@ -124,10 +124,10 @@ class Game:
 
     def _opened(self, shown: tuple[str, ...]) -> list[str]:
         """The leases that these tokens open."""
-        holds = [entry for entry in self._all() if isinstance(entry, model.Hold) and entry.ask is not None]
+        holds = [entry for entry in self._all() if isinstance(entry, entries.Hold) and entry.ask is not None]
         return [hold.id for hold in holds if hold.ask is not None and not set(shown).isdisjoint(hold.ask.tokens)]
 
-    def _all(self) -> Iterator[model.Entry]:
+    def _all(self) -> Iterator[entries.Entry]:
         for key in self.duel.world.records:
             yield from self.duel.world.entries(key)
 
@@ -143,22 +143,22 @@ class Game:
     def _seen(self, key: str, names: dict[str, str]) -> Iterator[tuple[object, ...]]:
         now = self.duel.world.now
         for entry in self.duel.world.entries(key):
-            if isinstance(entry, model.Hold):
+            if isinstance(entry, entries.Hold):
                 grip = (entry.mode, entry.slots, names[entry.actor], entry.after, entry.closed)
                 ticket = None if entry.ticket is None else names.get(entry.ticket, "of a wait that nobody has in hand")
                 yield (names[entry.id], *grip, entry.expires_at - now, _asked(entry.ask), ticket)
-            elif isinstance(entry, model.Waiter):
+            elif isinstance(entry, entries.Waiter):
                 place = (entry.mode, entry.slots, names[entry.actor], entry.order[0], entry.engine)
                 shown = tuple(sorted(names.get(each, each) for each in self._opened(entry.shown)))
                 yield (names[entry.id], *place, entry.deadline - now, _asked(entry.ask), shown)
-            elif isinstance(entry, model.Request):
+            elif isinstance(entry, entries.Request):
                 became = None if entry.became is None else names.get(entry.became, "over")
                 yield ("request", became, entry.body)
-            elif isinstance(entry, model.Wish):
+            elif isinstance(entry, entries.Wish):
                 yield ("wish", entry.slots, entry.until - now, _resources(entry.options))
 
 
-_NUMBERED = (model.Hold, model.Waiter)
+_NUMBERED = (entries.Hold, entries.Waiter)
 REQUEST = "r"
 """The one request_id that everybody uses."""
 
@@ -170,11 +170,11 @@ def _names(people: tuple[Who, ...]) -> dict[str, str]:
     return names | {keys.request(actor, REQUEST): f"request {place}" for place, actor in enumerate(actors)}
 
 
-def _asked(ask: model.Ask | None) -> tuple[object, ...]:
+def _asked(ask: entries.Ask | None) -> tuple[object, ...]:
     return () if ask is None else (ask.ttl, ask.request is None, *_resources(ask.options))
 
 
-def _resources(options: tuple[model.Option, ...]) -> tuple[object, ...]:
+def _resources(options: tuple[entries.Option, ...]) -> tuple[object, ...]:
     return tuple((option.resources, option.claims[0].mode) for option in options)
 
 

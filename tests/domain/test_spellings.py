@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.model import FOREVER, SECOND
+from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.wire import shapes as wire
 
 HASH = "0123456789abcdef0123456789abcdef"

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 from leasehold.domain import keys
-from leasehold.domain.model import EMPTY, Granted, Held, Queued
+from leasehold.domain.entries import EMPTY
+from leasehold.domain.outcomes import Granted, Held, Queued
 from leasehold.domain.rules import waitgraph
 from leasehold.domain.rules.draft import Draft, Missing
 from leasehold.domain.rules.waitgraph import LAST, WaitGraph, cycle_closed_by

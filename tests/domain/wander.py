@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys, names
-from leasehold.domain.model import SECOND, Granted, Queued
+from leasehold.domain.outcomes import Granted, Queued
+from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.domain.model import Ask, Outcome
+    from leasehold.domain.entries import Ask
+    from leasehold.domain.outcomes import Outcome
 
 RESOURCES = ("alpha", "beta", "path:src", "path:src/a.py", "path:src/b/c", "path:.", "repo:x", "issue:1")
 ROOT = c.Proof(admin="root")

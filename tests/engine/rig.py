@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain import keys
 from leasehold.domain.commands import Proof, Release
-from leasehold.domain.model import SECOND, Granted
+from leasehold.domain.outcomes import Granted
+from leasehold.domain.timestamps import SECOND
 from leasehold.engine.engine import Engine
 from leasehold.engine.waiters import BEATS
 from leasehold.requests import checks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 from leasehold.engine.engine import Engine
 from leasehold.stores.memory import MemoryStore, MemoryTransaction
 from tests.engine.rig import acquire, release
@@ -12,7 +12,7 @@ from tests.engine.rig import acquire, release
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
 
 STEP = 1_000
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted, Released, TimedOut
+from leasehold.domain.outcomes import Granted, Released, TimedOut
 from leasehold.engine.drivers.loop import LoopDriver
 from leasehold.engine.drivers.thread import CallerDriver, ThreadDriver
 from leasehold.engine.engine import BATCH, Engine

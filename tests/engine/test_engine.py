@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.domain.model import Granted, Held, Released, TimedOut
+from leasehold.domain.outcomes import Granted, Held, Released, TimedOut
 from leasehold.engine.engine import BATCH
 from tests.engine.rig import BEAT_EVERY, Rig, acquire, begin_waiting, begun, release, take
 

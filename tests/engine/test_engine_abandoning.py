@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 from leasehold.errors import StoreError
 from leasehold.requests.checks import Asking, Settings
 from leasehold.requests.checks import acquire as checked

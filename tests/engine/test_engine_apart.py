@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from leasehold.domain.commands import Steal
-from leasehold.domain.model import SECOND, Deadlock, Granted, Presence, TimedOut
+from leasehold.domain.entries import Presence
+from leasehold.domain.outcomes import Deadlock, Granted, TimedOut
 from leasehold.domain.rules.granting import PICK_UP
+from leasehold.domain.timestamps import SECOND
 from leasehold.engine.waiters import AT_ONCE
 from leasehold.errors import Unreachable
 from tests.engine.rig import (

@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from leasehold.domain.model import Granted, TimedOut
+from leasehold.domain.outcomes import Granted, TimedOut
 from leasehold.engine.engine import TROUBLE_PAUSE
 from leasehold.engine.pending import Pending
 from leasehold.engine.waiters import OVERDUE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.domain.model import Granted, TimedOut
+from leasehold.domain.outcomes import Granted, TimedOut
 from tests.engine.rig import Rig, begin_waiting, release, take
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold.domain.commands import Sweep
-from leasehold.domain.model import Collected, Granted
+from leasehold.domain.outcomes import Collected, Granted
 from leasehold.engine.cleanup import PAUSE, Collection
 from leasehold.engine.engine import FORGET_EVERY, SWEEP_AT_ONCE, Engine
 from leasehold.engine.pending import Pending

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Granted, TimedOut
+from leasehold.domain.outcomes import Granted, TimedOut
 from leasehold.requests import checks
 from leasehold.requests.checks import Asking, Settings
 from tests.engine.rig import Rig, begin_waiting, begun, release, take

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Granted, Released
+from leasehold.domain.outcomes import Granted, Released
 from leasehold.engine.drivers.pacing import FAST, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver
 from leasehold.engine.engine import Engine
 from leasehold.stores.memory import Memory, MemoryStore
@@ -16,7 +16,7 @@ from tests.engine.rig import acquire, release
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 FOR_EVER = 10_000
 """Turns; whoever has not changed its mind by then never will."""

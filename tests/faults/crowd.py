@@ -6,7 +6,7 @@ import threading
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 from leasehold.errors import LeaseholdError
 from leasehold.testing.conformance.asking import until
 from tests.acceptance.servers import wandering

@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 import leasehold
-from leasehold.domain.model import Granted, Inspection, Released, Renewed
+from leasehold.domain.leases import Inspection
+from leasehold.domain.outcomes import Granted, Released, Renewed
 from leasehold.errors import LeaseholdError
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import apsw
 
 import leasehold
-from leasehold.domain.model import Granted, Lost, Refused, Renewed
+from leasehold.domain.outcomes import Granted, Lost, Refused, Renewed
 from leasehold.testing.checker import check
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 PATIENCE = 60.0
 SAMPLE = 10

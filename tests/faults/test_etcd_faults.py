@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Put, Ref, Renewed
+from leasehold.domain.entries import Put, Ref
+from leasehold.domain.outcomes import Renewed
 from leasehold.errors import Conflict, OutcomeUnknown
 from leasehold.stores.etcd import EtcdStore, calls
 from leasehold.testing.conformance.asking import take, until

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted, Held, Put, Ref, Renewed
+from leasehold.domain.entries import Put, Ref
+from leasehold.domain.outcomes import Granted, Held, Renewed
 from leasehold.errors import Conflict, OutcomeUnknown, Unreachable
 from leasehold.stores.etcd import EtcdStore, calls, gateway
 from leasehold.testing.checker import check

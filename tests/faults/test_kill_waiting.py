@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted, Held, Lost, Renewed, TimedOut
+from leasehold.domain.outcomes import Granted, Held, Lost, Renewed, TimedOut
 from leasehold.engine.waiters import BEATS
 from leasehold.errors import Unreachable
 from leasehold.stores.sqlite import SqliteStore

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from leasehold.domain.model import Renewed
+from leasehold.domain.outcomes import Renewed
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.conformance.asking import take, until
 from leasehold.testing.postgres import QUICK, Postgres

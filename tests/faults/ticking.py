@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import apsw
 
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.locks.connect import open_store
 from leasehold.stores import HistoryQuery
 from tests.kit.processes import is_there
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 TTL = 1.0 if os.environ.get("LEASEHOLD_PROVE") else 2.0
 """A run allows for a tenth of it: so long may whoever ends a command have to wait for a processor."""

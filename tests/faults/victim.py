@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 import leasehold
-from leasehold.domain.model import Granted, Released, Renewed
+from leasehold.domain.outcomes import Granted, Released, Renewed
 from leasehold.stores.sqlite.gate import Gate
 
 if TYPE_CHECKING:

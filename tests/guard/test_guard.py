@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted, SessionStarted
+from leasehold.domain.outcomes import Granted
+from leasehold.domain.sessions import SessionStarted
 from leasehold.errors import InvalidInput
 from leasehold.guard import checking
 from leasehold.guard.checking import (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import SECOND, Granted, Lease
+from leasehold.domain.leases import Lease
+from leasehold.domain.outcomes import Granted
+from leasehold.domain.timestamps import SECOND
 
 ID = "l7-0123456789abcdef0123456789abcdef"
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from leasehold.domain.model import Inspection
+from leasehold.domain.leases import Inspection
 from leasehold.errors import Unreachable
 from leasehold.locks.holding import renewal
 from leasehold.locks.local import AsyncEngineAnswers, EngineAnswers
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from leasehold.domain.model import Event, Granted
+    from leasehold.domain.events import Event
+    from leasehold.domain.outcomes import Granted
     from leasehold.locks.aio import AsyncLocks
     from leasehold.locks.sync import Locks
     from leasehold.stores import Store

@@ -7,29 +7,16 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from leasehold.domain import keys
-from leasehold.domain.model import (
-    FOREVER,
-    SECOND,
-    Ask,
-    Claim,
-    End,
-    Event,
-    Hold,
-    Key,
-    Option,
-    Presence,
-    Receipt,
-    Ref,
-    Request,
-    Session,
-    Waiter,
-    Wish,
-)
+from leasehold.domain.api_keys import Key
+from leasehold.domain.entries import Ask, Claim, End, Hold, Option, Presence, Receipt, Ref, Request, Waiter, Wish
+from leasehold.domain.events import Event
+from leasehold.domain.sessions import Session
+from leasehold.domain.timestamps import FOREVER, SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from leasehold.domain.model import Drop, Entry, Put, Record
+    from leasehold.domain.entries import Drop, Entry, Put, Record
     from leasehold.stores import Store
 
 MINUTE = 60 * SECOND

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import leasehold
 from leasehold.cli import main
-from leasehold.domain.model import Inspection
+from leasehold.domain.leases import Inspection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

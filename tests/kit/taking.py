@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leasehold.domain.model import Cleared, Granted, Released, SessionEnded, SessionStarted
+from leasehold.domain.outcomes import Cleared, Granted, Released
+from leasehold.domain.sessions import SessionEnded, SessionStarted
 
 if TYPE_CHECKING:
     from leasehold.locks.sync import Locks

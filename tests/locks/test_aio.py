@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 import leasehold
-from leasehold.domain.model import (
-    Granted,
-    Held,
-    Inspection,
-    Lost,
-    Refused,
-    Released,
-    Renewed,
-    SessionEnded,
-    SessionStarted,
-)
+from leasehold.domain.leases import Inspection
+from leasehold.domain.outcomes import Granted, Held, Lost, Refused, Released, Renewed
+from leasehold.domain.sessions import SessionEnded, SessionStarted
 from leasehold.errors import Closed, InvalidInput
 from leasehold.locks.aio import AsyncLocks
 from leasehold.locks.sync import Locks
@@ -41,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from leasehold.domain.model import Lease
+    from leasehold.domain.leases import Lease
 
 R = TypeVar("R")
 VERBS = sorted(name for name in vars(Locks) if not name.startswith("_"))

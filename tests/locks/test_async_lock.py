@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasehold.domain.model import Granted, Held, TimedOut
+from leasehold.domain.outcomes import Granted, Held, TimedOut
 from leasehold.errors import LeaseLost, NotAcquired, Unreachable
 from tests.kit.holders import (
     ENDS,

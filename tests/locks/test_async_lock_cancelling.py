@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasehold.domain.model import Inspection
+from leasehold.domain.leases import Inspection
 from leasehold.errors import LeaseLost
 from tests.kit.holders import TTL, Losses, async_until, last_end
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leasehold
-from leasehold.domain.model import Held
+from leasehold.domain.outcomes import Held
 from leasehold.errors import InvalidInput, LeaseLost, NotAcquired
 from tests.kit.holders import TTL, Losses, async_until, last_end, until
 

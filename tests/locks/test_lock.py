@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leasehold
-from leasehold.domain.model import Deadlock, Granted, Held, Refused, TimedOut
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Refused, TimedOut
 from leasehold.errors import InvalidInput, LeaseLost, NotAcquired
 from leasehold.locks.holding import sync as holding
 from leasehold.testing.conformance.asking import expect

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leasehold
-from leasehold.domain.model import SessionStarted
+from leasehold.domain.sessions import SessionStarted
 from leasehold.errors import Closed, LeaseLost, Unreachable
 from tests.kit.holders import ENDS, PATIENCE, TTL, Losses, last_end, store_of, unreachable, until
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Held, Lost, Queue, Refused, Released, Renewed
+from leasehold.domain.leases import Queue
+from leasehold.domain.outcomes import Held, Lost, Refused, Released, Renewed
 from leasehold.errors import Closed, LeaseLost, NotAcquired, Unreachable
 from leasehold.locks.holding.held import Ask, HeldLease, Pause, leave, take
 from leasehold.locks.holding.renewal import Tenure

@@ -9,25 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leasehold
-from leasehold.domain.model import (
-    SECOND,
-    Blocker,
-    Edge,
-    Event,
-    Granted,
-    Graph,
-    Held,
-    Inspection,
-    Key,
-    Lease,
-    Released,
-    Renewed,
-    Session,
-    SessionStarted,
-    TimedOut,
-    Updated,
-    Waiting,
-)
+from leasehold.domain.api_keys import Key
+from leasehold.domain.events import Event
+from leasehold.domain.graph import Edge, Graph
+from leasehold.domain.leases import Blocker, Inspection, Lease, Waiting
+from leasehold.domain.outcomes import Granted, Held, Released, Renewed, TimedOut, Updated
+from leasehold.domain.sessions import Session, SessionStarted
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput, LeaseLost, NotAcquired
 from leasehold.locks import arguments
 from leasehold.testing.conformance.asking import Asking, expect

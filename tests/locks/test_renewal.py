@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.domain.model import Lost, Refused, Renewed
+from leasehold.domain.outcomes import Lost, Refused, Renewed
 from leasehold.errors import Unreachable
 from leasehold.locks.holding.renewal import DRIFT, LONGEST_RETRY, SHORTEST_RETRY, Tenure, steady, term
 from tests.kit.clockwork import ID, Clock, lease

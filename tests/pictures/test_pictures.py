@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.domain.model import Agent, Edge, Event, Graph, Inspection, Lease, Waiting
+from leasehold.domain.events import Event
+from leasehold.domain.graph import Agent, Edge, Graph
+from leasehold.domain.leases import Inspection, Lease, Waiting
 from leasehold.pictures.contention import contention
 from leasehold.pictures.graph import as_dot, as_mermaid, as_picture, as_text
 from leasehold.pictures.layout import NODES_MOST, placed

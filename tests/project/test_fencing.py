@@ -17,7 +17,8 @@ import pytest
 
 import leasehold
 from leasehold import fencing
-from leasehold.domain.model import FOREVER, Granted
+from leasehold.domain.outcomes import Granted
+from leasehold.domain.timestamps import FOREVER
 from leasehold.errors import InvalidInput, LeaseholdError, StaleFence
 from leasehold.fencing import Guard, check_header, header
 

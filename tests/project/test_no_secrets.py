@@ -12,8 +12,9 @@ import pytest
 
 import leasehold
 from leasehold.config import settings as config
-from leasehold.domain.model import Granted, SessionStarted
 from leasehold.domain.nouns import SECRETS
+from leasehold.domain.outcomes import Granted
+from leasehold.domain.sessions import SessionStarted
 from leasehold.errors import LeaseholdError
 from leasehold.testing.conformance.asking import expect
 from tests.kit.shell import Shell

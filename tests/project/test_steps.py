@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Granted, Released
+from leasehold.domain.outcomes import Granted, Released
 from leasehold.engine.drivers import loop as loop_drivers
 from leasehold.engine.drivers.loop import LoopThreadDriver
 from leasehold.engine.engine import Engine
@@ -23,7 +23,9 @@ from tests.engine.rig import acquire, release, until_so
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Event, Outcome, Put, Record
+    from leasehold.domain.entries import Drop, Put, Record
+    from leasehold.domain.events import Event
+    from leasehold.domain.outcomes import Outcome
     from leasehold.steps import Steps
 
 

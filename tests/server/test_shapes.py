@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.domain import model
+from leasehold.domain.leases import Lease
+from leasehold.domain.outcomes import Granted, Released, Renewed
+from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.server.api import answers
 from leasehold.server.api import encoding as shapes
 from leasehold.server.api.problems import encode
@@ -18,10 +20,10 @@ from leasehold.wire import shapes as wire
 if TYPE_CHECKING:
     import msgspec
 
-TIMES = st.integers(0, 4_000_000_000 * model.SECOND)
+TIMES = st.integers(0, 4_000_000_000 * SECOND)
 TEXTS = st.text(max_size=20)
 LEASES = st.builds(
-    model.Lease,
+    Lease,
     TEXTS,
     TEXTS,
     st.lists(TEXTS, min_size=1, max_size=3).map(tuple),
@@ -32,21 +34,21 @@ LEASES = st.builds(
     st.integers(1, 2**53),
     TIMES,
     TIMES,
-    TIMES | st.just(model.FOREVER),
+    TIMES | st.just(FOREVER),
     st.none() | TEXTS,
     st.none() | TEXTS,
     st.none() | st.dictionaries(TEXTS, st.integers(), max_size=3).map(json.dumps),
     TIMES,
 )
 OUTCOMES = (
-    st.builds(model.Granted, LEASES, TEXTS, st.booleans(), st.sampled_from(((), ("mode", "holder"))))
-    | st.builds(model.Released, TEXTS, st.booleans(), TEXTS, st.lists(TEXTS, max_size=3).map(tuple))
-    | st.builds(model.Renewed, LEASES)
+    st.builds(Granted, LEASES, TEXTS, st.booleans(), st.sampled_from(((), ("mode", "holder"))))
+    | st.builds(Released, TEXTS, st.booleans(), TEXTS, st.lists(TEXTS, max_size=3).map(tuple))
+    | st.builds(Renewed, LEASES)
 )
 
 
 @given(OUTCOMES)
-def test_an_answer_is_what_wire_says(outcome: model.Granted | model.Released | model.Renewed) -> None:
+def test_an_answer_is_what_wire_says(outcome: Granted | Released | Renewed) -> None:
     assert encode(shapes.answer(outcome)) == encode(wire.answer(outcome))
 
 

@@ -278,7 +278,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that is public when it is looked up and private a moment later: it is looked up only once."""
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.server.webhooks import posting
 
     looked: list[str] = []

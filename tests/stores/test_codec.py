@@ -8,7 +8,7 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.domain.model import Ask, Hold, Ref
+from leasehold.domain.entries import Ask, Hold, Ref
 from leasehold.stores.codec import pack, unpack
 from tests.kit.samples import any_entry, ask, hold
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import leasehold
-from leasehold.domain import model
+from leasehold.domain.leases import Inspection
 from leasehold.errors import BY_CODE, Closed, InvalidInput, LeaseholdError, StoreError, Unreachable
 from leasehold.locks.sync import Locks
 from leasehold.testing import conformance
@@ -17,12 +17,10 @@ from leasehold.testing.conformance import TOPICS, Conformance
 from leasehold.testing.conformance.asking import Asking, expect, leases_of, take, until
 from leasehold.testing.conformance.bounds import BAD, PARAMETER
 from leasehold.testing.processes import in_a_process
+from tests.kit.nouns import NOUNS
 
 HARMLESS = {"close", "lock", "guarded", "gc", "keys", "whoami"}
 """Verbs without arguments of their own: what they are given they hand on to others."""
-
-
-NOUNS = [name for name, kind in vars(model).items() if isinstance(kind, type) and hasattr(kind, "_fields")]
 
 
 class TestSuite:
@@ -55,7 +53,7 @@ class TestSuite:
 class TestPickles:
     @pytest.mark.parametrize("name", NOUNS)
     def test_of_every_noun(self, name: str) -> None:
-        kind = getattr(model, name)
+        kind = NOUNS[name]
         noun = kind(*range(len(kind._fields)))
         again = pickle.loads(pickle.dumps(noun))
         assert again == noun
@@ -88,7 +86,7 @@ class TestProcesses:
         closed, killed = (in_a_process(leasehold.connect, url) for _ in range(2))
         take(closed, "r")
         waiting: Asking[object] = Asking(lambda: killed.acquire("r", ttl=60, wait=60))
-        until(lambda: expect(model.Inspection, closed.inspect("r")).waiting, "somebody waits")
+        until(lambda: expect(Inspection, closed.inspect("r")).waiting, "somebody waits")
         killed.kill()
         with pytest.raises(Unreachable):
             waiting.answer()

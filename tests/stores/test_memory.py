@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import EMPTY, Drop, End, Put, Ref
+from leasehold.domain.entries import EMPTY, Drop, End, Put, Ref
 from leasehold.errors import Closed, OutcomeUnknown, StoreError, Unreachable
 from leasehold.stores import HistoryQuery
 from leasehold.stores.memory import Memory, MemoryStore

@@ -7,35 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_type
 
-from leasehold.domain.model import (
-    Blocker,
+from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated
+from leasehold.domain.leases import Blocker, Lease, Queue
+from leasehold.domain.outcomes import (
     Cancelled,
     Cleared,
     Collected,
     Deadlock,
     Granted,
     Held,
-    Key,
-    KeyCreated,
-    KeyRevoked,
-    KeyRotated,
-    Lease,
     Lost,
-    Queue,
     Queued,
     Refused,
     Released,
     Renewed,
-    Session,
-    SessionEnded,
-    SessionRenewed,
-    SessionStarted,
     TimedOut,
     Updated,
 )
+from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Acquired, Outcome
+    from leasehold.domain.outcomes import Acquired, Outcome
 
 LEASE = Lease("l1-a", "default", ("r",), "ada", None, "exclusive", 1, 7, 60, 0, 60, None, None, None, 0)
 BLOCKERS: tuple[Blocker, ...] = ()

@@ -10,8 +10,8 @@ import sys
 from leasehold.cli import output
 from leasehold.cli.output import Output, complain, quoted
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND
 from leasehold.domain.names import shown
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leasehold.cli.tokens import Tokens
     from leasehold.config.identity import Asker, ByName
     from leasehold.config.settings import Choice
-    from leasehold.domain.model import Lease, Waiting
+    from leasehold.domain.leases import Lease, Waiting
     from leasehold.locks.sync import Locks
 
 _SECRET_LENGTH = 4_096

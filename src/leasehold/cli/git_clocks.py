@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from leasehold.cli.context import Context
-    from leasehold.domain.model import Blocker, Held, TimedOut
+    from leasehold.domain.leases import Blocker
+    from leasehold.domain.outcomes import Held, TimedOut
 
 PAGE = "docs/git-clocks.md"
 

@@ -17,8 +17,9 @@ from leasehold.cli.tokens import Tokens
 from leasehold.config import paths as places
 from leasehold.config.urls import with_skew
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND, Granted, Held, Lost, Refused, Released, TimedOut
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Granted, Held, Lost, Refused, Released, TimedOut
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput, Unreachable
 from leasehold.locks.connect import connect
 from leasehold.requests.checks import TOKENS_MOST
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.cli.tokens import Kept
     from leasehold.config.settings import Choice
-    from leasehold.domain.model import Acquired, Lease
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Acquired
     from leasehold.locks.sync import Locks
 
 BY = "the next sync"

@@ -7,14 +7,15 @@ from leasehold.cli.output import clock, step
 from leasehold.config.identity import Asker
 from leasehold.config.identity.descent import GONE, MINE, OTHERS, UNKNOWN
 from leasehold.domain import keys
-from leasehold.domain.model import Inspection, Lost, Refused, Released
+from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Lost, Refused, Released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.cli.tokens import Kept
-    from leasehold.domain.model import Lease
+    from leasehold.domain.leases import Lease
 
 
 _ENDS = ("released", "expired", "forced")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.domain import model as m
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MEANINGS = {
     UNREACHABLE: "unreachable",
 }
 
-_BY_TYPE = {m.Held: HELD, m.TimedOut: TIMED_OUT, m.Deadlock: DEADLOCK, m.Lost: LOST}
+_BY_TYPE = {Held: HELD, TimedOut: TIMED_OUT, Deadlock: DEADLOCK, Lost: LOST}
 _BY_CODE = {
     "invalid": USAGE,
     "not_found": NOT_FOUND,
@@ -51,7 +51,7 @@ _BY_CODE = {
 
 def exit_code(outcome: object) -> int:
     """How the process should end after this answer."""
-    if isinstance(outcome, m.Refused):
+    if isinstance(outcome, Refused):
         return _BY_CODE.get(outcome.code, FAILURE)
     return _BY_TYPE.get(type(outcome), DONE)
 

@@ -6,9 +6,10 @@ import os
 
 from leasehold.cli.git_clocks import quicker, watch_lines
 from leasehold.cli.output import clock, quoted, step
-from leasehold.domain import model as m
 from leasehold.domain.keys import is_lease_id
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
+from leasehold.domain.timestamps import FOREVER
 from leasehold.wire.shapes import rfc3339, sentence
 
 TYPE_CHECKING = False
@@ -16,31 +17,32 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.context import Context
+    from leasehold.domain.leases import Blocker
 
 _WORDS = {"held": "holder", "waiting": "before you", "grace": "closed after", "quarantined": "quarantined after"}
 
 
-def explain(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused, context: Context) -> str:
+def explain(outcome: Held | TimedOut | Deadlock | Lost | Refused, context: Context) -> str:
     """A refusal in full."""
-    if isinstance(outcome, m.Held | m.TimedOut):
-        state = "Held" if isinstance(outcome, m.Held) else "Timed out"
+    if isinstance(outcome, Held | TimedOut):
+        state = "Held" if isinstance(outcome, Held) else "Timed out"
         return "\n".join(
             [f"{state}: {shown(' '.join(outcome.resources))}", *_blockers(outcome), _next(outcome, context)]
         )
     text = shown(sentence(outcome))
-    if isinstance(outcome, m.Deadlock):
+    if isinstance(outcome, Deadlock):
         return f"Deadlock: {text}\n{step('see what you hold', context.suggest('list', more=' --mine'))}"
-    if isinstance(outcome, m.Lost) and context.verb.startswith("session"):
+    if isinstance(outcome, Lost) and context.verb.startswith("session"):
         begin = step("begin another session", context.suggest("session start"))
         return f"Lost: the session is gone ({shown(outcome.reason)})\n{begin}"
-    if isinstance(outcome, m.Lost) and context.verb.startswith("workflow"):
+    if isinstance(outcome, Lost) and context.verb.startswith("workflow"):
         return explain_lost_run(outcome, context, {})
-    if isinstance(outcome, m.Lost):
+    if isinstance(outcome, Lost):
         return f"Lost: {text}\n{step('acquire it again', context.suggest('acquire', *_names(context)))}"
     return f"leasehold {context.verb}: {text}{_advice(outcome, context)}"
 
 
-def explain_lost_run(outcome: m.Lost, context: Context, run: dict[str, Any]) -> str:
+def explain_lost_run(outcome: Lost, context: Context, run: dict[str, Any]) -> str:
     """A run that is over, and how to begin another on the same work; `run` is what is known of it."""
     kind, _, id_ = (run.get("resource") or "").partition(":")
     work = f" --{kind} {quoted((id_,))}" if kind in ("task", "work-unit") else ""
@@ -58,14 +60,14 @@ def _names(context: Context) -> list[str]:
     return [name for name in named if name is not None and not is_lease_id(name)]
 
 
-def _blockers(outcome: m.Held | m.TimedOut) -> list[str]:
+def _blockers(outcome: Held | TimedOut) -> list[str]:
     lines = []
     for each in outcome.blockers:
         lines.append(f"  {_WORDS[each.state]:<12} {shown(each.holder)}  ({each.mode}, {shown(each.resource)})")
         if each.name or each.reason:
             lines.append(f"  {'work':<12} {shown(': '.join(filter(None, (each.name, each.reason))))}")
         lines.append(f"  {'since':<12} {clock(each.since_us, each.as_of_us)}")
-        if each.until_us < m.FOREVER:
+        if each.until_us < FOREVER:
             unless = ", unless it is renewed or released" if each.state == "held" else ""
             lines.append(f"  {'until':<12} {clock(each.until_us, each.as_of_us)}{unless}")
         lines += watch_lines(each)
@@ -76,7 +78,7 @@ def _blockers(outcome: m.Held | m.TimedOut) -> list[str]:
     return lines
 
 
-def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
+def _next(outcome: Held | TimedOut, context: Context) -> str:
     closed = [each.resource for each in outcome.blockers if each.state == "quarantined"]
     if closed:
         what = "nobody gets it until a person has opened it again: ask for that, and see what happened"
@@ -96,7 +98,7 @@ def _next(outcome: m.Held | m.TimedOut, context: Context) -> str:
     return _go_on(outcome, context, mine[0], held)
 
 
-def _next_in_run(outcome: m.Held | m.TimedOut, context: Context) -> str:
+def _next_in_run(outcome: Held | TimedOut, context: Context) -> str:
     """What to do within a `leasehold run`: nothing offers to release its lease, nor what its other commands hold."""
     around = [each.resource for each in outcome.blockers if _is_around(each)]
     if around:
@@ -111,12 +113,12 @@ def _next_in_run(outcome: m.Held | m.TimedOut, context: Context) -> str:
     return ""
 
 
-def _is_around(blocker: m.Blocker) -> bool:
+def _is_around(blocker: Blocker) -> bool:
     """True if this is the lease of the `leasehold run` that the command is part of."""
     return blocker.state == "held" and blocker.lease == os.environ.get("LEASEHOLD_LEASE")
 
 
-def _go_on(outcome: m.Held | m.TimedOut, context: Context, first: m.Blocker, held: tuple[str, ...]) -> str:
+def _go_on(outcome: Held | TimedOut, context: Context, first: Blocker, held: tuple[str, ...]) -> str:
     """What to do where only oneself is in the way."""
     since = f"yours since {clock(first.since_us, first.as_of_us)}"
     if set(held) == set(outcome.resources) and context.verb == "acquire":
@@ -128,7 +130,7 @@ def _go_on(outcome: m.Held | m.TimedOut, context: Context, first: m.Blocker, hel
     return step(what, context.suggest("release", *held))
 
 
-def _own(outcome: m.Held | m.TimedOut, context: Context) -> list[m.Blocker]:
+def _own(outcome: Held | TimedOut, context: Context) -> list[Blocker]:
     """Leases in the way that the caller has proved to be its own, or has a token for; none that a neighbour took."""
     own = [each for each in outcome.blockers if each.yours or (each.state == "held" and each.lease in context.own)]
     return [each for each in own if not context.is_anothers(each.lease)]
@@ -136,7 +138,7 @@ def _own(outcome: m.Held | m.TimedOut, context: Context) -> list[m.Blocker]:
 
 def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
     """For a program: what to say instead of `wait for it` to one that would wait for itself."""
-    if not isinstance(outcome, m.Held | m.TimedOut):
+    if not isinstance(outcome, Held | TimedOut):
         return None
     mine = _own(outcome, context)
     if not mine:
@@ -166,7 +168,7 @@ def _how(context: Context) -> str:
     return "".join(f" {flag}" for flag in (*flags, *(["--any-of"] if values.get("any_of") else [])))
 
 
-def _advice(outcome: m.Refused, context: Context) -> str:
+def _advice(outcome: Refused, context: Context) -> str:
     if outcome.code == "invalid" and (context.verb, outcome.field) == ("session end", "id"):
         return f"\n{step('see which sessions live', context.suggest('session list'))}"
     if outcome.code == "invalid" and outcome.field == "session" and outcome.message.startswith("is missing"):

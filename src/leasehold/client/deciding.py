@@ -9,7 +9,8 @@ from leasehold.client import decoding
 from leasehold.client.encoding import Request, again, request
 from leasehold.client.unexpected import NoServer, ProxyRefused
 from leasehold.domain import keys
-from leasehold.domain.model import Queue, Released, TimedOut
+from leasehold.domain.leases import Queue
+from leasehold.domain.outcomes import Released, TimedOut
 from leasehold.errors import LeaseholdError, OutcomeUnknown, Unreachable
 
 if TYPE_CHECKING:

@@ -5,7 +5,26 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from leasehold.domain import model as m
+from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated, Whoami
+from leasehold.domain.events import Event
+from leasehold.domain.graph import Agent, Edge, Graph
+from leasehold.domain.leases import Blocker, Inspection, Lease, Queue, Waiting
+from leasehold.domain.outcomes import (
+    Cancelled,
+    Cleared,
+    Collected,
+    Deadlock,
+    Granted,
+    Held,
+    Lost,
+    Refused,
+    Released,
+    Renewed,
+    TimedOut,
+    Updated,
+)
+from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
+from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.errors import BY_CODE
 from leasehold.requests.checks import MODES
 from leasehold.wire.shapes import DURATIONS, TIMES
@@ -21,12 +40,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def when(text: str | None) -> int:
     """A time of the store's clock; what never comes is told as nothing."""
-    return m.FOREVER if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+    return FOREVER if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
 
 
 def span(seconds: float | None) -> int:
     """A duration."""
-    return m.FOREVER if seconds is None else round(seconds * m.SECOND)
+    return FOREVER if seconds is None else round(seconds * SECOND)
 
 
 def _text(value: object) -> str | None:
@@ -38,9 +57,9 @@ def _text(value: object) -> str | None:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def lease(it: Json) -> m.Lease:
+def lease(it: Json) -> Lease:
     """A lease."""
-    return m.Lease(
+    return Lease(
         it["id"],
         it["space"],
         tuple(it["resources"]),
@@ -61,13 +80,13 @@ def lease(it: Json) -> m.Lease:
     )
 
 
-def _granted(it: Json) -> m.Granted:
-    return m.Granted(lease(it["lease"]), it["token"], it["fresh"], tuple(it.get("unapplied", ())))
+def _granted(it: Json) -> Granted:
+    return Granted(lease(it["lease"]), it["token"], it["fresh"], tuple(it.get("unapplied", ())))
 
 
-def blocker(it: Json) -> m.Blocker:
+def blocker(it: Json) -> Blocker:
     """What stands in the way."""
-    return m.Blocker(
+    return Blocker(
         it["resource"],
         it["holder"],
         it["state"],
@@ -89,8 +108,8 @@ def _time(text: str | None) -> int | None:
     return None if text is None else when(text)
 
 
-def _waiting(it: Json) -> m.Waiting:
-    return m.Waiting(
+def _waiting(it: Json) -> Waiting:
+    return Waiting(
         it["id"],
         tuple(it["resources"]),
         it["holder"],
@@ -106,8 +125,8 @@ def _waiting(it: Json) -> m.Waiting:
     )
 
 
-def _session(it: Json) -> m.Session:
-    return m.Session(
+def _session(it: Json) -> Session:
+    return Session(
         "session",
         it["space"],
         it["id"],
@@ -122,23 +141,23 @@ def _session(it: Json) -> m.Session:
     )
 
 
-def _key(it: Json) -> m.Key:
+def _key(it: Json) -> Key:
     prefixes = tuple(it["prefixes"])
     since, until = when(it["created_at"]), when(it["until"])
-    return m.Key(it["id"], it["role"], it["space"], it["name"], prefixes, "", since, it["principal"], until)
+    return Key(it["id"], it["role"], it["space"], it["name"], prefixes, "", since, it["principal"], until)
 
 
-def _whoami(it: Json) -> m.Whoami:
+def _whoami(it: Json) -> Whoami:
     prefixes = tuple(it["prefixes"])
-    return m.Whoami(it["name"], it["role"], it["space"], prefixes, it["principal"], it["key"], it["session"])
+    return Whoami(it["name"], it["role"], it["space"], prefixes, it["principal"], it["key"], it["session"])
 
 
 _DURATIONS = {f"{each}_seconds": each for each in DURATIONS}
 
 
-def event(it: Json) -> m.Event:
+def event(it: Json) -> Event:
     """One event of the history."""
-    return m.Event(
+    return Event(
         it["kind"],
         when(it["at"]),
         it["space"],
@@ -162,8 +181,8 @@ def _detail(key: str, value: object) -> object:
     return _text(value) if key == "context" else value
 
 
-def _inspection(it: Json) -> m.Inspection:
-    return m.Inspection(
+def _inspection(it: Json) -> Inspection:
+    return Inspection(
         it["resource"],
         when(it["at"]),
         tuple(map(lease, it["leases"])),
@@ -172,15 +191,15 @@ def _inspection(it: Json) -> m.Inspection:
     )
 
 
-def _graph(it: Json) -> m.Graph:
-    agents = tuple(m.Agent(each["id"], each["space"], each["holder"], each["session"]) for each in it["agents"])
-    return m.Graph(
+def _graph(it: Json) -> Graph:
+    agents = tuple(Agent(each["id"], each["space"], each["holder"], each["session"]) for each in it["agents"])
+    return Graph(
         when(it["at"]), agents, tuple(map(_edge, it["edges"])), it["complete"], tuple(map(event, it["deadlocks"]))
     )
 
 
-def _edge(it: Json) -> m.Edge:
-    return m.Edge(
+def _edge(it: Json) -> Edge:
+    return Edge(
         it["waiter"],
         it["blocker"],
         it["resource"],
@@ -192,26 +211,26 @@ def _edge(it: Json) -> m.Edge:
     )
 
 
-def _released(it: Json) -> m.Released:
-    return m.Released(it["lease"], it["released"], it["reason"], tuple(it["resources"]))
+def _released(it: Json) -> Released:
+    return Released(it["lease"], it["released"], it["reason"], tuple(it["resources"]))
 
 
 _ANSWERS: dict[str, Callable[[Json], Any]] = {
     "acquire": _granted,
     "steal": _granted,
-    "renew": lambda it: m.Renewed(lease(it["lease"])),
-    "update": lambda it: m.Updated(lease(it["lease"])),
+    "renew": lambda it: Renewed(lease(it["lease"])),
+    "update": lambda it: Updated(lease(it["lease"])),
     "release": _released,
     "force_release": _released,
-    "cancel": lambda it: m.Cancelled(it["was"]),
-    "start_session": lambda it: m.SessionStarted(_session(it["session"]), it["credential"]),
-    "renew_session": lambda it: m.SessionRenewed(_session(it["session"]), tuple(map(lease, it["leases"]))),
-    "end_session": lambda it: m.SessionEnded(it["session"], it["ended"], tuple(it["released"])),
-    "clear": lambda it: m.Cleared(tuple(it["resources"]), it["cleared"]),
-    "gc": lambda it: m.Collected(it["swept"], it["forgotten"]),
-    "create_key": lambda it: m.KeyCreated(_key(it["key"]), it["credential"]),
-    "rotate_key": lambda it: m.KeyRotated(_key(it["key"]), it["credential"], _key(it["before"])),
-    "revoke_key": lambda it: m.KeyRevoked(it["key"], it["revoked"]),
+    "cancel": lambda it: Cancelled(it["was"]),
+    "start_session": lambda it: SessionStarted(_session(it["session"]), it["credential"]),
+    "renew_session": lambda it: SessionRenewed(_session(it["session"]), tuple(map(lease, it["leases"]))),
+    "end_session": lambda it: SessionEnded(it["session"], it["ended"], tuple(it["released"])),
+    "clear": lambda it: Cleared(tuple(it["resources"]), it["cleared"]),
+    "gc": lambda it: Collected(it["swept"], it["forgotten"]),
+    "create_key": lambda it: KeyCreated(_key(it["key"]), it["credential"]),
+    "rotate_key": lambda it: KeyRotated(_key(it["key"]), it["credential"], _key(it["before"])),
+    "revoke_key": lambda it: KeyRevoked(it["key"], it["revoked"]),
     "keys": lambda it: tuple(map(_key, it["keys"])),
     "whoami": _whoami,
     "inspect": _inspection,
@@ -234,23 +253,23 @@ def refusal(problem: Json) -> Any:  # noqa: ANN401 (one of the refusals)
     """The outcome behind a no; a breakage is raised."""
     code = problem.get("code", "store")
     if code in ("held", "timeout"):
-        return _held(m.Held if code == "held" else m.TimedOut, problem)
+        return _held(Held if code == "held" else TimedOut, problem)
     if code == "deadlock":
-        return m.Deadlock(tuple(problem["resources"]), tuple(problem["cycle"]))
+        return Deadlock(tuple(problem["resources"]), tuple(problem["cycle"]))
     if code == "lost":
-        return m.Lost(problem.get("lease", ""), problem.get("reason", ""))
+        return Lost(problem.get("lease", ""), problem.get("reason", ""))
     if code in _BREAKAGES:
         raise BY_CODE[code](problem.get("detail", code))
     spelled: str = problem.get("field") or ""
     told: str = problem.get("detail") or problem.get("title") or code
-    return m.Refused(code, spelled.removesuffix("_seconds"), told.removeprefix(f"{spelled}: ") if spelled else told)
+    return Refused(code, spelled.removesuffix("_seconds"), told.removeprefix(f"{spelled}: ") if spelled else told)
 
 
-def _held(kind: type[m.Held | m.TimedOut], problem: Json) -> m.Held | m.TimedOut:
+def _held(kind: type[Held | TimedOut], problem: Json) -> Held | TimedOut:
     queue = problem["queue"]
     return kind(
         tuple(problem["resources"]),
         tuple(map(blocker, problem["holders"])),
-        m.Queue(queue["length"], queue["position"]),
+        Queue(queue["length"], queue["position"]),
         span(problem["retry_after_seconds"]),
     )

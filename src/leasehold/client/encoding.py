@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND
 from leasehold.domain.nouns import masked
+from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
 from leasehold.requests import to_command as orders
 from leasehold.requests.lookups import EDGES_MOST, history_query

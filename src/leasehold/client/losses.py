@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.client.messages import Base
-    from leasehold.domain.model import Lease
+    from leasehold.domain.leases import Lease
 
 HOLDERS_MOST = 64
 """With more holders than this, the stream tells of all of the space."""

@@ -7,8 +7,8 @@ intent, so that agents which only poll are told of a deadlock; an acquire of wha
 from __future__ import annotations
 
 from leasehold.domain import names
-from leasehold.domain.model import Deadlock, Granted, Held, Lost, Refused, Released, Renewed
 from leasehold.domain.nouns import Noun
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, Released, Renewed
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 from leasehold.wire.shapes import sentence
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.compat.steps import Steps
-    from leasehold.domain.model import Inspection, Lease, Session
+    from leasehold.domain.leases import Inspection, Lease
+    from leasehold.domain.sessions import Session
 
     Json = dict[str, Any]
 

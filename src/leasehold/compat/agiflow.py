@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from leasehold.domain.model import Deadlock, Granted, Held, Lost, Refused, Released, TimedOut
 from leasehold.domain.nouns import Noun
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, Released, TimedOut
 from leasehold.errors import InvalidInput
 from leasehold.wire import shapes as wire
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from leasehold.compat.steps import Steps
-    from leasehold.domain.model import Collected, Event, Inspection, Lease
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Inspection, Lease
+    from leasehold.domain.outcomes import Collected
 
     Json: TypeAlias = dict[str, Any]
 

@@ -11,7 +11,7 @@ from math import isfinite
 from urllib.parse import quote
 
 from leasehold.domain import keys, names
-from leasehold.domain.model import Granted, Refused, Released
+from leasehold.domain.outcomes import Granted, Refused, Released
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.wire.shapes import sentence
 

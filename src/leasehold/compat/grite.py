@@ -5,16 +5,16 @@ What grite's pages say and what its program prints differ a little: `data` holds
 
 from __future__ import annotations
 
-from leasehold.domain.model import FOREVER, SECOND
 from leasehold.domain.names import overlaps
 from leasehold.domain.nouns import Noun
+from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.domain.model import Blocker, Lease
+    from leasehold.domain.leases import Blocker, Lease
 
     Json: TypeAlias = dict[str, Any]
 

@@ -14,8 +14,8 @@ import os
 from leasehold.config import paths as places
 from leasehold.config import urls
 from leasehold.domain import durations, names
-from leasehold.domain.model import SECOND
 from leasehold.domain.nouns import Noun
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput, StoreError
 from leasehold.requests import checks
 

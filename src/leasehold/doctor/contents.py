@@ -7,14 +7,14 @@ from shlex import quote
 
 from leasehold.doctor.findings import Finding
 from leasehold.domain import durations
-from leasehold.domain.model import FOREVER
 from leasehold.domain.names import shown
+from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasehold.domain.model import Hold, Waiter
+    from leasehold.domain.entries import Hold, Waiter
     from leasehold.stores import Store
 
 LONG_QUEUE = 100

@@ -11,8 +11,8 @@ from stat import S_IMODE, S_ISDIR
 from leasehold.doctor.contents import about_leases
 from leasehold.doctor.findings import Finding
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND
 from leasehold.domain.names import shown
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import LeaseholdError, StoreBehind
 from leasehold.locks import connect as opening
 

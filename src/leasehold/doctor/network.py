@@ -8,8 +8,9 @@ from shlex import quote
 from leasehold.doctor.contents import about_leases
 from leasehold.doctor.findings import Finding
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND, Refused
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
 from leasehold.locks import connect as opening
 

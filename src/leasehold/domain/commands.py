@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from leasehold.domain.model import Ask
+    from leasehold.domain.entries import Ask
     from leasehold.requests.calls import Authority
 
 

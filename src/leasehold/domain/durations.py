@@ -5,7 +5,7 @@ What is too short or too long for a TTL or a wait is for the caller to say: here
 
 from __future__ import annotations
 
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 
 _UNITS = {
     "d": 86_400 * SECOND,

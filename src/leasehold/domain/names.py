@@ -14,7 +14,7 @@ takes all of the stripes; it is rare, and it alone pays.
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, Claim
+from leasehold.domain.entries import INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, Claim
 from leasehold.domain.nouns import new
 
 TYPE_CHECKING = False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from _operator import indexOf, itemgetter  # `operator` itself is one more file for a one-shot command to load
 
+from leasehold.domain.entries import EMPTY, Hold, Put, Record, Waiter
 from leasehold.domain.keys import number
-from leasehold.domain.model import EMPTY, Hold, Put, Record, Waiter
 from leasehold.domain.nouns import new
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Final, TypeVar
 
-    from leasehold.domain.model import Drop, Entry, Note
+    from leasehold.domain.entries import Drop, Entry, Note
 
     T = TypeVar("T")
 

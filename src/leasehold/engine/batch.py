@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from leasehold.domain.model import SECOND, Put, Receipt
+from leasehold.domain.entries import Put, Receipt
 from leasehold.domain.rules import Need, keys_of, step
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, LeaseholdError, OutcomeUnknown, StoreError
 
 TYPE_CHECKING = False
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from typing import Final, TypeAlias
 
     from leasehold.domain.commands import Command
-    from leasehold.domain.model import Drop, Event, Lease, Outcome, Record
+    from leasehold.domain.entries import Drop, Record
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules import Step
     from leasehold.steps import Steps
     from leasehold.stores import Store, Transaction

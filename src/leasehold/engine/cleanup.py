@@ -6,7 +6,7 @@ import this.
 
 from __future__ import annotations
 
-from leasehold.domain.model import Collected
+from leasehold.domain.outcomes import Collected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

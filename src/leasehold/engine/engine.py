@@ -13,7 +13,8 @@ import time
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.model import SECOND, Done, Granted, Queued, Released
+from leasehold.domain.outcomes import Done, Granted, Queued, Released
+from leasehold.domain.timestamps import SECOND
 from leasehold.engine import batch
 from leasehold.engine.pending import NEVER, Errand, Pending
 from leasehold.errors import CLOSED, Closed, LeaseholdError
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Final
 
-    from leasehold.domain.model import Ask, Event, Outcome
+    from leasehold.domain.entries import Ask
+    from leasehold.domain.events import Event
+    from leasehold.domain.outcomes import Outcome
     from leasehold.engine.batch import Result
     from leasehold.engine.cleanup import Collection
     from leasehold.engine.waiters import Attendance

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import _thread
 
-from leasehold.domain.model import Granted
 from leasehold.domain.nouns import new
+from leasehold.domain.outcomes import Granted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.commands import Command
-    from leasehold.domain.model import Outcome
+    from leasehold.domain.outcomes import Outcome
 
 NEVER: Final = 1e300
 """A time that never comes, on any process's own clock."""

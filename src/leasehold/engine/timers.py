@@ -9,7 +9,7 @@ from leasehold.engine.pending import NEVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Ask
+    from leasehold.domain.entries import Ask
     from leasehold.engine.pending import Pending
 
 

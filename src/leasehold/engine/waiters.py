@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.model import SECOND, Deadlock, Done, Granted, Queue, Queued, Refused, TimedOut
+from leasehold.domain.leases import Queue
 from leasehold.domain.nouns import new
+from leasehold.domain.outcomes import Deadlock, Done, Granted, Queued, Refused, TimedOut
 from leasehold.domain.rules.draft import resources_of
 from leasehold.domain.rules.granting import SESSION_OVER
 from leasehold.domain.rules.timing import next_change
+from leasehold.domain.timestamps import SECOND
 from leasehold.engine.pending import NEVER, Errand
 from leasehold.engine.timers import Wait, Waits
 
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Final
 
-    from leasehold.domain.model import Ask, Event, Lease, Outcome, Record
+    from leasehold.domain.entries import Ask, Record
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Outcome
     from leasehold.engine.batch import Result, View
     from leasehold.engine.pending import Pending
     from leasehold.errors import LeaseholdError

@@ -16,7 +16,7 @@ import os
 from leasehold.compat.steps import ask
 from leasehold.config.settings import POLICIES
 from leasehold.domain import names
-from leasehold.domain.model import Inspection
+from leasehold.domain.leases import Inspection
 from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
 from leasehold.wire.shapes import sentence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from leasehold.compat.steps import Steps
-    from leasehold.domain.model import Blocker, Lease
+    from leasehold.domain.leases import Blocker, Lease
     from leasehold.locks.sync import Locks
 
     Resource: TypeAlias = "str | Nameless"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import TimedOut
+from leasehold.domain.outcomes import TimedOut
 from leasehold.locks.sync import Asker
 
 TYPE_CHECKING = False
@@ -12,32 +12,24 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Protocol, Self, Unpack
 
-    from leasehold.domain.model import (
+    from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated, Whoami
+    from leasehold.domain.events import Event
+    from leasehold.domain.graph import Graph
+    from leasehold.domain.leases import Inspection, Lease
+    from leasehold.domain.outcomes import (
         Acquired,
         Cancelled,
         Cleared,
         Collected,
-        Event,
         Granted,
-        Graph,
         Held,
-        Inspection,
-        Key,
-        KeyCreated,
-        KeyRevoked,
-        KeyRotated,
-        Lease,
         Lost,
         Refused,
         Released,
         Renewed,
-        Session,
-        SessionEnded,
-        SessionRenewed,
-        SessionStarted,
         Updated,
-        Whoami,
     )
+    from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
     from leasehold.locks.holding.aio import AsyncLock
     from leasehold.locks.holding.held import LockTerms, OnLost, Options, P, R
     from leasehold.locks.holding.losses import LossWatch

@@ -10,8 +10,10 @@ import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import SECOND, Granted, Lease
+from leasehold.domain.leases import Lease
 from leasehold.domain.nouns import Outcome
+from leasehold.domain.outcomes import Granted
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.locks.holding.held import HeldLease
 

@@ -11,7 +11,7 @@ from asyncio import shield
 from collections import deque
 
 from leasehold.domain.commands import Beat, Sweep
-from leasehold.domain.model import Refused
+from leasehold.domain.outcomes import Refused
 from leasehold.engine.drivers.loop import LoopDriver, LoopThreadDriver
 from leasehold.engine.drivers.pacing import PacedDriver
 from leasehold.engine.engine import Engine
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.domain.model import Event, Key, Session
+    from leasehold.domain.api_keys import Key
+    from leasehold.domain.events import Event
+    from leasehold.domain.sessions import Session
     from leasehold.engine.pending import Pending
     from leasehold.requests.calls import Authority, Call, LossSource
     from leasehold.requests.checks import Settings

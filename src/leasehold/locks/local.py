@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from leasehold.domain.api_keys import KeyCreated, KeyRotated, Whoami
 from leasehold.domain.commands import Sweep
-from leasehold.domain.model import Collected, Held, KeyCreated, KeyRotated, Refused, SessionStarted, TimedOut, Whoami
+from leasehold.domain.outcomes import Collected, Held, Refused, TimedOut
+from leasehold.domain.sessions import SessionStarted
 from leasehold.requests import checks
 from leasehold.requests import to_command as orders
 from leasehold.stores import observes
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     import asyncio
     from typing import Any
 
-    from leasehold.domain.model import Outcome
+    from leasehold.domain.outcomes import Outcome
     from leasehold.engine.drivers.thread import Driver
     from leasehold.engine.engine import Engine
     from leasehold.engine.pending import Pending

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Blocker
+from leasehold.domain.leases import Blocker
 from leasehold.locks import queries as reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Held, Lease, TimedOut
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Held, TimedOut
     from leasehold.stores import ObservingStore
 
 

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from leasehold.domain import keys, names
-from leasehold.domain.model import (
-    EXCLUSIVE,
-    INTENT_EXCLUSIVE,
-    INTENT_SHARED,
-    MODE_NAMES,
-    Inspection,
-    Key,
-    Ref,
-    Session,
-    Waiting,
-    Wish,
-)
+from leasehold.domain.api_keys import Key
+from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, MODE_NAMES, Ref, Wish
+from leasehold.domain.leases import Inspection, Waiting
 from leasehold.domain.rules.conflicts import nodes_of, who_wait
 from leasehold.domain.rules.draft import Draft, Missing
 from leasehold.domain.rules.ending import lapse, terms
 from leasehold.domain.rules.granting import lease_of, waiting_for
 from leasehold.domain.rules.picture import picture
 from leasehold.domain.rules.telling import by_hold
+from leasehold.domain.sessions import Session
 from leasehold.requests import checks
 from leasehold.requests.lookups import EDGES_MOST, history_query
 from leasehold.stores import HistoryQuery
@@ -30,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeVar
 
-    from leasehold.domain.model import Claim, Event, Graph, Lease, Record, Waiter
+    from leasehold.domain.entries import Claim, Record, Waiter
+    from leasehold.domain.events import Event
+    from leasehold.domain.graph import Graph
+    from leasehold.domain.leases import Lease
     from leasehold.requests.checks import Settings
     from leasehold.stores import Store
 

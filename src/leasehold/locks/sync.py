@@ -6,7 +6,7 @@ server. A refusal is a value; an exception means that something broke.
 
 from __future__ import annotations
 
-from leasehold.domain.model import TimedOut
+from leasehold.domain.outcomes import TimedOut
 from leasehold.requests.calls import Call
 
 TYPE_CHECKING = False
@@ -16,32 +16,24 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self, TypeAlias, Unpack
 
-    from leasehold.domain.model import (
+    from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated, Whoami
+    from leasehold.domain.events import Event
+    from leasehold.domain.graph import Graph
+    from leasehold.domain.leases import Inspection, Lease
+    from leasehold.domain.outcomes import (
         Acquired,
         Cancelled,
         Cleared,
         Collected,
-        Event,
         Granted,
-        Graph,
         Held,
-        Inspection,
-        Key,
-        KeyCreated,
-        KeyRevoked,
-        KeyRotated,
-        Lease,
         Lost,
         Refused,
         Released,
         Renewed,
-        Session,
-        SessionEnded,
-        SessionRenewed,
-        SessionStarted,
         Updated,
-        Whoami,
     )
+    from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
     from leasehold.locks.holding.held import HeldLease, LockTerms, OnLost, Options, P, R
     from leasehold.locks.holding.losses import LossWatch
     from leasehold.locks.holding.sync import Keeper, Lock

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from leasehold.domain import durations
-from leasehold.domain import model as m
+from leasehold.domain.leases import Inspection, Lease
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, Released, Renewed, TimedOut
+from leasehold.domain.timestamps import SECOND
 from leasehold.wire import shapes as wire
 
 _REFUSED = {
@@ -21,36 +23,36 @@ UNPROVEN = "If it is yours, call again with the token that came with it; otherwi
 
 def on(outcome: object) -> str:
     """What to do after this answer."""
-    if isinstance(outcome, m.Granted):
+    if isinstance(outcome, Granted):
         return f"{'' if outcome.fresh else 'It was yours already. '}{_on_granted(outcome.lease)}"
-    if isinstance(outcome, m.Held | m.TimedOut):
+    if isinstance(outcome, Held | TimedOut):
         return _on_held(outcome)
-    if isinstance(outcome, m.Deadlock):
+    if isinstance(outcome, Deadlock):
         return "Release what you hold with release_lock, then try again: waiting would never end."
-    if isinstance(outcome, m.Lost):
+    if isinstance(outcome, Lost):
         return "Stop that work now: somebody else may have taken over. Acquire it anew before you go on."
-    if isinstance(outcome, m.Refused):
+    if isinstance(outcome, Refused):
         return _REFUSED.get(outcome.code, "Do not go on without the lock.")
     return _on_change(outcome)
 
 
-def _on_granted(lease: m.Lease) -> str:
+def _on_granted(lease: Lease) -> str:
     if _session_left(lease):
         return f"Do the work now, and release_lock as soon as you are done. {_session_left(lease)}"
     left = durations.format(lease.ttl_us)
     return f"Do the work now, renew_lock before {left} are over, and release_lock as soon as you are done."
 
 
-def _session_left(lease: m.Lease) -> str:
+def _session_left(lease: Lease) -> str:
     """How long a lease lives that would live longer than its session does now."""
-    left = max(lease.expires_us - lease.as_of_us, 0) // m.SECOND * m.SECOND
-    if lease.session is None or left + m.SECOND >= lease.ttl_us:
+    left = max(lease.expires_us - lease.as_of_us, 0) // SECOND * SECOND
+    if lease.session is None or left + SECOND >= lease.ttl_us:
         return ""
     kept = "`leasehold mcp` keeps the sessions it began alive while you are connected"
     return f"It lives as long as your session, now for another {durations.format(left)}: {kept}."
 
 
-def _on_held(outcome: m.Held | m.TimedOut) -> str:
+def _on_held(outcome: Held | TimedOut) -> str:
     if any(each.state == "quarantined" for each in outcome.blockers):
         return "Skip it: it is closed after an unclean end, until a person has looked at it and cleared it."
     return "Do not touch it: skip it and go on with something else, or call wait_for_lock if you need this very one."
@@ -66,20 +68,20 @@ def on_own(resources: tuple[str, ...]) -> str:
 
 
 def _on_change(outcome: object) -> str:
-    if isinstance(outcome, m.Renewed):
+    if isinstance(outcome, Renewed):
         bound = _session_left(outcome.lease)
         return (
             f"Go on. {bound}" if bound else f"Go on; it is yours for another {durations.format(outcome.lease.ttl_us)}."
         )
-    if isinstance(outcome, m.Released):
+    if isinstance(outcome, Released):
         return _on_end(outcome)
-    if isinstance(outcome, m.Inspection):
+    if isinstance(outcome, Inspection):
         free = not outcome.leases and not outcome.closed
         return "It is free: acquire_lock before you touch it." if free else "Do not touch it unless you are its holder."
     return ""
 
 
-def _on_end(outcome: m.Released) -> str:
+def _on_end(outcome: Released) -> str:
     if outcome.released and outcome.reason.startswith("forced by "):  # else it was the caller's own, and another's now
         return "It is free now. Its holder may be at work all the same; acquire_lock before you touch it."
     if outcome.reason == "not held":
@@ -95,7 +97,7 @@ def on_ticket() -> str:
     )
 
 
-def place(seen: m.Inspection, position: int) -> str:
+def place(seen: Inspection, position: int) -> str:
     """How a wait stands, in a few words, for a progress line."""
     where = f"place {position} of {len(seen.waiting)}" if position else "waiting"
     if not seen.leases:

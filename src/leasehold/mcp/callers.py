@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
-from leasehold.domain.model import Refused
+from leasehold.domain.outcomes import Refused
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.requests.calls import refusal
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasehold.domain.keys import is_lease_id
-from leasehold.domain.model import Granted, Inspection, Refused
+from leasehold.domain.leases import Inspection
+from leasehold.domain.outcomes import Granted, Refused
 from leasehold.mcp import advice
 from leasehold.mcp.callers import ask, credential
 from leasehold.mcp.ownership import Handed, Who, in_its_own_way
@@ -17,7 +18,7 @@ from leasehold.wire import shapes as wire
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from leasehold.domain.model import Lease
+    from leasehold.domain.leases import Lease
     from leasehold.mcp.callers import Party
     from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
 

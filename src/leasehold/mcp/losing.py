@@ -7,14 +7,14 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Lost
+from leasehold.domain.outcomes import Lost
 from leasehold.errors import LeaseholdError
 from leasehold.locks.holding.losses import told_of, watch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.domain.model import Granted
+    from leasehold.domain.outcomes import Granted
     from leasehold.locks.aio import AsyncLocks
 
 log = logging.getLogger("leasehold.mcp")

@@ -6,14 +6,14 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from leasehold.domain.keys import secret_hash
-from leasehold.domain.model import Held
+from leasehold.domain.outcomes import Held
 from leasehold.requests.checks import TOKENS_MOST, session_id
 from leasehold.wire.shapes import is_yours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.domain.model import Lease, Waiting
+    from leasehold.domain.leases import Lease, Waiting
 
     T = TypeVar("T", Lease, Waiting)
 

@@ -13,7 +13,7 @@ from mcp_types import INVALID_PARAMS, CallToolResult, TextContent
 from pydantic import ValidationError
 
 import leasehold
-from leasehold.domain.model import Refused
+from leasehold.domain.outcomes import Refused
 from leasehold.mcp import arguments as wording
 from leasehold.mcp import tools
 from leasehold.mcp.callers import PARTY, ask

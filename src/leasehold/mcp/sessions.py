@@ -6,7 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Lost, Refused, SessionStarted
+from leasehold.domain.outcomes import Lost, Refused
+from leasehold.domain.sessions import SessionStarted
 from leasehold.errors import LeaseholdError
 
 if TYPE_CHECKING:

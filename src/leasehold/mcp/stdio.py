@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from leasehold.domain.model import Granted, Lost, Refused, Released
+from leasehold.domain.outcomes import Granted, Lost, Refused, Released
 from leasehold.errors import LeaseholdError
 from leasehold.locks.connect import aconnect, is_served
 from leasehold.mcp.handlers import Desk

@@ -10,7 +10,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 from leasehold.mcp.callers import ask
 
 if TYPE_CHECKING:

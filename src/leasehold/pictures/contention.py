@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.pictures.runs import Run
 
 KINDS = (*OF_RUNS, "queued", "refused", "timeout", "deadlock")

@@ -22,7 +22,8 @@ from leasehold.pictures.shapes import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Event, Graph
+    from leasehold.domain.events import Event
+    from leasehold.domain.graph import Graph
     from leasehold.pictures.layout import Join, Node, Placed
     from leasehold.pictures.shapes import Shape
 

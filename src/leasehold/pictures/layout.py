@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.domain.model import Graph
+    from leasehold.domain.graph import Graph
 
 NODES_MOST = 150
 """More than this nobody can read: the agents that wait longest come first."""

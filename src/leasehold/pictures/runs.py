@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import MODE_NAMES
+from leasehold.domain.entries import MODE_NAMES
 from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 ENDS = ("released", "expired", "forced", "cancelled")
 KINDS = ("granted", "updated", *ENDS)

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.domain.model import Inspection, Waiting
+    from leasehold.domain.leases import Inspection, Waiting
 
     Place = Callable[[Sequence[Waiting]], int]
     """Where in a queue whoever asks stands; 0 if it is not in there."""

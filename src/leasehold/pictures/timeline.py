@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.pictures.shapes import COLOURS, FAINT, GRID, INK, Box, Line, Picture, Words, cut
 from leasehold.wire.shapes import rfc3339
 

@@ -6,7 +6,7 @@ from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Edge, Graph
+    from leasehold.domain.graph import Edge, Graph
 
 
 class Wait(Noun):

@@ -5,15 +5,16 @@ This is what `Locks` hands on. For an engine it becomes a command (``orders``); 
 
 from __future__ import annotations
 
-from leasehold.domain.model import SECOND, Refused
 from leasehold.domain.nouns import Noun
+from leasehold.domain.outcomes import Refused
+from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any, Protocol
 
-    from leasehold.domain.model import Lease
+    from leasehold.domain.leases import Lease
     from leasehold.errors import InvalidInput
 
     class Answers(Protocol):

@@ -10,8 +10,9 @@ from _operator import itemgetter  # see `records`
 
 from leasehold.domain import commands as c
 from leasehold.domain import durations, keys, names
-from leasehold.domain.model import EXCLUSIVE, MODE_NAMES, SECOND, SHARED, SLOTS, Ask, Claim, Option
+from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, SHARED, SLOTS, Ask, Claim, Option
 from leasehold.domain.nouns import new
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests import calls
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import names
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests.checks import choice, kind_of, span, text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import FOREVER
+from leasehold.domain.timestamps import FOREVER
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 from leasehold.stores import HistoryQuery

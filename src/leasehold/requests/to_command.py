@@ -7,7 +7,7 @@ from _operator import itemgetter  # see `records`
 
 from leasehold.domain import commands as c
 from leasehold.domain import durations, keys, names
-from leasehold.domain.model import EXCLUSIVE
+from leasehold.domain.entries import EXCLUSIVE
 from leasehold.domain.nouns import new
 from leasehold.errors import InvalidInput
 from leasehold.requests import calls, checks
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Final
 
-    from leasehold.domain.model import Refused
+    from leasehold.domain.outcomes import Refused
     from leasehold.requests.checks import Memory
 
 _new: Final = new

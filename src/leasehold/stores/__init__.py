@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Protocol, TypeGuard
 
-    from leasehold.domain.model import Drop, Event, Put, Record
+    from leasehold.domain.entries import Drop, Put, Record
+    from leasehold.domain.events import Event
 
     class Transaction(Protocol):
         """One atomic change under way. Left without `commit`, it changes nothing.

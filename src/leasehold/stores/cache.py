@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Put, Record
+    from leasehold.domain.entries import Drop, Put, Record
 
 RECORDS = 20_000
 """So many records are remembered by default; that there is nothing under a key is remembered as well.

@@ -7,29 +7,17 @@ at its end if they have defaults: rows written before that are still understood.
 
 from __future__ import annotations
 
-from leasehold.domain.model import (
-    Ask,
-    Claim,
-    End,
-    Event,
-    Hold,
-    Key,
-    Option,
-    Presence,
-    Receipt,
-    Ref,
-    Request,
-    Session,
-    Waiter,
-    Wish,
-)
+from leasehold.domain.api_keys import Key
+from leasehold.domain.entries import Ask, Claim, End, Hold, Option, Presence, Receipt, Ref, Request, Waiter, Wish
+from leasehold.domain.events import Event
+from leasehold.domain.sessions import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from leasehold.domain.model import Entry
+    from leasehold.domain.entries import Entry
 
 TAGS: dict[type, str] = {
     Hold: "h",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock, get_ident
 
-from leasehold.domain.model import EMPTY
+from leasehold.domain.entries import EMPTY
 from leasehold.domain.records import apply
 from leasehold.domain.rules.timing import first_due
 from leasehold.errors import Closed, StoreError
@@ -19,7 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Event, Put, Record
+    from leasehold.domain.entries import Drop, Put, Record
+    from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
 
 PRUNE = 1_000

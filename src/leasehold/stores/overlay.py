@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Put
+from leasehold.domain.entries import Put
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
-    from leasehold.domain.model import Drop, Entry, Record
+    from leasehold.domain.entries import Drop, Entry, Record
 
     Place: TypeAlias = tuple[str, str]
 

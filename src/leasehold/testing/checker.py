@@ -29,7 +29,8 @@ when on the waiters of an engine (by its key) may be passed, because it was kill
 
 from __future__ import annotations
 
-from leasehold.domain.model import FOREVER, Hold, Ref, Waiter, Wish
+from leasehold.domain.entries import Hold, Ref, Waiter, Wish
+from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.invariants.holds import Holds
 from leasehold.testing.invariants.queues import Queues
 from leasehold.testing.invariants.wants import Malformed, Violation, who
@@ -38,7 +39,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from leasehold.domain.model import Event, Record
+    from leasehold.domain.entries import Record
+    from leasehold.domain.events import Event
 
 __all__ = ["Malformed", "Violation", "check", "residue_of"]
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from leasehold.domain.model import Drop, Event, Put, Record
+    from leasehold.domain.entries import Drop, Put, Record
+    from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery, Store, Transaction
 
     Committed: TypeAlias = Callable[[int, Sequence[Put | Drop], Sequence[Event], int], None]

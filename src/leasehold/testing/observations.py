@@ -7,7 +7,7 @@ one clock that is the same in every process (`time.monotonic_ns()` on one machin
 
 from __future__ import annotations
 
-from leasehold.domain.model import Event
+from leasehold.domain.events import Event
 from leasehold.domain.nouns import Noun
 from leasehold.requests.checks import MODES
 from leasehold.testing.invariants.holds import Holds

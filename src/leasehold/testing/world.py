@@ -13,16 +13,20 @@ from __future__ import annotations
 
 from leasehold.domain import keys, records
 from leasehold.domain.commands import Sweep
-from leasehold.domain.model import EMPTY, SECOND
+from leasehold.domain.entries import EMPTY
 from leasehold.domain.rules import Need, Step, keys_of, step
 from leasehold.domain.rules.timing import due
+from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from leasehold.domain.commands import Command
-    from leasehold.domain.model import Entry, Event, Lease, Outcome, Record
+    from leasehold.domain.entries import Entry, Record
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Outcome
 
 START = 1_000_000 * SECOND
 """What the clock of a new world shows."""

@@ -8,31 +8,51 @@ from __future__ import annotations
 import time
 
 from leasehold.domain import durations
-from leasehold.domain import model as m
+from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated, Whoami
+from leasehold.domain.entries import MODE_NAMES
+from leasehold.domain.graph import Edge, Graph
+from leasehold.domain.leases import Blocker, Inspection, Lease, Waiting
+from leasehold.domain.outcomes import (
+    Cancelled,
+    Cleared,
+    Deadlock,
+    Granted,
+    Held,
+    Lost,
+    Refused,
+    Released,
+    Renewed,
+    TimedOut,
+    Updated,
+)
+from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
+from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Final, TypeAlias
 
+    from leasehold.domain.events import Event
+
     Json: TypeAlias = dict[str, Any]
 
 SCHEMA_VERSION = 1
 SECONDS_KEPT: Final = 256
-_REFUSALS: Final = frozenset({m.Held, m.TimedOut, m.Deadlock, m.Lost, m.Refused})
+_REFUSALS: Final = frozenset({Held, TimedOut, Deadlock, Lost, Refused})
 _told_seconds: Final[dict[int, str]] = {}
 """Most times of a busy server are of a few seconds: telling one anew costs as much as the rest of a lease."""
 
 
 def rfc3339(us: int) -> str | None:
     """A time of the store's clock, exactly; None for one that never comes."""
-    if us >= m.FOREVER:
+    if us >= FOREVER:
         return None
-    second = _told_seconds.get(us // m.SECOND)
+    second = _told_seconds.get(us // SECOND)
     if second is None:
-        second = _tell_second(us // m.SECOND)
+        second = _tell_second(us // SECOND)
     # As this takes a tenth of what `:06d` does, once compiled.
-    return second + str(us % m.SECOND + m.SECOND)[1:] + "Z"
+    return second + str(us % SECOND + SECOND)[1:] + "Z"
 
 
 def _tell_second(second: int) -> str:
@@ -44,7 +64,7 @@ def _tell_second(second: int) -> str:
 
 def seconds(us: int) -> float | int:
     """A duration in seconds; a whole number where it is one."""
-    return us // m.SECOND if us % m.SECOND == 0 else us / m.SECOND
+    return us // SECOND if us % SECOND == 0 else us / SECOND
 
 
 def _context(text: str) -> Any:  # noqa: ANN401 (any JSON value)
@@ -62,21 +82,21 @@ RELEASED: Final[tuple[str, ...]] = ("lease", "released", "reason", "resources")
 """What the fields of these are called, in order: a server that answers many of them makes no dicts."""
 
 
-def lease(it: m.Lease) -> Json:
+def lease(it: Lease) -> Json:
     """A lease as everybody may see it."""
     return dict(zip(LEASE, lease_values(it), strict=True))
 
 
-def listed(it: m.Lease) -> Json:
+def listed(it: Lease) -> Json:
     """A lease in a listing: with its principal and key, where an admin asks."""
     return {**lease(it), **_asked_by(it)}
 
 
-def _asked_by(it: m.Lease | m.Waiting | m.Session) -> Json:
+def _asked_by(it: Lease | Waiting | Session) -> Json:
     return {} if it.principal is None else {"principal": it.principal, "key": it.key}
 
 
-def lease_values(it: m.Lease) -> tuple[Any, ...]:
+def lease_values(it: Lease) -> tuple[Any, ...]:
     """The values of its fields."""
     # All at once: a field of a tuple by its name takes several times as long, and there are many of them.
     id_, space, resources, holder, session_, mode, slots, fence, ttl, begun, end, name, reason, context, as_of, _, _ = (
@@ -102,13 +122,13 @@ def lease_values(it: m.Lease) -> tuple[Any, ...]:
     )
 
 
-def why_forced(event: m.Event) -> object:
+def why_forced(event: Event) -> object:
     """Who ended a lease and why, from the event that tells of it. Over git the commits keep only the whole reason."""
     told = event.detail
     return f"forced by {told['by']}: {told['why']}" if "by" in told else told.get("reason")
 
 
-def blocker(it: m.Blocker) -> Json:
+def blocker(it: Blocker) -> Json:
     """What stands in the way."""
     told: Json = {
         "resource": it.resource,
@@ -119,7 +139,7 @@ def blocker(it: m.Blocker) -> Json:
         "reason": it.reason,
         "since": rfc3339(it.since_us),
         "expires_at": rfc3339(it.until_us),
-        "expires_in_seconds": None if it.until_us >= m.FOREVER else seconds(max(0, it.until_us - it.as_of_us)),
+        "expires_in_seconds": None if it.until_us >= FOREVER else seconds(max(0, it.until_us - it.as_of_us)),
         "fence": it.fence,
         "lease": it.lease,
         "as_of": rfc3339(it.as_of_us),
@@ -131,7 +151,7 @@ def blocker(it: m.Blocker) -> Json:
     return told
 
 
-def waiting(it: m.Waiting, now: int) -> Json:
+def waiting(it: Waiting, now: int) -> Json:
     """A place in a queue."""
     return {
         "id": it.id,
@@ -149,7 +169,7 @@ def waiting(it: m.Waiting, now: int) -> Json:
     }
 
 
-def session(it: m.Session) -> Json:
+def session(it: Session) -> Json:
     """A session, without its secret."""
     return {
         "id": it.session,
@@ -162,12 +182,12 @@ def session(it: m.Session) -> Json:
     }
 
 
-def listed_session(it: m.Session) -> Json:
+def listed_session(it: Session) -> Json:
     """A session in a listing, as `listed`."""
     return {**session(it), **_asked_by(it)}
 
 
-def key(it: m.Key) -> Json:
+def key(it: Key) -> Json:
     """A key, without its secret."""
     return {
         "id": it.id,
@@ -181,7 +201,7 @@ def key(it: m.Key) -> Json:
     }
 
 
-def whoami(it: m.Whoami) -> Json:
+def whoami(it: Whoami) -> Json:
     """The caller, and what it may do."""
     return {**it._asdict(), "prefixes": list(it.prefixes)}
 
@@ -191,7 +211,7 @@ DURATIONS = ("ttl", "waited", "grace")
 """Details of events that are times and durations of the store's: a client turns them back (``client.decoding``)."""
 
 
-def event(it: m.Event) -> Json:
+def event(it: Event) -> Json:
     """One event of the history."""
     return {
         "seq": it.seq,
@@ -218,10 +238,10 @@ def _told(key: str, value: object) -> object:
         return seconds(value)
     if key == "context" and isinstance(value, str):
         return _context(value)
-    return m.MODE_NAMES.get(value, value) if key == "mode" and isinstance(value, str) else value
+    return MODE_NAMES.get(value, value) if key == "mode" and isinstance(value, str) else value
 
 
-def inspection(it: m.Inspection) -> Json:
+def inspection(it: Inspection) -> Json:
     """How a resource stands."""
     return {
         "resource": it.resource,
@@ -236,7 +256,7 @@ def inspection(it: m.Inspection) -> Json:
 # ----------------------------------------------------------------------------------------------- answers
 
 
-def graph(it: m.Graph) -> Json:
+def graph(it: Graph) -> Json:
     """Who waits for whom."""
     return {
         "at": rfc3339(it.now_us),
@@ -248,7 +268,7 @@ def graph(it: m.Graph) -> Json:
     }
 
 
-def edge(it: m.Edge, now: int) -> Json:
+def edge(it: Edge, now: int) -> Json:
     """One agent that waits for another."""
     return {
         "waiter": it.waiter,
@@ -263,7 +283,7 @@ def edge(it: m.Edge, now: int) -> Json:
     }
 
 
-def _contended(it: m.Graph) -> list[Json]:
+def _contended(it: Graph) -> list[Json]:
     """What they wait for, each with who is in the way and who wants it, as the edges have it."""
     spaces = {agent.id: agent.space for agent in it.agents}
     found: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
@@ -294,7 +314,7 @@ def envelope(outcome: Any) -> Json:  # noqa: ANN401 (see `answer`)
     return {"schema_version": SCHEMA_VERSION, "ok": not no, "error" if no else "data": answer(outcome)}
 
 
-def _granted(it: m.Granted) -> Json:
+def _granted(it: Granted) -> Json:
     told: Json = {"lease": lease(it.lease), "token": it.token, "fresh": it.fresh}
     if it.unapplied:
         told["unapplied"] = list(it.unapplied)
@@ -302,7 +322,7 @@ def _granted(it: m.Granted) -> Json:
 
 
 def _refusal(code: str) -> Callable[[Any], Json]:
-    def shape(it: m.Held | m.TimedOut) -> Json:
+    def shape(it: Held | TimedOut) -> Json:
         return {
             "code": code,
             "message": sentence(it),
@@ -315,7 +335,7 @@ def _refusal(code: str) -> Callable[[Any], Json]:
     return shape
 
 
-def _deadlock(it: m.Deadlock) -> Json:
+def _deadlock(it: Deadlock) -> Json:
     return {
         "code": "deadlock",
         "message": sentence(it),
@@ -324,74 +344,74 @@ def _deadlock(it: m.Deadlock) -> Json:
     }
 
 
-def leases(they: Iterable[m.Lease]) -> Json:
+def leases(they: Iterable[Lease]) -> Json:
     """A listing of leases."""
     return {"leases": [listed(each) for each in they]}
 
 
-def events(they: Iterable[m.Event]) -> Json:
+def events(they: Iterable[Event]) -> Json:
     """A listing of events."""
     return {"events": [event(each) for each in they]}
 
 
 _SHAPES: Final[dict[type, Callable[[Any], Json]]] = {
-    m.Granted: _granted,
-    m.Held: _refusal("held"),
-    m.TimedOut: _refusal("timeout"),
-    m.Deadlock: _deadlock,
-    m.Renewed: lambda it: {"lease": lease(it.lease)},
-    m.Updated: lambda it: {"lease": lease(it.lease)},
-    m.Lost: lambda it: {"code": "lost", "message": sentence(it), "lease": it.lease, "reason": it.reason},
-    m.Released: lambda it: dict(zip(RELEASED, (it.lease, it.released, it.reason, list(it.resources)), strict=True)),
-    m.Cancelled: lambda it: {"cancelled": True, "was": it.was},
-    m.SessionStarted: lambda it: {"session": session(it.session), "credential": it.secret},
-    m.SessionRenewed: lambda it: {"session": session(it.session), "leases": [lease(each) for each in it.leases]},
-    m.SessionEnded: lambda it: {"session": it.session, "ended": it.ended, "released": list(it.released)},
-    m.Cleared: lambda it: {"resources": list(it.resources), "cleared": it.cleared},
-    m.KeyCreated: lambda it: {"key": key(it.key), "credential": it.credential},
-    m.KeyRotated: lambda it: {"key": key(it.key), "credential": it.credential, "before": key(it.before)},
-    m.KeyRevoked: lambda it: {"key": it.key, "revoked": it.revoked},
-    m.Refused: lambda it: {"code": it.code, "message": sentence(it), "field": it.field or None},
-    m.Inspection: inspection,
-    m.Graph: graph,
+    Granted: _granted,
+    Held: _refusal("held"),
+    TimedOut: _refusal("timeout"),
+    Deadlock: _deadlock,
+    Renewed: lambda it: {"lease": lease(it.lease)},
+    Updated: lambda it: {"lease": lease(it.lease)},
+    Lost: lambda it: {"code": "lost", "message": sentence(it), "lease": it.lease, "reason": it.reason},
+    Released: lambda it: dict(zip(RELEASED, (it.lease, it.released, it.reason, list(it.resources)), strict=True)),
+    Cancelled: lambda it: {"cancelled": True, "was": it.was},
+    SessionStarted: lambda it: {"session": session(it.session), "credential": it.secret},
+    SessionRenewed: lambda it: {"session": session(it.session), "leases": [lease(each) for each in it.leases]},
+    SessionEnded: lambda it: {"session": it.session, "ended": it.ended, "released": list(it.released)},
+    Cleared: lambda it: {"resources": list(it.resources), "cleared": it.cleared},
+    KeyCreated: lambda it: {"key": key(it.key), "credential": it.credential},
+    KeyRotated: lambda it: {"key": key(it.key), "credential": it.credential, "before": key(it.before)},
+    KeyRevoked: lambda it: {"key": it.key, "revoked": it.revoked},
+    Refused: lambda it: {"code": it.code, "message": sentence(it), "field": it.field or None},
+    Inspection: inspection,
+    Graph: graph,
 }
 
 
-def sentence(outcome: m.Held | m.TimedOut | m.Deadlock | m.Lost | m.Refused) -> str:
+def sentence(outcome: Held | TimedOut | Deadlock | Lost | Refused) -> str:
     """A refusal in one sentence that says what to do next."""
-    if isinstance(outcome, m.Held) and is_yours(outcome):
+    if isinstance(outcome, Held) and is_yours(outcome):
         return f"{_what(outcome)} is {_by_you(outcome)}; go on under it (reentrant extends it), or release it first"
-    if isinstance(outcome, m.Held):
+    if isinstance(outcome, Held):
         return f"{_what(outcome)} is {_by(outcome)}; try again later, or wait for it{_watched(outcome)}"
-    if isinstance(outcome, m.TimedOut):
+    if isinstance(outcome, TimedOut):
         return f"{_what(outcome)} is still {_by(outcome)}; the wait is over{_watched(outcome)}"
-    if isinstance(outcome, m.Deadlock):
+    if isinstance(outcome, Deadlock):
         path = " → ".join((*outcome.cycle, outcome.cycle[0]))
         return f"possible deadlock: {path}; release what you hold and try again"
-    if isinstance(outcome, m.Lost):
+    if isinstance(outcome, Lost):
         return f"the lease is gone ({outcome.reason}); stop working on it, or acquire it anew"
     return f"{outcome.field}: {outcome.message}" if outcome.field else outcome.message
 
 
-def is_yours(outcome: m.Held | m.TimedOut) -> bool:
+def is_yours(outcome: Held | TimedOut) -> bool:
     """True if nothing is in the way but what the caller holds itself, as it has proved."""
     return bool(outcome.blockers) and all(each.yours and each.state == "held" for each in outcome.blockers)
 
 
-def _by_you(outcome: m.Held) -> str:
+def _by_you(outcome: Held) -> str:
     names = " + ".join(dict.fromkeys(each.resource for each in outcome.blockers))
     since = (rfc3339(outcome.blockers[0].since_us) or "")[:19] + "Z"
     return f"yours since {since}{'' if names == _what(outcome) else f', as {names}'}"
 
 
-def _what(outcome: m.Held | m.TimedOut) -> str:
+def _what(outcome: Held | TimedOut) -> str:
     return " + ".join(outcome.resources)
 
 
-def _watched(outcome: m.Held | m.TimedOut) -> str:
+def _watched(outcome: Held | TimedOut) -> str:
     """Over git: since when the lease that is in the way was watched, when it may be taken over, how to go quicker."""
     first = outcome.blockers[0] if outcome.blockers else None
-    if first is None or first.watched_us is None or first.until_us >= m.FOREVER:
+    if first is None or first.watched_us is None or first.until_us >= FOREVER:
         return ""
     told = f". Watched from here since {rfc3339(first.watched_us)}; may be taken over at {rfc3339(first.until_us)}"
     if not is_quicker_by_the_wall(first):
@@ -399,7 +419,7 @@ def _watched(outcome: m.Held | m.TimedOut) -> str:
     return f"{told}, or {SKEW} after it expires by its holder's clock with max_skew={SKEW} (docs/git-clocks.md)"
 
 
-def is_quicker_by_the_wall(it: m.Blocker) -> bool:
+def is_quicker_by_the_wall(it: Blocker) -> bool:
     """Whether an observer that trusts wall clocks would get this lease sooner."""
     return it.recorded_us is not None and it.recorded_us + durations.parse(SKEW) < it.until_us
 
@@ -410,11 +430,11 @@ SKEW: Final = "30s"
 
 def _rounded(left: int) -> int:
     """As people say it; upwards, since it is told as the most that it can be."""
-    exact = 1_000 if left < 10 * m.SECOND else m.SECOND
+    exact = 1_000 if left < 10 * SECOND else SECOND
     return -(-left // exact) * exact
 
 
-def _by(outcome: m.Held | m.TimedOut) -> str:
+def _by(outcome: Held | TimedOut) -> str:
     if not outcome.blockers:
         return "held"
     first = outcome.blockers[0]

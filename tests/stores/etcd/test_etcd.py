@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import EMPTY, SECOND, Put, Ref
+from leasehold.domain.entries import EMPTY, Put, Ref
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, InvalidInput, OutcomeUnknown, StoreError, StoreUnsuitable, Unreachable
 from leasehold.stores.etcd import EPOCH, EtcdStore, messages, rows
 from leasehold.stores.etcd.address import parse

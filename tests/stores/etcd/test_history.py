@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Event, Put, Ref
+from leasehold.domain.entries import Put, Ref
+from leasehold.domain.events import Event
 from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.etcd import EtcdStore, history, messages, parts, rows
 from tests.kit import etcd

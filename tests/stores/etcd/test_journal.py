@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import EMPTY, Drop, Event, Put, Receipt, Ref
+from leasehold.domain.entries import EMPTY, Drop, Put, Receipt, Ref
+from leasehold.domain.events import Event
 from leasehold.domain.records import apply
 from leasehold.domain.rules.timing import first_due
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
@@ -28,7 +29,7 @@ from tests.kit import etcd
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
     from leasehold.steps import Steps
     from leasehold.stores.etcd.reminders import Reminder
     from leasehold.stores.etcd.replica import Replica

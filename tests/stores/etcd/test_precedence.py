@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.errors import Conflict
 from leasehold.steps import through
 from leasehold.stores.etcd import EtcdStore, messages, precedence, rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.errors import Conflict
 from leasehold.stores.etcd import EPOCH, EtcdStore
 from leasehold.testing.conformance.asking import leases_of, take

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Event, Put, Receipt, Ref
+from leasehold.domain.entries import Put, Receipt, Ref
+from leasehold.domain.events import Event
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import SECOND, Granted, Held, Inspection, Lost, Renewed
+from leasehold.domain.leases import Inspection
+from leasehold.domain.outcomes import Granted, Held, Lost, Renewed
+from leasehold.domain.timestamps import SECOND
 from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.engine.engine import Engine
 from leasehold.locks.local import EngineAnswers

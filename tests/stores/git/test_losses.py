@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 from leasehold.stores.git import head as heads
 from tests.kit.remotes import bare
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted, Inspection, Released
+from leasehold.domain.leases import Inspection
+from leasehold.domain.outcomes import Granted, Released
 from leasehold.stores.git import payload, refs
 from leasehold.stores.git.objects import Objects
 from leasehold.testing.conformance.asking import expect

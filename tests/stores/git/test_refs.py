@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted, Held, Released, SessionStarted
+from leasehold.domain.outcomes import Granted, Held, Released
+from leasehold.domain.sessions import SessionStarted
 from leasehold.engine import batch
 from leasehold.errors import StoreError, StoreUnsuitable, Unreachable
 from leasehold.stores.git import payload

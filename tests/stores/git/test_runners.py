@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasehold.domain.model import SECOND, Granted
+from leasehold.domain.outcomes import Granted
+from leasehold.domain.timestamps import SECOND
 from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.engine.engine import Engine
 from leasehold.locks.local import EngineAnswers

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted, Held, Lost, Put, Ref, Released, Renewed
+from leasehold.domain.entries import Put, Ref
+from leasehold.domain.outcomes import Granted, Held, Lost, Released, Renewed
 from leasehold.errors import Conflict
 from leasehold.stores import git as store
 from leasehold.stores.git.address import Address

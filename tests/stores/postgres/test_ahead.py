@@ -9,7 +9,9 @@ import psycopg
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.model import Drop, Event, Granted, Put, Ref
+from leasehold.domain.entries import Drop, Put, Ref
+from leasehold.domain.events import Event
+from leasehold.domain.outcomes import Granted
 from leasehold.engine import batch
 from leasehold.engine.drivers.thread import ThreadDriver
 from leasehold.engine.engine import Engine

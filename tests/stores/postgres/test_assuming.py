@@ -9,7 +9,9 @@ import psycopg
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.model import EMPTY, SECOND, Drop, Event, Put, Ref
+from leasehold.domain.entries import EMPTY, Drop, Put, Ref
+from leasehold.domain.events import Event
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, StoreError, StoreUnsuitable
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery, postgres

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from leasehold.domain.model import Event
+from leasehold.domain.events import Event
 from leasehold.stores import HistoryQuery
 from leasehold.stores.postgres import HISTORY_AT_ONCE, PostgresStore
 from tests.kit.postgres import schema, server, take_time

@@ -15,7 +15,9 @@ import pytest
 
 import leasehold
 from leasehold.domain import keys
-from leasehold.domain.model import SECOND, Drop, Event, Put, Receipt, Ref
+from leasehold.domain.entries import Drop, Put, Receipt, Ref
+from leasehold.domain.events import Event
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict
 from leasehold.stores import postgres
 from leasehold.stores.overlay import Netting
@@ -200,7 +202,7 @@ def test_a_record_is_found_by_its_key_and_not_by_looking_at_all(store: PostgresS
 
 _VICTIM = """
 import sys
-from leasehold.domain.model import Drop, Put, Ref
+from leasehold.domain.entries import Drop, Put, Ref
 from leasehold.stores import postgres
 from leasehold.stores.postgres import PostgresStore, transaction
 postgres.PRACTICE = postgres.ALONE = 2
@@ -482,12 +484,14 @@ def test_when_hardly_anything_is_left_it_is_folded_sooner(
 
 
 def test_changes_come_to_what_is_left_of_them() -> None:
-    with_r1 = {A: leasehold.domain.model.EMPTY._replace(notes={"r1": Ref("r1")}), B: leasehold.domain.model.EMPTY}
+    with_r1 = {A: leasehold.domain.entries.EMPTY._replace(notes={"r1": Ref("r1")}), B: leasehold.domain.entries.EMPTY}
     net = Netting()
     net.net([Put(A, Ref("r1")), Put(A, Ref("r2")), Put(B, Ref("r1")), Put(C, Ref("r1"))], with_r1)
     assert net.new == {(A, "r2"), (B, "r1")}, "what is not known may be in the table"
     net.net([Drop(A, "r1"), Drop(A, "r2"), Drop(B, "r1"), Drop(C, "r1"), Drop(D, "r1")], {})
     assert net.changed == {(A, "r1"): None, (C, "r1"): None, (D, "r1"): None}
-    net.net([Put(A, Ref("r1")), Put(B, Ref("r1"))], {A: leasehold.domain.model.EMPTY, B: leasehold.domain.model.EMPTY})
+    net.net(
+        [Put(A, Ref("r1")), Put(B, Ref("r1"))], {A: leasehold.domain.entries.EMPTY, B: leasehold.domain.entries.EMPTY}
+    )
     assert net.changed[A, "r1"] == Ref("r1")
     assert net.new == {(B, "r1")}, "what was dropped in here is still in the table"

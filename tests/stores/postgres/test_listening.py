@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.address import parse
 from leasehold.testing.conformance import Conformance, Connections

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.model import EMPTY, Put, Receipt, Ref
+from leasehold.domain.entries import EMPTY, Put, Receipt, Ref
 from leasehold.domain.records import apply
 from leasehold.errors import Conflict
 from leasehold.stores.postgres import PostgresStore
@@ -17,7 +17,7 @@ from tests.kit.postgres import schema, server, take_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
 
 A, B, C = (keys.node("default", name) for name in "abc")
 ENGINE = keys.engine("one")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.model import Drop, Event, Put, Ref
+from leasehold.domain.entries import Drop, Put, Ref
+from leasehold.domain.events import Event
 from leasehold.errors import Conflict
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery, postgres

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import leasehold
-from leasehold.domain.model import Granted, Refused, Renewed
+from leasehold.domain.outcomes import Granted, Refused, Renewed
 from leasehold.errors import StoreUnsuitable
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.promotion import EPOCH

@@ -9,7 +9,9 @@ import psycopg
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.model import SECOND, Event, Put, Ref
+from leasehold.domain.entries import Put, Ref
+from leasehold.domain.events import Event
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.stores import HistoryQuery, postgres
 from leasehold.stores.postgres import PostgresStore, transaction

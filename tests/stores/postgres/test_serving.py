@@ -7,7 +7,7 @@ from urllib.request import urlopen
 import psycopg
 
 import leasehold
-from leasehold.domain.model import Granted
+from leasehold.domain.outcomes import Granted
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.address import parse
 from leasehold.testing.conformance.asking import Asking, until

@@ -10,7 +10,10 @@ import pytest
 
 import leasehold
 from leasehold.domain import keys
-from leasehold.domain.model import EMPTY, SECOND, Event, Granted, Put, Ref
+from leasehold.domain.entries import EMPTY, Put, Ref
+from leasehold.domain.events import Event
+from leasehold.domain.outcomes import Granted
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import OutcomeUnknown, StoreError
 from leasehold.stores import HistoryQuery
 from leasehold.stores.postgres import PostgresStore

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.errors import StoreError
 from leasehold.stores.sqlite import SqliteStore
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 
-from leasehold.domain.model import Drop, Put, Ref
+from leasehold.domain.entries import Drop, Put, Ref
 from leasehold.stores.sqlite import SqliteStore, chapters, database, journal
 from tests.faults.victim import Fuse, arm
 from tests.kit.samples import event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 STAYS = 2
 FULL = 11

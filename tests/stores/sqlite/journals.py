@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from leasehold.domain.model import EMPTY, Drop, End, Put, Ref, Waiter
+from leasehold.domain.entries import EMPTY, Drop, End, Put, Ref, Waiter
 from leasehold.stores import HistoryQuery
 from leasehold.stores.sqlite import SqliteStore, database, journal
 from tests.kit.samples import commit, event, hold, waiter
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from leasehold.domain.model import Entry, Event, Record
+    from leasehold.domain.entries import Entry, Record
+    from leasehold.domain.events import Event
     from leasehold.stores import Store
     from tests.kit.samples import FakeClock
 

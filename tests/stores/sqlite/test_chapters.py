@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.stores import Store
 
 DAY = 24 * 60 * MINUTE

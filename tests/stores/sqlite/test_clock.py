@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.model import FOREVER, SECOND, End, Hold, Presence, Put, Ref, Request, Session, Wish
+from leasehold.domain.entries import End, Hold, Presence, Put, Ref, Request, Wish
 from leasehold.domain.rules.timing import after_reboot
+from leasehold.domain.sessions import Session
+from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.clock import BootClock, WallClock, system_clock
 from tests.kit.samples import MINUTE, SPACE, FakeClock, ask, commit, entries, hold, node, waiter

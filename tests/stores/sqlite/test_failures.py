@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.errors import StoreError
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.gate import Gate
@@ -88,7 +88,7 @@ def test_a_turn_that_failed_is_handed_on(path: Path) -> None:
 FILE_TOO_LARGE = """
 import resource, sys
 from leasehold.errors import StoreError
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
 from tests.kit.samples import commit, entries
 store = SqliteStore(sys.argv[1])

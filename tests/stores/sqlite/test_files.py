@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from leasehold.domain.model import SECOND, Granted, Put, Ref, Refused, Renewed
+from leasehold.domain.entries import Put, Ref
+from leasehold.domain.outcomes import Granted, Refused, Renewed
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreBehind, StoreError
 from leasehold.stores.sqlite import SqliteStore
 from tests.kit.samples import FakeClock, commit, node, seen
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from leasehold.domain.model import Entry
+    from leasehold.domain.entries import Entry
 
     Life = Callable[[Path, FakeClock], None]
     State = tuple[int, dict[str, Entry]]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.domain.model import FOREVER
+from leasehold.domain.timestamps import FOREVER
 from leasehold.stores.sqlite.gate import Gate
 from leasehold.stores.sqlite.log import COPIED, NO_LOG, Mark
 

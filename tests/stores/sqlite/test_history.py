@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 DAY = 24 * 60 * MINUTE
 

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.model import Drop, Put, Ref
+from leasehold.domain.entries import Drop, Put, Ref
 from leasehold.errors import StoreBehind, StoreError
 from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.memory import Memory, MemoryStore
@@ -28,7 +28,7 @@ from tests.stores.sqlite.test_restore import back_up, restore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 
 @pytest.fixture
@@ -561,7 +561,7 @@ def test_who_takes_turns_with_others_writes_no_journal(path: Path, clock: FakeCl
 ONE_SHOT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[2])
 transaction = store.begin()

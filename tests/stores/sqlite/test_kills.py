@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.stores.sqlite import SqliteStore, database
 from tests.kit.samples import commit

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from leasehold.domain.model import Drop, Put, Ref
+from leasehold.domain.entries import Drop, Put, Ref
 from leasehold.errors import StoreBehind
 from leasehold.stores import HistoryQuery, sqlite
 from leasehold.stores.sqlite import SqliteStore

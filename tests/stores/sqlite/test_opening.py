@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.errors import StoreError, StoreUnsuitable
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.meta import SCHEMA_VERSION

@@ -8,7 +8,7 @@ import pytest
 
 import leasehold
 from leasehold.config import urls
-from leasehold.domain.model import Collected
+from leasehold.domain.outcomes import Collected
 from leasehold.errors import InvalidInput
 from leasehold.locks import connect as opening
 from leasehold.stores import HistoryQuery

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.errors import StoreError
 from leasehold.stores.sqlite import SqliteStore
 from tests.kit.samples import commit, entries, seen

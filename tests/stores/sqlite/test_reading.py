@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from leasehold.domain.model import EMPTY, Drop, Put, Ref
+from leasehold.domain.entries import EMPTY, Drop, Put, Ref
 from leasehold.errors import StoreError
 from leasehold.stores import HistoryQuery
 from leasehold.stores.sqlite import SqliteStore

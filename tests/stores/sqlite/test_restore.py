@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from leasehold.domain.model import Put
+from leasehold.domain.entries import Put
 from leasehold.errors import StoreBehind
 from leasehold.stores.sqlite import SqliteStore
 from tests.kit.samples import MINUTE, FakeClock, commit, entries, hold, node

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.log import BRIEF_CHECKPOINT
 from tests.kit.samples import commit, entries
@@ -21,7 +21,7 @@ ONE_SHOT = """
 import sys
 before = set(sys.modules)
 sys.path.insert(0, sys.argv[1])
-from leasehold.domain.model import Put, Ref
+from leasehold.domain.entries import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[2], is_one_shot=True)
 transaction = store.begin()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from leasehold.domain.model import EMPTY, FOREVER, Drop, End, Put, Ref
+from leasehold.domain.entries import EMPTY, Drop, End, Put, Ref
+from leasehold.domain.timestamps import FOREVER
 from leasehold.engine.engine import Engine
 from leasehold.errors import Closed, StoreError
 from leasehold.stores import HistoryQuery

@@ -10,8 +10,8 @@ import sys
 from leasehold.cli import output
 from leasehold.cli.command_line import settle_down
 from leasehold.cli.output import clock, forget, write
-from leasehold.domain.model import Granted
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Granted
 from leasehold.errors import InvalidInput, LeaseholdError
 
 TYPE_CHECKING = False
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.context import Context
-    from leasehold.domain.model import Acquired, Lease
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Acquired
 
 
 LOCAL_FENCE = "Its fence counts on this machine only: show it to nothing that compares fences"

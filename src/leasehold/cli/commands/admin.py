@@ -6,8 +6,8 @@ from leasehold.cli import tokens as state
 from leasehold.cli.commands.acquire import keep_and_tell
 from leasehold.cli.git_clocks import not_removed
 from leasehold.config.identity import Asker
-from leasehold.domain.model import Cleared, Granted, Refused, Released
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Cleared, Granted, Refused, Released
 from leasehold.errors import InvalidInput
 from leasehold.wire import shapes as wire
 

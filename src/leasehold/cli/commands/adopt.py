@@ -11,14 +11,15 @@ from leasehold.cli import output
 from leasehold.cli.holders import not_mine, why_not
 from leasehold.cli.output import clock, write
 from leasehold.config.identity import Asker
-from leasehold.domain.model import SECOND, Granted, Refused
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Granted, Refused
+from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.cli.tokens import Kept
-    from leasehold.domain.model import Lease
+    from leasehold.domain.leases import Lease
 
 _REASON_MOST = 1_024
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from leasehold.config.settings import ARGUMENT
 from leasehold.doctor import examine
-from leasehold.domain.model import Refused
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Refused
+from leasehold.domain.outcomes import Refused
 from leasehold.pictures import graph as graphing
 from leasehold.pictures.svg import svg
 from leasehold.wire import shapes as wire
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.cli.context import Context
-    from leasehold.domain.model import Graph
+    from leasehold.domain.graph import Graph
 
 FORMATS: dict[str, Callable[[Graph], str]] = {
     "text": graphing.as_text,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.cli.command_line import Argument, Verb
 from leasehold.cli.output import DONE, UNREACHABLE, complain
-from leasehold.domain.model import Refused
+from leasehold.domain.outcomes import Refused
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -7,15 +7,17 @@ from pathlib import Path
 from leasehold.cli.commands.acquire import write_secret
 from leasehold.cli.output import moment, step
 from leasehold.cli.terminal.columns import table, width_of_terminal
-from leasehold.domain.model import FOREVER, KeyCreated, KeyRevoked, KeyRotated, Refused
+from leasehold.domain.api_keys import KeyCreated, KeyRevoked, KeyRotated
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused
+from leasehold.domain.timestamps import FOREVER
 from leasehold.errors import InvalidInput
 from leasehold.wire import shapes as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.domain.model import Key
+    from leasehold.domain.api_keys import Key
 
 
 def create(context: Context) -> int:

@@ -6,8 +6,8 @@ from leasehold.cli import output
 from leasehold.cli.commands.acquire import told
 from leasehold.cli.context import read_secret
 from leasehold.domain import keys
-from leasehold.domain.model import Refused, Released, Renewed, Updated
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused, Released, Renewed, Updated
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from leasehold.cli.context import Context
-    from leasehold.domain.model import Lost
+    from leasehold.domain.outcomes import Lost
 
     Done: TypeAlias = Renewed | Released | Updated | Lost | Refused
 

@@ -9,8 +9,10 @@ from leasehold.cli.git_clocks import not_removed, watch_lines
 from leasehold.cli.output import moment
 from leasehold.compat import grite
 from leasehold.domain import durations
-from leasehold.domain.model import FOREVER, SECOND, Granted, Held, Inspection, Refused, Renewed, TimedOut
+from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Granted, Held, Refused, Renewed, TimedOut
+from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 from leasehold.wire import shapes as wire
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.compat.grite import Lock
-    from leasehold.domain.model import Acquired, Blocker, Lease, Lost
+    from leasehold.domain.leases import Blocker, Lease
+    from leasehold.domain.outcomes import Acquired, Lost
 
 COLUMN = 15
 """So wide is the column of names at least, as on grite's page."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from leasehold.cli.output import clock
 from leasehold.cli.terminal.columns import counted, table, width_of_terminal
 from leasehold.domain import durations
-from leasehold.domain.model import Inspection, Refused
+from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused
 from leasehold.errors import InvalidInput
 from leasehold.wire import shapes as wire
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.context import Context
-    from leasehold.domain.model import Event, Lease
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
 
 
 def inspect(context: Context) -> int:

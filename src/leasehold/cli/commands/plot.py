@@ -15,7 +15,7 @@ from leasehold.pictures.timeline import timeline
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.pictures.shapes import Picture
 
 LIMIT = 10_000

@@ -11,7 +11,8 @@ import sys
 from leasehold.cli.output import complain, forget, write
 from leasehold.compat import action_llama as llama
 from leasehold.config.identity import is_of_run
-from leasehold.domain.model import SECOND, Refused
+from leasehold.domain.outcomes import Refused
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
 from leasehold.requests import checks
 

@@ -13,7 +13,7 @@ from leasehold.cli.supervision.session import open_session, ttl_of
 from leasehold.cli.supervision.watchdog import now
 from leasehold.cli.terminal.interrupts import Interrupts
 from leasehold.cli.terminal.live_line import wait_for
-from leasehold.domain.model import Granted, Lost, Refused, Released
+from leasehold.domain.outcomes import Granted, Lost, Refused, Released
 from leasehold.errors import InvalidInput
 from leasehold.wire import shapes as wire
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.cli.supervision.session import RunSession
-    from leasehold.domain.model import Acquired
+    from leasehold.domain.outcomes import Acquired
 
 
 def run(context: Context) -> int:

@@ -11,7 +11,8 @@ from leasehold.client import decoding
 from leasehold.client.one_request import ask
 from leasehold.compat import agiflow
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND, Held
+from leasehold.domain.outcomes import Held
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Unreachable
 from leasehold.requests import checks
 

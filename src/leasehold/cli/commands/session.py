@@ -5,8 +5,9 @@ from __future__ import annotations
 from leasehold.cli.commands.acquire import write_secret
 from leasehold.cli.output import clock, moment
 from leasehold.cli.terminal.columns import counted, table, width_of_terminal
-from leasehold.domain.model import Refused, SessionEnded, SessionRenewed, SessionStarted
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused
+from leasehold.domain.sessions import SessionEnded, SessionRenewed, SessionStarted
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 from leasehold.wire import shapes as wire

@@ -14,15 +14,18 @@ from leasehold.cli.terminal.columns import counted
 from leasehold.cli.terminal.keyboard import Keyboard
 from leasehold.cli.terminal.screen import Details, Look, Screen, queue_of
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND, Inspection, Refused
+from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.pictures.waits import waits_of
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.domain.model import Graph, Lease, Waiting
+    from leasehold.domain.graph import Graph
+    from leasehold.domain.leases import Lease, Waiting
 
 HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 LATELY = 8

@@ -10,8 +10,8 @@ import os
 
 from leasehold.cli import output
 from leasehold.compat import agiflow
-from leasehold.domain.model import Lost
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Lost
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.locks.connect import is_served
 from leasehold.requests import checks
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.compat.steps import Steps
-    from leasehold.domain.model import Deadlock, Refused
+    from leasehold.domain.outcomes import Deadlock, Refused
 
     Json: TypeAlias = dict[str, Any]
     No: TypeAlias = agiflow.Conflict | Refused | Lost | Deadlock

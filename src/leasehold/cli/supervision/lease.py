@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasehold.cli.supervision.wakeups import Bell, Question
 from leasehold.cli.supervision.watchdog import now
-from leasehold.domain.model import SECOND, Lost, Renewed
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Lost, Renewed
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import LeaseholdError
 from leasehold.locks.holding.losses import watch_of
 from leasehold.wire import shapes as wire
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.cli.supervision.session import RunSession
-    from leasehold.domain.model import Granted, Lease, Refused, Released
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Granted, Refused, Released
 
     T = TypeVar("T")
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from leasehold.cli.supervision.watchdog import now
 from leasehold.config import identity
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND, Refused, Renewed, SessionRenewed
+from leasehold.domain.outcomes import Refused, Renewed
+from leasehold.domain.sessions import SessionRenewed
+from leasehold.domain.timestamps import SECOND
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.domain.model import Lost
+    from leasehold.domain.outcomes import Lost
 
 TTL = "60s"
 """How long the lease of a run lives without a renewal: it is renewed all the time, and blocks others when all died."""

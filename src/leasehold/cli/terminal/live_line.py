@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from leasehold.cli.terminal.columns import cut
 from leasehold.domain import durations
-from leasehold.domain.model import Granted, Inspection
+from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Granted
 from leasehold.errors import StoreError
 from leasehold.pictures.standing import together
 from leasehold.wire import shapes as wire
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.cli.terminal.interrupts import Interrupts
-    from leasehold.domain.model import Acquired, Waiting
+    from leasehold.domain.leases import Waiting
+    from leasehold.domain.outcomes import Acquired
 
 FIRST = 0.3
 """Who is served sooner than this sees no line."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leasehold.cli.command_line import settle_down
 from leasehold.cli.terminal.interrupts import Interrupts
 from leasehold.compat.agiflow import Conflict
-from leasehold.domain.model import TimedOut
+from leasehold.domain.outcomes import TimedOut
 from leasehold.locks.connect import is_served
 
 if TYPE_CHECKING:

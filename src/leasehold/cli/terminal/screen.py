@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leasehold.domain.model import Event, Lease, Waiting
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease, Waiting
 
 ORDERS = ("resource", "holder", "left", "newest")
 _KEYS: dict[str, Callable[[Lease], Any]] = {

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-    from leasehold.domain.model import Drop, Event, Lease, Outcome, Put, Record
+    from leasehold.domain.entries import Drop, Put, Record
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Records
 
 _Acquire: Final = c.Acquire

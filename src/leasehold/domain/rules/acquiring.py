@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import EMPTY, SECOND, Deadlock, Granted, Held, Queued, Ref, Refused, Request, Waiter, Wish
+from leasehold.domain.entries import EMPTY, Ref, Request, Waiter, Wish
 from leasehold.domain.nouns import new
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Queued, Refused
 from leasehold.domain.rules.conflicts import (
     in_the_way,
     is_alive,
@@ -31,13 +32,15 @@ from leasehold.domain.rules.granting import (
 )
 from leasehold.domain.rules.limits import LEASES_PER_ACTOR, WAITERS_PER_NODE
 from leasehold.domain.rules.owning import is_own_obstacle, own_lease, unapplied
+from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.commands import Acquire
-    from leasehold.domain.model import Ask, Hold, Outcome
+    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
 _new: Final = new

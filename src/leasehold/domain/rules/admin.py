@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import FOREVER, Cleared, Event, Granted, Refused, Released
+from leasehold.domain.events import Event
+from leasehold.domain.outcomes import Cleared, Granted, Refused, Released
 from leasehold.domain.rules.acquiring import freshen, paused, refuse_session
 from leasehold.domain.rules.conflicts import OWN_MODES, holds_in_the_way
 from leasehold.domain.rules.ending import by_another, finish, lapse, take_away, terms
 from leasehold.domain.rules.granting import grant, lease_of, settle
 from leasehold.domain.rules.telling import held
+from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import Clear, Force, Steal
-    from leasehold.domain.model import Ask, Hold, Outcome
+    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Presence, Queue, Ref
+from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Presence, Ref
+from leasehold.domain.leases import Queue
 from leasehold.domain.nouns import new
 from leasehold.domain.records import place_in
 
@@ -10,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from leasehold.domain.model import Ask, Hold, Option, Waiter
+    from leasehold.domain.entries import Ask, Hold, Option, Waiter
     from leasehold.domain.rules.draft import Draft
 
 _new: Final = new

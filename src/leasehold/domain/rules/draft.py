@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from leasehold.domain import records
-from leasehold.domain.model import Drop, Event, Put
+from leasehold.domain.entries import Drop, Put
+from leasehold.domain.events import Event
 from leasehold.domain.nouns import new
 
 TYPE_CHECKING = False
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final, TypeAlias
 
-    from leasehold.domain.model import Ask, Entry, Hold, Lease, Record
+    from leasehold.domain.entries import Ask, Entry, Hold, Record
+    from leasehold.domain.leases import Lease
 
     Records: TypeAlias = Mapping[str, Record]
     """What was loaded so far, by key."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import EXCLUSIVE, FOREVER, INTENT_EXCLUSIVE, SECOND, End
+from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, End
 from leasehold.domain.rules.conflicts import OWN_MODES
+from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from leasehold.domain.model import Ask, Hold
+    from leasehold.domain.entries import Ask, Hold
     from leasehold.domain.rules.draft import Draft
     from leasehold.requests.calls import Authority
 

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import (
-    EXCLUSIVE,
-    FOREVER,
-    MODE_NAMES,
-    SECOND,
-    SLOTS,
-    Hold,
-    Lease,
-    Ref,
-    Refused,
-    Request,
-    Session,
-)
+from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, SLOTS, Hold, Ref, Request
+from leasehold.domain.leases import Lease
 from leasehold.domain.nouns import new
+from leasehold.domain.outcomes import Refused
 from leasehold.domain.records import place_of
 from leasehold.domain.rules.conflicts import in_the_way, is_alive, nodes_of
 from leasehold.domain.rules.ending import REQUEST, lapse
 from leasehold.domain.rules.owning import is_own_obstacle
+from leasehold.domain.sessions import Session
+from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
-    from leasehold.domain.model import Ask, Claim, Option, Waiter
+    from leasehold.domain.entries import Ask, Claim, Option, Waiter
     from leasehold.domain.rules.draft import Draft
 
 _new: Final = new

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.model import FOREVER, Event, Key, KeyCreated, KeyRevoked, KeyRotated, Refused
+from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated
+from leasehold.domain.events import Event
+from leasehold.domain.outcomes import Refused
+from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import AddKey, RevokeKey, RotateKey
-    from leasehold.domain.model import Outcome
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import Event, Lost, Refused, Released, Renewed, Updated
+from leasehold.domain.events import Event
 from leasehold.domain.nouns import new
+from leasehold.domain.outcomes import Lost, Refused, Released, Renewed, Updated
 from leasehold.domain.rules.acquiring import rewrite
 from leasehold.domain.rules.ending import by_another, end_of, finish, lapse, terms, told_at_end, why_gone
 from leasehold.domain.rules.granting import expiry, lease_of, session_of, settle
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.commands import Proof, Release, Renew, Update
-    from leasehold.domain.model import Ask, Hold, Outcome
+    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
     from leasehold.requests.calls import Authority
 

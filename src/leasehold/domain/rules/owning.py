@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from leasehold.domain import keys, names
-from leasehold.domain.model import EXCLUSIVE, SLOTS
+from leasehold.domain.entries import EXCLUSIVE, SLOTS
 from leasehold.domain.rules.conflicts import OWN_MODES, holds_in_the_way, waiters_in_the_way
 from leasehold.domain.rules.ending import terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Ask, Hold, Option
+    from leasehold.domain.entries import Ask, Hold, Option
     from leasehold.domain.rules.draft import Draft
 
 

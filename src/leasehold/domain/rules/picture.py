@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Agent, Edge, Graph, Session
+from leasehold.domain.graph import Agent, Edge, Graph
 from leasehold.domain.nouns import Noun
 from leasehold.domain.rules.acquiring import INTENT_LIFE
 from leasehold.domain.rules.granting import SESSION
 from leasehold.domain.rules.waitgraph import LAST, WaitGraph
+from leasehold.domain.sessions import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.domain.model import Option
+    from leasehold.domain.entries import Option
     from leasehold.domain.rules.deadlock import Need
     from leasehold.domain.rules.draft import Draft
     from leasehold.domain.rules.waitgraph import Rival

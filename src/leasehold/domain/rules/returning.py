@@ -7,7 +7,8 @@ comes back, or its callers go on waiting at another one, their waits have to be 
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import Deadlock, Done, Ref
+from leasehold.domain.entries import Ref
+from leasehold.domain.outcomes import Deadlock, Done
 from leasehold.domain.rules.conflicts import modes_of
 from leasehold.domain.rules.draft import resources_of
 from leasehold.domain.rules.ending import REQUEST
@@ -17,7 +18,8 @@ from leasehold.domain.rules.waitgraph import cycle_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import Reconsider
-    from leasehold.domain.model import Ask, Outcome, Waiter
+    from leasehold.domain.entries import Ask, Waiter
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import Event, Lost, Refused, Session, SessionEnded, SessionRenewed, SessionStarted
+from leasehold.domain.events import Event
+from leasehold.domain.outcomes import Lost, Refused
 from leasehold.domain.rules.ending import end_uncleanly, take_away, terms, told_at_end
 from leasehold.domain.rules.granting import (
     SESSION,
@@ -18,11 +19,13 @@ from leasehold.domain.rules.granting import (
     waiting_for,
 )
 from leasehold.domain.rules.leases import NOT_ALLOWED, give_back, live_lease, renewed, still_held
+from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import EndSession, Proof, RenewSession, StartSession
-    from leasehold.domain.model import Ask, Hold, Outcome
+    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
 

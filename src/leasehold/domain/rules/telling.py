@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from leasehold.domain.entries import MODE_NAMES
 from leasehold.domain.keys import home
-from leasehold.domain.model import FOREVER, MODE_NAMES, SECOND, Blocker, Held
+from leasehold.domain.leases import Blocker
+from leasehold.domain.outcomes import Held
 from leasehold.domain.rules.conflicts import holds_in_the_way, queue_at, waiters_in_the_way
 from leasehold.domain.rules.draft import resources_of
 from leasehold.domain.rules.ending import terms
 from leasehold.domain.rules.granting import waiting_for
 from leasehold.domain.rules.owning import is_own
+from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Ask, Hold, Waiter
+    from leasehold.domain.entries import Ask, Hold, Waiter
     from leasehold.domain.rules.draft import Draft
 
 BLOCKERS_TOLD = 8

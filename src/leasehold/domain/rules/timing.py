@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from leasehold.domain.api_keys import Key
+from leasehold.domain.entries import End, Hold, Ref, Request, Waiter
 from leasehold.domain.keys import is_waiter_id
-from leasehold.domain.model import FOREVER, End, Hold, Key, Ref, Request, Session, Waiter
+from leasehold.domain.sessions import Session
+from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from leasehold.domain.model import Entry, Record
+    from leasehold.domain.entries import Entry, Record
 
 
 def due(entry: Entry) -> int | None:

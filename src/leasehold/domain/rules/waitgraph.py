@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from leasehold.domain.entries import SLOTS, Ref, Wish
 from leasehold.domain.keys import home
-from leasehold.domain.model import FOREVER, SLOTS, Ref, Session, Wish
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import place_in
 from leasehold.domain.rules.conflicts import compatible, is_alive, modes_of
 from leasehold.domain.rules.deadlock import Need, find_cycle
 from leasehold.domain.rules.granting import SESSION, WISH
+from leasehold.domain.sessions import Session
+from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leasehold.domain.model import Ask, Claim, Option, Waiter
+    from leasehold.domain.entries import Ask, Claim, Option, Waiter
     from leasehold.domain.rules.deadlock import Choice, Wait
     from leasehold.domain.rules.draft import Draft
 

@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.model import (
-    SECOND,
-    Cancelled,
-    Done,
-    End,
-    Granted,
-    Hold,
-    Presence,
-    Queued,
-    Receipt,
-    Refused,
-    Request,
-    TimedOut,
-    Wish,
-)
+from leasehold.domain.entries import End, Hold, Presence, Receipt, Request, Wish
+from leasehold.domain.outcomes import Cancelled, Done, Granted, Queued, Refused, TimedOut
 from leasehold.domain.rules.acquiring import freshen, queued, rewrite
 from leasehold.domain.rules.conflicts import PRESENCE
 from leasehold.domain.rules.ending import REQUEST, lapse, terms
@@ -39,11 +26,13 @@ from leasehold.domain.rules.keyring import expire
 from leasehold.domain.rules.leases import give_back, live_lease
 from leasehold.domain.rules.sessions import end_lapsed
 from leasehold.domain.rules.telling import held
+from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import Beat, Cancel, Check, GiveUp, Sweep
-    from leasehold.domain.model import Ask, Outcome, Waiter
+    from leasehold.domain.entries import Ask, Waiter
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
 CANCELLED_MEMORY = 24 * 3600 * SECOND

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from leasehold.domain.commands import Command
-    from leasehold.domain.model import Event, Outcome
+    from leasehold.domain.events import Event
+    from leasehold.domain.outcomes import Outcome
     from leasehold.engine.engine import Engine
     from leasehold.steps import Steps
     from leasehold.stores import Answering

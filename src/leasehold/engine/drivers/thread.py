@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from leasehold.domain.commands import Command
-    from leasehold.domain.model import Outcome
+    from leasehold.domain.outcomes import Outcome
     from leasehold.engine.engine import Engine
 
     class Driver(Protocol):

@@ -5,9 +5,9 @@ The same conversation (see ``compat.steps``) serves a hook that is a process of 
 
 from __future__ import annotations
 
-from leasehold.domain.model import Deadlock, Granted, Held, Refused, TimedOut
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Refused, TimedOut
 from leasehold.guard.checking import NOT_YOURS, OFF, REQUIRE, REQUIRE_OWN, WARN, Asker, judged, place_of, typed
 from leasehold.wire.shapes import sentence
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 
-from leasehold.domain.model import SECOND, Granted, Lost, Renewed
 from leasehold.domain.nouns import Noun
+from leasehold.domain.outcomes import Granted, Lost, Renewed
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import LeaseholdError, LeaseLost, NotAcquired, StoreError
 from leasehold.locks.holding.renewal import Tenure, steady
 from leasehold.requests import to_command as orders
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
-    from leasehold.domain.model import Lease
+    from leasehold.domain.leases import Lease
     from leasehold.locks.sync import Asker, Duration
 
     P = ParamSpec("P")

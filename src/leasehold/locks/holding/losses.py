@@ -10,7 +10,7 @@ import os
 import threading
 import time
 
-from leasehold.domain.model import LOSS_KINDS
+from leasehold.domain.events import LOSS_KINDS
 from leasehold.domain.names import shown
 from leasehold.errors import Closed, LeaseholdError
 from leasehold.locks.queries import ended
@@ -19,7 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from leasehold.domain.model import Event, Lease
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
     from leasehold.engine.engine import Engine
     from leasehold.locks.aio import AsyncLocks
     from leasehold.locks.sync import Locks

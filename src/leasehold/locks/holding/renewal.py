@@ -14,14 +14,16 @@ from __future__ import annotations
 import time
 from threading import RLock
 
-from leasehold.domain.model import SECOND, Lost, Released, Renewed
 from leasehold.domain.nouns import Noun
+from leasehold.domain.outcomes import Lost, Released, Renewed
+from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.domain.model import Lease, Refused
+    from leasehold.domain.leases import Lease
+    from leasehold.domain.outcomes import Refused
 
 DRIFT = 1 / 1_000
 """So much of a life is not counted on: the store's clock may run a little faster than ours."""

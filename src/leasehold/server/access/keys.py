@@ -12,7 +12,7 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Final
 
 from leasehold.domain import keys
-from leasehold.domain.model import FOREVER
+from leasehold.domain.timestamps import FOREVER
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 from leasehold.requests.calls import Authority
@@ -22,7 +22,8 @@ from leasehold.server.api.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.domain.model import Event, Key
+    from leasehold.domain.api_keys import Key
+    from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served
 
 FRESH: Final = 1.0

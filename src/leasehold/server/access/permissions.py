@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from leasehold.domain.model import Inspection, Lease, Session, Waiting, Whoami
+from leasehold.domain.api_keys import Whoami
+from leasehold.domain.leases import Inspection, Lease, Waiting
+from leasehold.domain.sessions import Session
 from leasehold.requests import checks
 from leasehold.server.access.keys import session_id
 from leasehold.server.access.principals import OPEN

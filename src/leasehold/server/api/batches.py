@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from leasehold.domain.model import Granted, Refused
+from leasehold.domain.outcomes import Granted, Refused
 from leasehold.engine.pending import Pending
 from leasehold.errors import InvalidInput
 from leasehold.server.access import permissions

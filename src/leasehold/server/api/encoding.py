@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from leasehold.domain.model import Granted, Released
+from leasehold.domain.outcomes import Granted, Released
 from leasehold.wire import shapes as wire
 
 

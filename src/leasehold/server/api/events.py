@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served, Watched
     from leasehold.server.access.keys import Door
     from leasehold.server.access.principals import Principal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leasehold.domain.model import LOSS_KINDS
+from leasehold.domain.events import LOSS_KINDS
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.requests import checks
 from leasehold.server.access import permissions
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served
     from leasehold.server.access.keys import Door
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from leasehold.domain.model import Granted, Refused
+from leasehold.domain.outcomes import Granted, Refused
 from leasehold.server.access import permissions
 from leasehold.server.access.revocation import Watch, why_not
 from leasehold.server.access.shares import party_of, payer

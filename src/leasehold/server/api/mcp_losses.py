@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Granted, Lost, Released
+from leasehold.domain.outcomes import Granted, Lost, Released
 from leasehold.locks.holding.losses import told_of
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Event, Lease
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
     from leasehold.server.api.losses import Losses
 
 TOLD = ("release", "renew")

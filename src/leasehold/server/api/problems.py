@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from leasehold.domain import durations
-from leasehold.domain.model import Refused
+from leasehold.domain.outcomes import Refused
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.server.api import requests
 from leasehold.wire import shapes as wire

@@ -12,7 +12,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from leasehold.domain.model import Blocker, Granted, Queue, Refused
+from leasehold.domain.leases import Blocker, Queue
+from leasehold.domain.outcomes import Granted, Refused
 from leasehold.engine.pending import Pending
 from leasehold.errors import LeaseholdError
 from leasehold.server.access.revocation import Watch, why_not
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from leasehold.domain.model import Inspection, Outcome
+    from leasehold.domain.leases import Inspection
+    from leasehold.domain.outcomes import Outcome
     from leasehold.locks.hosted import Served
     from leasehold.requests.to_command import Order
     from leasehold.server.access.keys import Door

@@ -10,7 +10,9 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from leasehold.domain.model import SECOND, Inspection, Refused
+from leasehold.domain.leases import Inspection
+from leasehold.domain.outcomes import Refused
+from leasehold.domain.timestamps import SECOND
 from leasehold.pictures import contention as figures
 from leasehold.pictures.contention import contention
 from leasehold.pictures.layout import HEIGHT, WIDTH, placed
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from leasehold.domain.model import Event, Graph
+    from leasehold.domain.events import Event
+    from leasehold.domain.graph import Graph
     from leasehold.pictures.contention import Figures
     from leasehold.pictures.runs import Run
     from leasehold.pictures.waits import Wait

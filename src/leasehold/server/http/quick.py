@@ -10,7 +10,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from leasehold.domain.model import Granted, Refused
+from leasehold.domain.outcomes import Granted, Refused
 from leasehold.engine.pending import Pending
 from leasehold.errors import InvalidInput
 from leasehold.server.access import permissions

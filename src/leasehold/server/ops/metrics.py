@@ -9,13 +9,13 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from leasehold.domain import names
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served
 
     Labels: TypeAlias = tuple[str, ...]

@@ -19,7 +19,7 @@ from leasehold.server.webhooks.posting import post
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served
     from leasehold.server.webhooks.positions import Places
     from leasehold.server.webhooks.settings import Hook

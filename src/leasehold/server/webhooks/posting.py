@@ -17,7 +17,7 @@ from leasehold.server.webhooks.addresses import resolve
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.server.webhooks.settings import Hook
 
 SECONDS = 10.0

@@ -10,7 +10,7 @@ import time
 from _thread import allocate_lock, get_ident
 from typing import TypeVar
 
-from leasehold.domain.model import EMPTY
+from leasehold.domain.entries import EMPTY
 from leasehold.errors import StoreError
 from leasehold.steps import through
 from leasehold.stores import Capabilities
@@ -32,7 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.domain.model import Event, Record
+    from leasehold.domain.entries import Record
+    from leasehold.domain.events import Event
     from leasehold.steps import Steps
     from leasehold.stores import HistoryQuery
 

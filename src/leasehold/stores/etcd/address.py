@@ -6,8 +6,8 @@ from urllib.parse import parse_qsl, unquote
 
 from leasehold.domain import durations
 from leasehold.domain.durations import is_digits
-from leasehold.domain.model import SECOND
 from leasehold.domain.nouns import Noun
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 
 PORT = 2379

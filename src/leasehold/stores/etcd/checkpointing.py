@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.journal import OverlaidRecord
     from leasehold.stores.etcd.parts import LargeValues

@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 import time
 
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 
 EXACT = 5_000
 """Microseconds of uncertainty at which the clock may be used for decisions."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TypeAlias
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
     from leasehold.stores.etcd import EtcdStore
 

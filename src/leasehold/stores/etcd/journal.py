@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from leasehold.domain.model import EMPTY
+from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import build
 from leasehold.domain.rules.timing import due, first_due
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.domain.model import Entry as RecordEntry
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Entry as RecordEntry
+    from leasehold.domain.entries import Record
 
     Raw: TypeAlias = list[Any] | str
     """A change as it is stored: the packed entry that was put, or the id of the one that was dropped."""

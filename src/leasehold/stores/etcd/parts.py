@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict
 from leasehold.stores.etcd import messages, rows
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from leasehold.domain.model import SECOND
 from leasehold.domain.nouns import Noun
+from leasehold.domain.timestamps import SECOND
 from leasehold.stores.etcd import messages
 from leasehold.stores.quick_json import decode, encode
 

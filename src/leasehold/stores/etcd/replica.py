@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import EMPTY
+from leasehold.domain.entries import EMPTY
 from leasehold.stores.cache import Cache
 from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.journal import Overlay, changed, mark_of
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
     from leasehold.stores.etcd.journal import JournalEntry
     from leasehold.stores.etcd.rows import KeyNames, Meta
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from leasehold.domain.model import EMPTY
+from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import build
 from leasehold.errors import StoreUnsuitable
@@ -15,7 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.domain.model import Event, Record
+    from leasehold.domain.entries import Record
+    from leasehold.domain.events import Event
     from leasehold.stores.etcd.messages import RangeAnswer
 
 _WIDE = 16

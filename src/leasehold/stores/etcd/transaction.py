@@ -9,7 +9,7 @@ What may wait is written step by step (see `stepwise`); any thread may take the 
 
 from __future__ import annotations
 
-from leasehold.domain.model import EMPTY, Put, Receipt
+from leasehold.domain.entries import EMPTY, Put, Receipt
 from leasehold.domain.records import apply
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from leasehold.domain.model import Drop, Event, Record
+    from leasehold.domain.entries import Drop, Record
+    from leasehold.domain.events import Event
     from leasehold.steps import Steps
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.messages import TxnAnswer

@@ -12,8 +12,10 @@ import os
 import time
 from _thread import allocate_lock, get_ident
 
+from leasehold.domain.entries import EMPTY, End
+from leasehold.domain.events import Event
 from leasehold.domain.keys import ended, number
-from leasehold.domain.model import EMPTY, SECOND, End, Event
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Closed, OutcomeUnknown, StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.git import place, refs
@@ -30,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
     from leasehold.stores import HistoryQuery, Watched
     from leasehold.stores.git.address import Address
     from leasehold.stores.sqlite.clock import Clock

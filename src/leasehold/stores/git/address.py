@@ -13,8 +13,8 @@ import os
 from hashlib import blake2b
 
 from leasehold.domain import durations
-from leasehold.domain.model import SECOND
 from leasehold.domain.nouns import Noun
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput, StoreUnsuitable
 from leasehold.stores.git.command import run
 

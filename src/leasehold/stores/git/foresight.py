@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from leasehold.domain.model import Hold, Waiter
+from leasehold.domain.entries import Hold, Waiter
 from leasehold.errors import StoreError
 from leasehold.stores.git import payload, refs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from leasehold.domain.model import Receipt
+from leasehold.domain.entries import Receipt
 from leasehold.domain.nouns import Noun
 from leasehold.errors import StoreError
 from leasehold.stores.git.payload import SCHEMA, parsed

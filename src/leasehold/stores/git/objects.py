@@ -13,7 +13,7 @@ import os
 import zlib
 from hashlib import sha1
 
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreError
 from leasehold.stores.git.command import run
 

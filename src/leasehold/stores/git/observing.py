@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold.domain import model as m
+from leasehold.domain.api_keys import Key
+from leasehold.domain.entries import End, Hold, Presence, Receipt, Request, Waiter, Wish
+from leasehold.domain.sessions import Session
+from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.errors import StoreError
 from leasehold.stores import Watched
 
@@ -19,25 +22,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from leasehold.domain.model import Entry
+    from leasehold.domain.entries import Entry
     from leasehold.stores.git.payload import Stamp, Stored
     from leasehold.stores.sqlite.clock import Clock
 
 _FUTURE = {
-    m.Hold: "expires_at",
-    m.Waiter: "deadline",
-    m.End: "until",
-    m.Wish: "until",
-    m.Session: "expires_us",
-    m.Key: "until_us",
-    m.Request: "until",
-    m.Presence: "until",
-    m.Receipt: "until",
+    Hold: "expires_at",
+    Waiter: "deadline",
+    End: "until",
+    Wish: "until",
+    Session: "expires_us",
+    Key: "until_us",
+    Request: "until",
+    Presence: "until",
+    Receipt: "until",
 }
 """Times that have to be counted from the first sighting."""
-_PAST = {m.Hold: "acquired_at", m.Waiter: "since", m.End: "at", m.Session: "started_us", m.Key: "created_us"}
+_PAST = {Hold: "acquired_at", Waiter: "since", End: "at", Session: "started_us", Key: "created_us"}
 """Times that are only told: by the writer's clock, but not later than it was seen."""
-_KEPT = 31 * 24 * 3_600 * m.SECOND
+_KEPT = 31 * 24 * 3_600 * SECOND
 _MANY = 50_000
 
 _SCHEMA = """
@@ -148,9 +151,9 @@ class Observer:
         future, past = _FUTURE.get(type(entry)), _PAST.get(type(entry))
         if future is not None:
             moment = getattr(entry, future)
-            if moment < m.FOREVER:
+            if moment < FOREVER:
                 changed[future] = min(moment - stamp.at + first, self._trusted_end(moment, stamp))
-                if isinstance(entry, m.Hold):
+                if isinstance(entry, Hold):
                     self._note_watched(entry, stamp, first)
         if past is not None:
             changed[past] = min(getattr(entry, past), first)
@@ -158,13 +161,13 @@ class Observer:
 
     def _trusted_end(self, moment: int, stamp: Stamp) -> int:
         """When it has run out for certain, if wall clocks differ by at most `max_skew`; never, if none was allowed."""
-        return m.FOREVER if self._max_skew is None else self._by_the_wall(moment, stamp) + self._max_skew
+        return FOREVER if self._max_skew is None else self._by_the_wall(moment, stamp) + self._max_skew
 
     def _by_the_wall(self, moment: int, stamp: Stamp) -> int:
         """When it runs out by the writer's wall clock, if that shows the same as ours; on this observer's clock."""
         return moment - stamp.at + stamp.wall + (self.now() - self._clock.wall())
 
-    def _note_watched(self, hold: m.Hold, stamp: Stamp, first: int) -> None:
+    def _note_watched(self, hold: Hold, stamp: Stamp, first: int) -> None:
         if len(self.watched) > _MANY:
             self.watched.clear()
         recorded = self._by_the_wall(hold.expires_at, stamp) if self._max_skew is None else None

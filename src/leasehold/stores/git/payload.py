@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 
-from leasehold.domain import model as m
+from leasehold.domain.api_keys import Key
 from leasehold.domain.durations import format as duration
+from leasehold.domain.entries import Ask, Claim, End, Hold, Option, Presence, Receipt, Ref, Request, Waiter, Wish
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
+from leasehold.domain.sessions import Session
 from leasehold.errors import StoreError
 
 TYPE_CHECKING = False
@@ -20,24 +22,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from leasehold.domain.model import Entry
+    from leasehold.domain.entries import Entry
 
 SCHEMA = 2
 
 _KINDS: dict[str, type] = {
-    "hold": m.Hold,
-    "waiter": m.Waiter,
-    "end": m.End,
-    "ref": m.Ref,
-    "wish": m.Wish,
-    "session": m.Session,
-    "request": m.Request,
-    "presence": m.Presence,
-    "receipt": m.Receipt,
-    "key": m.Key,
+    "hold": Hold,
+    "waiter": Waiter,
+    "end": End,
+    "ref": Ref,
+    "wish": Wish,
+    "session": Session,
+    "request": Request,
+    "presence": Presence,
+    "receipt": Receipt,
+    "key": Key,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_INSIDE: dict[str, type] = {"ask": m.Ask, "options": m.Option, "claims": m.Claim}
+_INSIDE: dict[str, type] = {"ask": Ask, "options": Option, "claims": Claim}
 """Fields that are nouns, or sequences of nouns."""
 
 
@@ -141,16 +143,16 @@ def headline(key: str, entries: Iterable[Entry]) -> str:
     kinds: dict[type, list[Any]] = {}
     for entry in entries:
         kinds.setdefault(type(entry), []).append(entry)
-    if m.Hold in kinds or m.Waiter in kinds:
-        return "; ".join([*map(_held, kinds.get(m.Hold, ())), *_waiting(kinds.get(m.Waiter, ()))])[:400]
-    if m.Session in kinds:
-        return f"session of {shown(kinds[m.Session][0].holder)}"
-    if m.Ref in kinds:
-        return f"what one holder has: {len(kinds[m.Ref])}"
+    if Hold in kinds or Waiter in kinds:
+        return "; ".join([*map(_held, kinds.get(Hold, ())), *_waiting(kinds.get(Waiter, ()))])[:400]
+    if Session in kinds:
+        return f"session of {shown(kinds[Session][0].holder)}"
+    if Ref in kinds:
+        return f"what one holder has: {len(kinds[Ref])}"
     return f"{_NAMES[next(iter(kinds))] if kinds else 'nothing'} of {key}"
 
 
-def _held(hold: m.Hold) -> str:
+def _held(hold: Hold) -> str:
     who = shown(hold.holder)
     if hold.ask is None:
         return f"part of {hold.id}, held by {who}"
@@ -160,6 +162,6 @@ def _held(hold: m.Hold) -> str:
     return f"{what} held by {who} for {duration(hold.ask.ttl)} (fence {hold.fence})"
 
 
-def _waiting(waiters: Iterable[m.Waiter]) -> list[str]:
+def _waiting(waiters: Iterable[Waiter]) -> list[str]:
     names = [shown(waiter.holder) for waiter in waiters]
     return [f"waiting: {', '.join(names)}"] if names else []

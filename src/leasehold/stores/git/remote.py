@@ -13,8 +13,8 @@ import os
 import time
 from contextlib import suppress
 
-from leasehold.domain.model import SECOND
 from leasehold.domain.nouns import Noun
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, OutcomeUnknown, StoreUnsuitable, Unreachable
 from leasehold.stores.git import place
 from leasehold.stores.git.command import run

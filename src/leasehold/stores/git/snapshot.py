@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from leasehold.domain.model import Put
+from leasehold.domain.entries import Put
 from leasehold.domain.records import apply, build
 from leasehold.domain.rules.timing import first_due
 from leasehold.stores.git import head as heads
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
     from leasehold.stores.git import GitStore
     from leasehold.stores.git.payload import Stored
 

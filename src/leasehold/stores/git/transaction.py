@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from leasehold.domain.model import SECOND, Put, Receipt
+from leasehold.domain.entries import Put, Receipt
 from leasehold.domain.rules.timing import due
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
 from leasehold.steps import through
 from leasehold.stores.git import head as heads
@@ -18,7 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Event, Record
+    from leasehold.domain.entries import Drop, Record
+    from leasehold.domain.events import Event
     from leasehold.steps import Steps
     from leasehold.stores.git import GitStore
 

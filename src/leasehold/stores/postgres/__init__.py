@@ -12,7 +12,7 @@ from _thread import allocate_lock, get_ident
 
 import psycopg
 
-from leasehold.domain.model import SECOND, Put
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.postgres import opening, promotion
@@ -30,7 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Event, Record
+    from leasehold.domain.entries import Drop, Put, Record
+    from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
     from leasehold.stores.postgres.certain import Certain
     from leasehold.stores.postgres.connections import Connection

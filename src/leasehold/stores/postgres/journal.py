@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Entry, Put, Record
+    from leasehold.domain.entries import Drop, Entry, Put, Record
     from leasehold.stores.postgres.exchange import Values
     from leasehold.stores.postgres.rows import Writing
 

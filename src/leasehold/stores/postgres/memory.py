@@ -5,14 +5,14 @@ It does not know whether that is still true; the next turn finds out.
 
 from __future__ import annotations
 
-from leasehold.domain.model import EMPTY
+from leasehold.domain.entries import EMPTY
 from leasehold.stores.cache import RECORDS, Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Put, Record
+    from leasehold.domain.entries import Drop, Put, Record
 
 
 class Memory:

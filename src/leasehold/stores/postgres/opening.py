@@ -6,7 +6,7 @@ import os
 
 import psycopg
 
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreUnsuitable
 from leasehold.stores.postgres.connections import ask
 from leasehold.stores.postgres.failures import other_schema

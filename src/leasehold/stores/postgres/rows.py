@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from leasehold.domain.entries import EMPTY, Hold, Put
+from leasehold.domain.events import LOSS_KINDS
 from leasehold.domain.keys import home
-from leasehold.domain.model import EMPTY, LOSS_KINDS, Hold, Put
 from leasehold.domain.records import build, grouped
 from leasehold.domain.rules.timing import due
 from leasehold.stores.codec import pack, unpack, unpack_event
@@ -15,7 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Entry, Event, Record
+    from leasehold.domain.entries import Drop, Entry, Record
+    from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
     from leasehold.stores.postgres.exchange import Values
 

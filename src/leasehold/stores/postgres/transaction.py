@@ -28,7 +28,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from leasehold.domain.model import Drop, Event, Put, Record
+    from leasehold.domain.entries import Drop, Put, Record
+    from leasehold.domain.events import Event
     from leasehold.steps import Steps
     from leasehold.stores.postgres import PostgresStore
     from leasehold.stores.postgres.connections import Connection

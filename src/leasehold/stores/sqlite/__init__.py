@@ -6,7 +6,7 @@ are remembered while no other process has written; an acknowledged commit surviv
 
 from __future__ import annotations
 
-from leasehold.domain.model import EMPTY, Hold, Put
+from leasehold.domain.entries import EMPTY, Hold, Put
 from leasehold.domain.records import build
 from leasehold.domain.rules.timing import due
 from leasehold.errors import StoreError
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import ClassVar
 
-    from leasehold.domain.model import Drop, Entry, Event, Record
+    from leasehold.domain.entries import Drop, Entry, Record
+    from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.clock import Clock
     from leasehold.stores.sqlite.journal import Journal, Row

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
-    from leasehold.domain.model import Drop, Event, Put
+    from leasehold.domain.entries import Drop, Put
+    from leasehold.domain.events import Event
     from leasehold.stores.sqlite.chapters import Part
 
 _TAG_OF: Final = {**TAGS, str: DROPPED}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
 
     Part: TypeAlias = tuple[int, int, bytes]

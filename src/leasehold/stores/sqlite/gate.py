@@ -13,8 +13,8 @@ from __future__ import annotations
 import fcntl
 import os
 
-from leasehold.domain.model import FOREVER
 from leasehold.domain.nouns import new
+from leasehold.domain.timestamps import FOREVER
 from leasehold.stores.sqlite.log import Mark
 
 _FORM = b"%020d %020d %020d %020d %010d %010d %d %s"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold.domain.model import Drop, Put
+from leasehold.domain.entries import Drop, Put
 from leasehold.domain.rules.timing import due
 from leasehold.stores.codec import unpack
 from leasehold.stores.overlay import Netting
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.domain.model import Entry, Event, Record
+    from leasehold.domain.entries import Entry, Record
+    from leasehold.domain.events import Event
     from leasehold.stores.overlay import Place
     from leasehold.stores.sqlite.chapters import Part
     from leasehold.stores.sqlite.meta import Meta

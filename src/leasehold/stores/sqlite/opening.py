@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreUnsuitable
 from leasehold.stores.sqlite.failures import behind, other_schema
 from leasehold.stores.sqlite.log import CONTINUED, EMPTIED, STRANGE, UNKNOWN, Mark, change_counter, fit, is_alone

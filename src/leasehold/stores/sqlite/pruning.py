@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold.domain.model import SECOND
 from leasehold.domain.nouns import Noun
+from leasehold.domain.timestamps import SECOND
 from leasehold.stores.sqlite.chapters import BODY, OLDEST, events_in
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ from _thread import allocate_lock
 
 import apsw
 
-from leasehold.domain.model import Event
+from leasehold.domain.events import Event
 from leasehold.domain.records import grouped
 from leasehold.stores.codec import unpack
 from leasehold.stores.sqlite import LOAD, chapters, gathered
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from leasehold.domain.model import Record
+    from leasehold.domain.entries import Record
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.database import Database
     from leasehold.stores.sqlite.journal import Journal

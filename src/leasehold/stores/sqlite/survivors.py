@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold.domain.model import Hold, Session
+from leasehold.domain.entries import Hold
 from leasehold.domain.rules.timing import after_reboot, due
+from leasehold.domain.sessions import Session
 from leasehold.stores.codec import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasehold.domain.model import Entry
+    from leasehold.domain.entries import Entry
 
 _CHUNK = 1_000
 _ACTORS = "SELECT rowid, key, body FROM entry WHERE rowid > ? AND key >= 'a' AND key < 'b' ORDER BY rowid LIMIT ?"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Granted, Held, Lost, Released
+from leasehold.domain.outcomes import Granted, Held, Lost, Released
 from leasehold.testing.conformance.asking import (
     LONG,
     Connect,

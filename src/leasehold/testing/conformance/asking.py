@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import pytest
 
-from leasehold.domain.model import Blocker, Granted, Inspection, Lease, Refused
+from leasehold.domain.leases import Blocker, Inspection, Lease
+from leasehold.domain.outcomes import Granted, Refused
 from leasehold.errors import InvalidInput
 
 if TYPE_CHECKING:

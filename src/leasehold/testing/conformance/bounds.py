@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Refused
+from leasehold.domain.outcomes import Refused
 from leasehold.testing.conformance.asking import LONG, Connect, leases_of, refused, take, wrong
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Cancelled, Granted, Lost, SessionStarted
+from leasehold.domain.outcomes import Cancelled, Granted, Lost
+from leasehold.domain.sessions import SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     Connect,

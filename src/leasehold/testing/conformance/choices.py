@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Granted, Held
+from leasehold.domain.outcomes import Granted, Held
 from leasehold.testing.conformance.asking import (
     LONG,
     Connect,

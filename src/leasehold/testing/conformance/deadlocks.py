@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Deadlock, Granted, TimedOut
+from leasehold.domain.outcomes import Deadlock, Granted, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

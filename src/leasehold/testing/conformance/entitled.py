@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Released, Renewed, SessionStarted, Updated
+from leasehold.domain.outcomes import Released, Renewed, Updated
+from leasehold.domain.sessions import SessionStarted
 from leasehold.testing.conformance.asking import LONG, Connect, expect, leases_of, refused, take
 
 if TYPE_CHECKING:

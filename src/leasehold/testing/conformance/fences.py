@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import FOREVER, Granted, Refused
+from leasehold.domain.outcomes import Granted, Refused
+from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.conformance.asking import (
     LONG,
     SHORT,

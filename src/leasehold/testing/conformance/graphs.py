@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Deadlock, Granted, Graph, Held, SessionStarted
+from leasehold.domain.graph import Graph
+from leasehold.domain.outcomes import Deadlock, Granted, Held
+from leasehold.domain.sessions import SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.domain.model import Collected, Deadlock, Event, Held, Refused, TimedOut
+from leasehold.domain.outcomes import Collected, Deadlock, Held, Refused, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,
@@ -23,6 +23,7 @@ from leasehold.testing.conformance.asking import (
 if TYPE_CHECKING:
     from typing import Any
 
+    from leasehold.domain.events import Event
     from leasehold.locks.sync import Locks
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Deadlock, Held, SessionStarted
+from leasehold.domain.outcomes import Deadlock, Held
+from leasehold.domain.sessions import SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

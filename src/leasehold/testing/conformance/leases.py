@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from leasehold.domain.model import Granted, Held, Lost, Refused, Released, Renewed, Updated
+from leasehold.domain.outcomes import Granted, Held, Lost, Refused, Released, Renewed, Updated
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

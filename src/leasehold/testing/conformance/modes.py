@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.domain.model import Granted, Held
+from leasehold.domain.outcomes import Granted, Held
 from leasehold.testing.conformance.asking import (
     LONG,
     Connect,

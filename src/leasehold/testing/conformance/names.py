@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from leasehold.domain.model import Held
+from leasehold.domain.outcomes import Held
 from leasehold.testing.conformance.asking import LONG, Connect, expect, give_back, leases_of, take, wrong
 
 SAME = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Granted, Held, Queue
+from leasehold.domain.leases import Queue
+from leasehold.domain.outcomes import Granted, Held
 from leasehold.requests.checks import Settings
 from leasehold.testing.conformance.asking import (
     LONG,

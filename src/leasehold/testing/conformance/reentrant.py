@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Deadlock, Granted, Held, Released, Renewed, SessionStarted
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Released, Renewed
+from leasehold.domain.sessions import SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import SECOND, Held, Queue, TimedOut
+from leasehold.domain.leases import Queue
+from leasehold.domain.outcomes import Held, TimedOut
+from leasehold.domain.timestamps import SECOND
 from leasehold.testing.conformance.asking import LONG, SHORT, Connect, expect, inspection, take, wait_for
 
 

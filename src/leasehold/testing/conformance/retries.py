@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import Granted, Held, TimedOut
+from leasehold.domain.outcomes import Granted, Held, TimedOut
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

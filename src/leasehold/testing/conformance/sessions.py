@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.model import Granted, Held, Lost, Released, SessionEnded, SessionRenewed, SessionStarted
+from leasehold.domain.outcomes import Granted, Held, Lost, Released
+from leasehold.domain.sessions import SessionEnded, SessionRenewed, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

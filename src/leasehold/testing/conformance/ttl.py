@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from leasehold.domain.model import SECOND, Granted, Held, Lost, Released
+from leasehold.domain.outcomes import Granted, Held, Lost, Released
+from leasehold.domain.timestamps import SECOND
 from leasehold.requests.checks import Settings
 from leasehold.testing.conformance.asking import (
     LONG,

@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from leasehold.domain.model import FOREVER, Cleared, Granted, Held, Lost, TimedOut
+from leasehold.domain.outcomes import Cleared, Granted, Held, Lost, TimedOut
+from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,

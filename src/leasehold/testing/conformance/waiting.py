@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.domain.model import Granted, Held, TimedOut
+from leasehold.domain.outcomes import Granted, Held, TimedOut
 from leasehold.errors import Closed
 from leasehold.testing.conformance.asking import (
     LONG,

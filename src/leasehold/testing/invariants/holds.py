@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from leasehold.domain.model import FOREVER
+from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.invariants.places import Index
 from leasehold.testing.invariants.wants import SLOTS, Malformed, Want, number, who
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.testing.invariants.wants import Report
 
 CLEAN = frozenset({"released", "cancelled"})

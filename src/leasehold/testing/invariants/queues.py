@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
     from leasehold.testing.invariants.holds import Holds
     from leasehold.testing.invariants.wants import Report
 

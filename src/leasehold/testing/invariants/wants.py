@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
     Report: TypeAlias = Callable[..., None]
     """`report(kind, message, *events)`"""

@@ -14,8 +14,8 @@ from hashlib import blake2b
 from unittest.mock import patch
 
 from leasehold.domain import commands as c
-from leasehold.domain.model import FOREVER, SECOND
 from leasehold.domain.rules import step
+from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.engine import batch
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.faults import CALM, Crash, FaultyStore, Luck, Weather
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leasehold.domain.model import Hold
+    from leasehold.domain.entries import Hold
     from leasehold.domain.rules import Need, Step
     from leasehold.domain.rules.draft import Records
 

@@ -6,17 +6,9 @@ first try), and a little less than that because its clock may run slower than th
 
 from __future__ import annotations
 
-from leasehold.domain.model import (
-    SECOND,
-    Cancelled,
-    Granted,
-    Held,
-    Lost,
-    Released,
-    Renewed,
-    SessionRenewed,
-    SessionStarted,
-)
+from leasehold.domain.outcomes import Cancelled, Granted, Held, Lost, Released, Renewed
+from leasehold.domain.sessions import SessionRenewed, SessionStarted
+from leasehold.domain.timestamps import SECOND
 from leasehold.errors import LeaseholdError, OutcomeUnknown
 from leasehold.testing.simulation.watch import Broken
 
@@ -27,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from leasehold.domain.commands import Command, StartSession
-    from leasehold.domain.model import Lease
+    from leasehold.domain.leases import Lease
     from leasehold.engine.engine import Engine
     from leasehold.engine.pending import Pending
     from leasehold.requests.checks import Asking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.model import FOREVER, SECOND
+from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.requests import checks
 from leasehold.requests.checks import Settings
 from leasehold.testing.simulation.believing import SESSION_TTL, Asked, Believer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.model import SECOND
+from leasehold.domain.timestamps import SECOND
 from leasehold.engine.engine import Engine
 from leasehold.errors import LeaseholdError
 from leasehold.testing.simulation.watch import Broken

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import Counter
 
-    from leasehold.domain.model import Event
+    from leasehold.domain.events import Event
 
 
 class Report(Noun):

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections import deque
 
 from leasehold.domain import keys, records
-from leasehold.domain.model import EMPTY, SECOND, Hold, Presence, Put, Waiter
+from leasehold.domain.entries import EMPTY, Hold, Presence, Put, Waiter
 from leasehold.domain.names import overlaps
 from leasehold.domain.nouns import Noun
+from leasehold.domain.timestamps import SECOND
 from leasehold.testing.checker import check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from leasehold.domain.model import Drop, Event, Lease, Option, Record
+    from leasehold.domain.entries import Drop, Option, Record
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
 
 SERVED_WITHIN = 3 * SECOND // 2
 """A waiter that nobody is in the way of is served after this: 1.2 s, and some time until its engine's turn."""

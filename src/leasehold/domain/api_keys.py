@@ -1,0 +1,83 @@
+"""API keys, and the outcomes of commands about them."""
+
+from __future__ import annotations
+
+from leasehold.domain.nouns import Noun, Success
+from leasehold.domain.nouns import Outcome as Answer
+from leasehold.domain.timestamps import FOREVER, moment, moment_or_never
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class Key(Noun):
+    """What lets somebody in at a server: a role, in a space, for names that begin with one of the prefixes."""
+
+    id: str
+    role: str
+    """`admin`, `agent` or `viewer`."""
+    space: str
+    name: str
+    """Whose it is: what an admin does is told under this name."""
+    prefixes: tuple[str, ...]
+    """None: every name of the space."""
+    secret: str
+    """Hash of the secret."""
+    created_us: int
+    principal: str = ""
+    """The id of the first key of its principal: a principal keeps its leases while its keys rotate."""
+    until_us: int = FOREVER
+    """When it stops working; rotation sets this."""
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made."""
+        return moment(self.created_us)
+
+    @property
+    def until(self) -> datetime | None:
+        """When it stops working; None: when it is revoked."""
+        return moment_or_never(self.until_us)
+
+
+class KeyCreated(Success):
+    """A key works from now on; `credential` is what its owner shows, told here and never again."""
+
+    key: Key
+    credential: str
+
+
+class Whoami(Noun):
+    """The caller, as the store or its server knows it, and what it may do there."""
+
+    name: str
+    role: str
+    """`admin`, `agent`, `viewer` or `session`."""
+    space: str | None
+    """The only space that its key is for; None: every space."""
+    prefixes: tuple[str, ...] = ()
+    """What names must begin with; none: every name."""
+    principal: str | None = None
+    """None: nobody has to show a key."""
+    key: str | None = None
+    session: str | None = None
+    """The id of the session that asks."""
+
+
+class KeyRotated(Success):
+    """The principal has another key from now on; the one before it counts until `before.until`."""
+
+    key: Key
+    credential: str
+    before: Key
+
+
+class KeyRevoked(Answer):
+    """The key does not work any more; False when there was none of this id."""
+
+    key: str
+    revoked: bool
+
+    def __bool__(self) -> bool:
+        return self.revoked

@@ -1,0 +1,215 @@
+"""What a store keeps: the entries of records, and the changes to them. No behaviour, no I/O.
+
+Times are whole microseconds of the store's own clock, durations are whole microseconds.
+
+A **record** is everything the store keeps under one key, as a set of **entries**. There are five kinds
+of record, told apart by the first letter of the key:
+
+====  =========  ==========================================================================
+key   record of  entries
+====  =========  ==========================================================================
+`n…`  a node     `Hold` (also an ancestor's intention), `Waiter`, `End`
+`a…`  an actor   `Ref` to each of its leases and waits, `Wish`, and `Session` if it is one
+`q…`  a request  `Request`: what became of a request_id
+`e…`  an engine  `Presence`: until when its waiters count as alive; `Receipt` of its last batch
+`k…`  a key      `Key`: what a caller may ask a server for
+====  =========  ==========================================================================
+
+A **node** is a resource, or an ancestor of one (`path:src` of `path:src/a.py`). An **actor** can hold and wait: a
+session, or a holder without one.
+"""
+
+from __future__ import annotations
+
+from leasehold.domain.nouns import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, TypeAlias
+
+    from leasehold.domain.api_keys import Key
+    from leasehold.domain.sessions import Session
+
+# How a node is held. Own modes are what callers ask for; intentions mark the ancestors.
+EXCLUSIVE: Final = "X"
+SHARED: Final = "S"
+SLOTS: Final = "N"
+INTENT_EXCLUSIVE: Final = "IX"
+INTENT_SHARED: Final = "IS"
+MODE_NAMES: Final = {EXCLUSIVE: "exclusive", SHARED: "shared", SLOTS: "slots"}
+"""Own modes as everybody says them."""
+
+
+class Claim(Noun):
+    """One node that a request needs, and how."""
+
+    node: str
+    mode: str
+    of: int = 0
+    """Which of the option's resources needs it."""
+
+
+class Option(Noun):
+    """One way to satisfy a request: these resources, by these claims (own nodes first)."""
+
+    resources: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+
+class Ask(Noun):
+    """What somebody asked for and still wants: kept by a waiter, and by a hold as its terms."""
+
+    space: str
+    options: tuple[Option, ...]
+    mode: str
+    slots: int
+    ttl: int
+    holder: str
+    session: str | None
+    tokens: tuple[str, ...]
+    """Hashes of the tokens that may renew or release; several only after a re-entrant acquire."""
+    name: str | None
+    context: str | None
+    """JSON text."""
+    reason: str | None
+    grace: int
+    quarantine: bool
+    request: str | None
+    """Key of the request record, if a request_id was given."""
+    principal: str | None = None
+    """The principal that asked (`keys.principal`); None: nobody had to prove who asks."""
+    key: str | None = None
+    """The id of the key that it showed."""
+    body: str = ""
+    """Digest of what a request_id stands for: another body is another request."""
+
+
+class Hold(Noun):
+    """A lease's grip on one node. Its `ask` is told once, in the lease's home: its first node."""
+
+    id: str
+    """The lease's id."""
+    mode: str
+    slots: int
+    actor: str
+    holder: str
+    fence: int
+    acquired_at: int
+    expires_at: int
+    after: int
+    """How long the node stays closed after an unclean end; FOREVER is a quarantine."""
+    ask: Ask | None = None
+    ticket: str | None = None
+    """The waiter that this lease was promised to, until that waiter's engine has picked it up."""
+    closed: bool = False
+    """The lease is over, uncleanly; the node stays closed until `expires_at` (grace, or FOREVER: quarantine)."""
+
+
+class Waiter(Noun):
+    """A place in a node's queue. Its `ask` is told once, in its home: the first node of its first option."""
+
+    id: str
+    order: tuple[int, ...]
+    """(-priority, arrival): smaller is served first. The arrival is the number in its id.
+
+    Not `tuple[int, int]`: compiled code would take it to pieces, and put it together again for each comparison."""
+    mode: str
+    slots: int
+    actor: str
+    holder: str
+    engine: str
+    since: int
+    deadline: int
+    ask: Ask | None = None
+    shown: tuple[str, ...] = ()
+    """Hashes of the tokens that came with the request: what they open is the waiter's own."""
+
+
+class End(Noun):
+    """Why a lease that ended uncleanly is gone, kept for a day so that its holder can be told."""
+
+    id: str
+    """Made of the lease's id (`keys.end_id`), under which the node may still have what is left of its hold."""
+    reason: str
+    at: int
+    until: int
+    space: str = ""
+    resources: tuple[str, ...] = ()
+    holder: str = ""
+    session: str | None = None
+    told: bool = False
+    """Whether its old holder has learned it."""
+
+
+class Ref(Noun):
+    """An actor's own note of one of its leases or waits (`id` tells which)."""
+
+    id: str
+
+
+class Wish(Noun):
+    """A polling actor's last refused try: for a short while it counts as waiting."""
+
+    id: str
+    options: tuple[Option, ...]
+    slots: int
+    until: int
+    space: str = ""
+    holder: str = ""
+    """For others to see who polls."""
+
+
+class Request(Noun):
+    """What became of a request_id: the id of its lease or waiter, or None once it was cancelled."""
+
+    id: str
+    became: str | None
+    body: str
+    """Digest of what was asked for."""
+    until: int
+
+
+class Presence(Noun):
+    """Until when an engine's waiters count as alive."""
+
+    id: str
+    until: int
+
+
+class Receipt(Noun):
+    """Written with a batch where a commit's outcome can stay unknown: whoever finds it knows."""
+
+    id: str
+    batch: str
+    until: int
+
+
+if TYPE_CHECKING:
+    Entry: TypeAlias = Hold | Waiter | End | Ref | Wish | Session | Request | Presence | Receipt | Key
+    Note: TypeAlias = End | Ref | Wish | Session | Request | Presence | Receipt | Key
+
+
+class Record(Noun):
+    """All entries under one key. Never changed in place."""
+
+    holds: dict[str, Hold]
+    waiters: tuple[Waiter, ...]
+    """In the order of service."""
+    notes: dict[str, Note]
+
+
+EMPTY = Record({}, (), {})
+
+
+class Put(Noun):
+    """Write this entry, replacing the one of the same id."""
+
+    key: str
+    entry: Entry
+
+
+class Drop(Noun):
+    """Remove the entry of this id, and no other."""
+
+    key: str
+    id: str
