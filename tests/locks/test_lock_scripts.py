@@ -9,14 +9,15 @@ import pytest
 from leasehold.domain.leases import Queue
 from leasehold.domain.outcomes import Held, Lost, Refused, Released, Renewed
 from leasehold.errors import Closed, LeaseLost, NotAcquired, Unreachable
-from leasehold.locks.holding.held import Ask, HeldLease, Pause, leave, take
+from leasehold.locks.holding.held import HeldLease, leave, take
 from leasehold.locks.holding.renewal import Tenure
 from tests.kit.clockwork import ID, Clock, granted, lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
-    from leasehold.locks.holding.held import Script
+    from leasehold.steps import Steps
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def clock() -> Clock:
 # ------------------------------------------------------------------------------------------------ taking
 
 
-def answers(script: Script[HeldLease], *given: object) -> tuple[list[Ask | Pause], HeldLease]:
+def answers(script: Steps[HeldLease], *given: object) -> tuple[list[Any], HeldLease]:
     """Send these answers (exceptions are thrown, numbers move the clock first); the steps, and what came of it."""
     steps = [next(script)]
     try:
@@ -50,7 +51,7 @@ def after(clock: Clock, seconds: float, answer: object) -> Callable[[], object]:
 
 def test_an_immediate_grant_counts_from_before_the_request(clock: Clock) -> None:
     steps, held = answers(take({"resources": "x"}, clock), after(clock, 2, granted(ttl=30)))
-    assert steps == [Ask("acquire", {"resources": "x"})]
+    assert steps == [("acquire", {"resources": "x"})]
     assert held.remaining() == pytest.approx(28, abs=0.1)
     assert (held.id, held.fence, held.token, held.resources) == (ID, 7, "secret", ("x",))
     assert "secret" not in repr(held)
@@ -60,7 +61,7 @@ def test_a_grant_that_waited_is_renewed_before_it_is_handed_out(clock: Clock) ->
     """The answer alone does not tell how long ago it was granted, so the time before the answer is no bound."""
     renewed = Renewed(lease(ttl=30, as_of=99_000_000))
     steps, held = answers(take({"resources": "x"}, clock), after(clock, 600, granted(ttl=30)), after(clock, 3, renewed))
-    assert steps[1:] == [Ask("renew", {"lease": ID, "token": "secret"})]
+    assert steps[1:] == [("renew", {"lease": ID, "token": "secret"})]
     assert held.remaining() == pytest.approx(27, abs=0.1), "from before the renewal was sent"
     assert held.lease.as_of_us == 99_000_000
 
@@ -73,8 +74,8 @@ def test_the_first_renewal_is_retried(clock: Clock) -> None:
         None,
         after(clock, 1, Renewed(lease(ttl=30))),
     )
-    renew = Ask("renew", {"lease": ID, "token": "secret"})
-    assert steps[1:] == [renew, Pause(1.0), renew]
+    renew = ("renew", {"lease": ID, "token": "secret"})
+    assert steps[1:] == [renew, 1.0, renew]
     assert held.lost is None
 
 
@@ -85,10 +86,9 @@ def test_a_first_renewal_that_never_gets_through_gives_the_lease_back(clock: Clo
     script.send(granted(ttl=30))
     clock.now += 31  # by now it is gone, whenever it was granted
     error = Unreachable("nobody answers")
-    step = script.throw(error)
-    assert isinstance(step, Ask)
-    assert step.verb == "release"
-    assert step.arguments["status"] == "cancelled"
+    verb, asked = script.throw(error)
+    assert verb == "release"
+    assert asked["status"] == "cancelled"
     with pytest.raises(Unreachable) as caught:
         script.throw(Unreachable("still nobody"))
     assert caught.value is error
@@ -100,8 +100,8 @@ def test_a_lease_that_was_lost_on_the_way(clock: Clock) -> None:
     next(script)
     clock.now += 600
     script.send(granted(ttl=30))
-    step = script.send(Lost(ID, "forced by ops: too slow"))
-    assert isinstance(step, Ask)
+    verb, _ = script.send(Lost(ID, "forced by ops: too slow"))
+    assert verb == "release"
     with pytest.raises(LeaseLost, match="too slow"):
         script.send(Released(ID, released=False, reason="forced by ops: too slow"))
 
@@ -122,13 +122,14 @@ def holding(clock: Clock, ttl: float = 30) -> HeldLease:
     return HeldLease(granted(ttl), Tenure(lease(ttl), clock.now, clock))
 
 
-def left(script: Script[None], answer: object) -> Ask:
-    """The release that the script asks for, after it was answered."""
-    step = next(script)
-    assert isinstance(step, Ask)
+def left(script: Steps[None], answer: object) -> dict[str, Any]:
+    """The arguments of the release that the script asks for, after it was answered."""
+    verb, asked = next(script)
+    assert verb == "release"
     with pytest.raises(StopIteration):
         script.throw(answer) if isinstance(answer, Exception) else script.send(answer)
-    return step
+    returned: dict[str, Any] = asked
+    return returned
 
 
 YES = Released(ID, released=True, reason="completed")
@@ -138,7 +139,7 @@ def test_a_store_that_confirms_the_release_knows_better_than_our_deadline(clock:
     held = holding(clock)
     clock.now += 60
     release = left(leave(held, None), YES)
-    assert release.arguments["status"] == "completed"
+    assert release["status"] == "completed"
     assert held.lost == "released"
 
 
@@ -179,7 +180,7 @@ def test_a_body_that_noticed_its_loss_is_not_told_again(clock: Clock) -> None:
     held.tenure.lose("forced by ops: now")
     error = LeaseLost(ID, "forced by ops: now")
     release = left(leave(held, error), Released(ID, released=False, reason="forced by ops: now"))
-    assert release.arguments == {
+    assert release == {
         "lease": ID,
         "token": "secret",
         "status": "failed",
@@ -212,7 +213,7 @@ class Unprintable(Exception):
     ],
 )
 def test_what_history_is_told(clock: Clock, error: BaseException | None, status: str, text: str | None) -> None:
-    told = left(leave(holding(clock), error), YES).arguments
+    told = left(leave(holding(clock), error), YES)
     assert told["status"] == status
     assert told["error"] == text or str(told["error"]).endswith(str(text))
 

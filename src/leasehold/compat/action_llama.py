@@ -17,9 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leasehold.compat.steps import Steps
     from leasehold.domain.leases import Inspection, Lease
     from leasehold.domain.sessions import Session
+    from leasehold.steps import Steps
 
     Json = dict[str, Any]
 

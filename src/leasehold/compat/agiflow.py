@@ -18,10 +18,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-    from leasehold.compat.steps import Steps
     from leasehold.domain.events import Event
     from leasehold.domain.leases import Inspection, Lease
     from leasehold.domain.outcomes import Collected
+    from leasehold.steps import Steps
 
     Json: TypeAlias = dict[str, Any]
 

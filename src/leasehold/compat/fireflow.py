@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from leasehold.compat.steps import Steps
+    from leasehold.steps import Steps
 
     class LockAcquired(TypedDict):
         """What `acquire` answers."""

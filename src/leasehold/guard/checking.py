@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from typing import TypeAlias
 
-    from leasehold.compat.steps import Steps
     from leasehold.domain.leases import Blocker, Lease
     from leasehold.locks.sync import Locks
+    from leasehold.steps import Steps
 
     Resource: TypeAlias = "str | Nameless"
     Seen: TypeAlias = tuple[tuple[Lease, ...], tuple[Blocker, ...]]

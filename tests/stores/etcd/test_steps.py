@@ -79,7 +79,7 @@ def notes(store: EtcdStore, key: str = "na") -> set[str]:
 
 def sent(steps: Steps[None]) -> Answering:
     """Its answer is on its way, and it may not have to wait for anything before."""
-    answering = next(steps)
+    answering: Answering | None = next(steps)
     assert answering is not None
     return answering
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from leasehold.compat.steps import Steps
     from leasehold.config.settings import Choice
     from leasehold.locks.sync import Locks
+    from leasehold.steps import Steps
 
 ANSWER_WITHIN = 30.0
 _ABOUT = {

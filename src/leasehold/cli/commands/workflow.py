@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from leasehold.cli.context import Context
-    from leasehold.compat.steps import Steps
     from leasehold.domain.outcomes import Deadlock, Refused
+    from leasehold.steps import Steps
 
     Json: TypeAlias = dict[str, Any]
     No: TypeAlias = agiflow.Conflict | Refused | Lost | Deadlock

@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-    from leasehold.compat.steps import Steps
     from leasehold.guard.checking import Resource, Verdict
+    from leasehold.steps import Steps
 
     Deciding: TypeAlias = "Steps[Decision]"
 

@@ -6,10 +6,11 @@ import asyncio
 import sys
 
 from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
-from leasehold.locks.holding.held import STOPPED, Ask, check_asked, check_on_lost, leave, take
+from leasehold.locks.holding.held import STOPPED, check_asked, check_on_lost, leave, take
 from leasehold.locks.holding.losses import watch_of
 from leasehold.locks.holding.renewal import LOOK_AGAIN, steady
 from leasehold.locks.holding.sync import IN_USE, NOT_HELD, refuse_fork
+from leasehold.steps import drive_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.locks.aio import AsyncLocks
-    from leasehold.locks.holding.held import HeldLease, OnLost, Pause, R, Script
+    from leasehold.locks.holding.held import HeldLease, OnLost, R
+    from leasehold.steps import Steps
 
 
 class AsyncLock:
@@ -187,7 +189,7 @@ class Block:
             return interrupted
         return None
 
-    async def _give_back(self, script: Script[None]) -> asyncio.CancelledError | None:
+    async def _give_back(self, script: Steps[None]) -> asyncio.CancelledError | None:
         """Release it, also if this task is cancelled meanwhile; hands back that cancellation.
 
         In a task of its own: a release that is cancelled with its block would leave the lease until it expires. Who
@@ -226,25 +228,15 @@ def _end(sleep: asyncio.Future[None]) -> None:
         sleep.set_result(None)
 
 
-async def perform(script: Script[R], locks: AsyncLocks) -> R:
-    """Do what the script says, step by step."""
-    try:
-        step = next(script)
-        while True:
-            try:
-                answer = await _do(step, locks)
-            except BaseException as error:  # noqa: BLE001 (the script decides what to make of it)
-                step = script.throw(error)
-            else:
-                step = script.send(answer)
-    except StopIteration as done:
-        result: R = done.value
-        return result
+async def perform(script: Steps[R], locks: AsyncLocks) -> R:
+    """Run a script on these locks."""
 
+    async def do(step: tuple[str, Mapping[str, Any]] | float) -> object:
+        if isinstance(step, tuple):
+            verb, asked = step
+            answer: object = await getattr(locks, verb)(**asked)
+            return answer
+        await asyncio.sleep(step)
+        return None
 
-async def _do(step: Ask | Pause, locks: AsyncLocks) -> object:
-    if isinstance(step, Ask):
-        answer: object = await getattr(locks, step.verb)(**step.arguments)
-        return answer
-    await asyncio.sleep(step.seconds)
-    return None
+    return await drive_async(script, do)

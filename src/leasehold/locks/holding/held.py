@@ -1,14 +1,13 @@
 """A lease in the hands of a `with` block, and the script of taking and leaving it. It does no I/O.
 
-A script is a generator: it yields what is to be done, and is sent the answer. ``holding`` performs scripts for plain
-code and ``async_holding`` for coroutines, so that the two cannot drift apart.
+Each script is a generator that yields the verb to call, or the seconds to pause (see ``leasehold.steps``). ``sync``
+drives it for plain code and ``aio`` for coroutines, so that the two cannot drift apart.
 """
 
 from __future__ import annotations
 
 import os
 
-from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Granted, Lost, Renewed
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import LeaseholdError, LeaseLost, NotAcquired, StoreError
@@ -18,17 +17,17 @@ from leasehold.wire.shapes import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
     from leasehold.domain.leases import Lease
     from leasehold.locks.sync import Asker, Duration
+    from leasehold.steps import Steps
 
     P = ParamSpec("P")
     R = TypeVar("R")
     Clock: TypeAlias = Callable[[], float]
     OnLost: TypeAlias = Callable[[str], None]
-    Script: TypeAlias = Generator["Ask | Pause", Any, R]
 
     class Options(TypedDict, total=False):
         """The options of an acquire that `lock` hands on as they are."""
@@ -80,19 +79,6 @@ def is_coroutine_function(function: Callable[..., object]) -> bool:
     from inspect import iscoroutinefunction  # noqa: PLC0415 (not for those who do without)
 
     return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
-
-
-class Ask(Noun):
-    """A step of a script: call this verb."""
-
-    verb: str
-    arguments: Mapping[str, Any]
-
-
-class Pause(Noun):
-    """A step of a script: let this time pass."""
-
-    seconds: float
 
 
 class HeldLease:
@@ -158,10 +144,10 @@ class HeldLease:
 # ----------------------------------------------------------------------------------------------- scripts
 
 
-def take(asked: Mapping[str, Any], clock: Clock = steady) -> Script[HeldLease]:
+def take(asked: Mapping[str, Any], clock: Clock = steady) -> Steps[HeldLease]:
     """Acquire, and count from before the request: raises `NotAcquired` if the answer is no."""
     sent = clock()
-    outcome = yield Ask("acquire", asked)
+    outcome = yield ("acquire", asked)
     if not isinstance(outcome, Granted):
         raise NotAcquired(outcome, sentence(outcome))
     try:
@@ -174,7 +160,7 @@ def take(asked: Mapping[str, Any], clock: Clock = steady) -> Script[HeldLease]:
     return HeldLease(outcome, tenure)
 
 
-def _sound(granted: Granted, sent: float, clock: Clock) -> Script[Tenure]:
+def _sound(granted: Granted, sent: float, clock: Clock) -> Steps[Tenure]:
     """The tenure of a new lease; if much of it had passed when the answer came, as in a queue, it is renewed first."""
     lease = granted.lease
     tenure = Tenure(lease, sent, clock)
@@ -184,22 +170,22 @@ def _sound(granted: Granted, sent: float, clock: Clock) -> Script[Tenure]:
     while True:
         sent = clock()
         try:
-            answer = yield Ask("renew", {"lease": lease.id, "token": granted.token})
+            answer = yield ("renew", {"lease": lease.id, "token": granted.token})
         except StoreError:
             if clock() >= gone_at:
                 raise
-            yield Pause(tenure.retry)
+            yield tenure.retry
             continue
         if isinstance(answer, Renewed):
             return Tenure(answer.lease, sent, clock)
         raise LeaseLost(lease.id, answer.reason if isinstance(answer, Lost) else answer.message)
 
 
-def give_back(lease: str, token: str, error: BaseException, why: str = "never handed out: ") -> Script[None]:
+def give_back(lease: str, token: str, error: BaseException, why: str = "never handed out: ") -> Steps[None]:
     """It was granted but could not be handed out, because of `error`; or it is not sure that it was released."""
     told = {"status": "cancelled", "error": why + described(error)}
     try:
-        yield Ask("release", {"lease": lease, "token": token, **told})
+        yield ("release", {"lease": lease, "token": token, **told})
     except LeaseholdError as failure:
         error.add_note(_unreleased(lease, failure))
 
@@ -210,13 +196,13 @@ def leave(
     *,
     release: bool = True,
     stopped: tuple[type[BaseException], ...] = STOPPED,
-) -> Script[None]:
+) -> Steps[None]:
     """Give it back after the body; `error` is what the body raised. Nothing is raised on top of that."""
     tenure, failure = held.tenure, None
     if release:
         told = _ending(tenure.reason if tenure.is_known_lost else None, error, stopped)
         try:
-            answer = yield Ask("release", {"lease": held.id, "token": held.token, **told})
+            answer = yield ("release", {"lease": held.id, "token": held.token, **told})
         except LeaseholdError as caught:
             failure = caught
         else:

@@ -9,9 +9,10 @@ import time
 
 from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
-from leasehold.locks.holding.held import FORKED, Ask, check_asked, check_on_lost, give_back, leave, take
+from leasehold.locks.holding.held import FORKED, check_asked, check_on_lost, give_back, leave, take
 from leasehold.locks.holding.losses import watch_of
 from leasehold.locks.holding.renewal import LOOK_AGAIN, steady
+from leasehold.steps import drive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, TypeAlias
 
-    from leasehold.locks.holding.held import HeldLease, OnLost, Pause, R, Script
+    from leasehold.locks.holding.held import HeldLease, OnLost, R
     from leasehold.locks.sync import Locks
+    from leasehold.steps import Steps
 
     Pick: TypeAlias = "Callable[[], tuple[Kept | None, float | None]]"
 
@@ -109,28 +111,18 @@ def refuse_fork(held: HeldLease, error: BaseException | None) -> None:
         error.add_note(str(lost))
 
 
-def perform(script: Script[R], locks: Locks) -> R:
-    """Do what the script says, step by step."""
-    try:
-        step = next(script)
-        while True:
-            try:
-                answer = _do(step, locks)
-            except BaseException as error:  # noqa: BLE001 (the script decides what to make of it)
-                step = script.throw(error)
-            else:
-                step = script.send(answer)
-    except StopIteration as done:
-        result: R = done.value
-        return result
+def perform(script: Steps[R], locks: Locks) -> R:
+    """Run a script on these locks."""
 
+    def do(step: tuple[str, Mapping[str, Any]] | float) -> object:
+        if isinstance(step, tuple):
+            verb, asked = step
+            answer: object = getattr(locks, verb)(**asked)
+            return answer
+        time.sleep(step)
+        return None
 
-def _do(step: Ask | Pause, locks: Locks) -> object:
-    if isinstance(step, Ask):
-        answer: object = getattr(locks, step.verb)(**step.arguments)
-        return answer
-    time.sleep(step.seconds)
-    return None
+    return drive(script, do)
 
 
 # ---------------------------------------------------------------------------------------- in the background

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from leasehold.compat.steps import Steps
     from leasehold.server.access.principals import Principal
     from leasehold.server.api.app import App
+    from leasehold.steps import Steps
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 

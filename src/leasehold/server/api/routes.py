@@ -14,8 +14,8 @@ from leasehold.wire import shapes as wire
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.compat.steps import Steps
     from leasehold.server.access.principals import Principal
+    from leasehold.steps import Steps
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -20,8 +20,8 @@ from leasehold.server.api.requests import DEFAULT_TTL, Body, Query, Seconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.compat.steps import Steps
     from leasehold.server.access.principals import Principal
+    from leasehold.steps import Steps
 
     Asked = dict[str, Any]
 
