@@ -35,6 +35,27 @@ CLOSING = (
         (*PLANTED, "-k", "others_may_replace"),
     ),
     Mutant(
+        "state is kept behind a link of another user",
+        "config/paths.py",
+        '"leasehold", *names)\n    refuse_strange_link(place)\n',
+        '"leasehold", *names)\n',
+        (*PLANTED, "-k", "state_is_not_kept"),
+    ),
+    Mutant(
+        "the secret of a hook is read from whatever is there",
+        "guard/editors/hook.py",
+        "    if not S_ISREG(status.st_mode) or places.exposure(status):\n",
+        "    if False:\n",
+        (*PLANTED, "-k", "secret_of_a_hook"),
+    ),
+    Mutant(
+        "the git cache of another user is used",
+        "stores/git/place.py",
+        "    _refuse_planted(directory)\n    own",
+        "    own",
+        (*PLANTED, "-k", "git_cache"),
+    ),
+    Mutant(
         "a wait lasts until the store's clock agrees",
         "engine/waiters.py",
         "is_over=wait.deadline + APART <= now) for",

@@ -6,7 +6,7 @@ reported as lost, and never forgotten in silence.
 """
 
 # Pathlib costs a one-shot process more than all of this
-# ruff: noqa: PTH110, PTH118
+# ruff: noqa: PTH110
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _chosen(context: Context) -> Choice:
 
 
 def _path(url: str) -> str:
-    return os.path.join(places.state_home(os.environ), "local", f"{places.digest(url)}.db")
+    return places.state_home(os.environ, "local", f"{places.digest(url)}.db")
 
 
 def is_any(context: Context) -> bool:

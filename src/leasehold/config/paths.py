@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
 
+from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, StoreUnsuitable
 
 try:
     from _blake2 import blake2b  # what hashlib hands out, without OpenSSL's start-up time
@@ -63,14 +64,19 @@ def home(env: Mapping[str, str]) -> str:
         return "/"  # as containers have it for a user that nobody knows
 
 
-def state_home(env: Mapping[str, str]) -> str:
-    """Where Leasehold keeps this user's state."""
-    return os.path.join(_xdg("XDG_STATE_HOME", ".local/state", env), "leasehold")
+def state_home(env: Mapping[str, str], *names: str) -> str:
+    """Return where Leasehold keeps this user's state, or what has these names in there.
+
+    Raises StoreUnsuitable if another user has planted a link on the way.
+    """
+    place = os.path.join(_xdg("XDG_STATE_HOME", ".local/state", env), "leasehold", *names)
+    refuse_strange_link(place)
+    return place
 
 
 def token_directory(env: Mapping[str, str]) -> str:
     """Where the command line keeps the tokens of the leases that it took."""
-    return os.path.join(state_home(env), "tokens")
+    return state_home(env, "tokens")
 
 
 def config_home(env: Mapping[str, str]) -> str:
@@ -124,6 +130,16 @@ def strange_link(path: str) -> str:
         if status is not None and (status.st_uid not in own or (place == path and _is_replaceable(place))):
             return place
     return ""
+
+
+def refuse_strange_link(path: str) -> None:
+    """Raise StoreUnsuitable if another user may have this path lead elsewhere."""
+    link = strange_link(path)
+    if link:
+        raise StoreUnsuitable(
+            f"{shown(link)} is a link that another user made or may replace: remove it, or give the path of the "
+            "file that is meant"
+        )
 
 
 def _link(place: str) -> os.stat_result | None:

@@ -9,7 +9,6 @@ import os
 
 from leasehold.config import paths as places
 from leasehold.domain import names
-from leasehold.errors import StoreUnsuitable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,12 +111,7 @@ def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
 
 def sqlite_url(path: str) -> str:
     """The URL of a database file. Raises StoreUnsuitable if another user may have it lead elsewhere."""
-    link = places.strange_link(path)
-    if link:
-        raise StoreUnsuitable(
-            f"{names.shown(link)} is a link that another user made or may replace: remove it, or give the path of the "
-            "file that is meant"
-        )
+    places.refuse_strange_link(path)
     return "sqlite://" + os.path.realpath(path)
 
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold import connect
+from leasehold.config import paths
 from leasehold.config import settings as config
 from leasehold.errors import StoreError, StoreUnsuitable
+from leasehold.guard.editors import hook
+from leasehold.guard.editors.payloads import Occasion
+from leasehold.stores.git import place
 from leasehold.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -99,3 +103,64 @@ def test_a_directory_that_is_not_there_is_created_only_if_the_url_says_so(tmp_pa
     with connect(url, holder="bob") as again:
         assert not again.acquire("x", ttl=60)
     assert (tmp_path / "mistyped").stat().st_mode & 0o777 == 0o700
+
+
+def plant_state_link(state: Path) -> None:
+    """Another user's link, where everybody may write."""
+    (state.parent / "mine").mkdir()
+    state.chmod(0o1777)
+    (state / "leasehold").symlink_to("../mine")
+    os.lchown(state / "leasehold", 65_534, 65_534)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a link for another user")
+@pytest.mark.parametrize("names", [(), ("tokens",), ("local", "x.db"), ("hooks", "x"), ("git",)])
+def test_state_is_not_kept_behind_a_link_of_another_user(tmp_path: Path, names: tuple[str, ...]) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    plant_state_link(state)
+    with pytest.raises(StoreUnsuitable, match="is a link that another user made"):
+        paths.state_home({"XDG_STATE_HOME": str(state)}, *names)
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_the_secret_of_a_hook_is_read_from_a_private_file_only(tmp_path: Path, plant: str) -> None:
+    occasion = Occasion("claude", "before", session="s", cwd=str(tmp_path))
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    first = hook.credential(occasion, env, "")
+    assert hook.credential(occasion, env, "") == first
+    (kept,) = (tmp_path / "leasehold" / "hooks").iterdir()
+    kept.unlink()
+    (tmp_path / "leasehold" / "precious").write_text("known")
+    PLANTS[plant](kept)
+    with pytest.raises(StoreUnsuitable, match="no private file"):
+        hook.credential(occasion, env, "")
+    if plant != "a directory":
+        kept.unlink()
+        kept.write_text("known")
+        kept.chmod(0o644)
+        with pytest.raises(StoreUnsuitable, match="no private file"):
+            hook.credential(occasion, env, "")
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_git_cache_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(mode)
+    place.make(str(cache))  # empty, as a user may have made it
+    assert cache.stat().st_mode & 0o777 == 0o700
+    place.make(str(cache))
+    cache.chmod(mode)
+    with pytest.raises(StoreUnsuitable, match="only this user may write"):
+        place.make(str(cache))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a directory for another user")
+def test_a_git_cache_of_another_user_is_refused(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir(0o700)
+    os.chown(cache, 65_534, 65_534)
+    with pytest.raises(StoreUnsuitable, match="only this user may write"):
+        place.make(str(cache))

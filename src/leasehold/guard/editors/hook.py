@@ -1,13 +1,15 @@
 """Answer one call of a hook: read, decide, ask, answer. The agent's session is kept in a private file."""
 
 # Pathlib costs a one-shot process more than all of this, and so does contextlib
-# ruff: noqa: SIM105, PTH103, PTH108, PTH110, PTH118, PTH120, PTH123
+# ruff: noqa: SIM105, PTH103, PTH108, PTH110, PTH120, PTH123
 
 from __future__ import annotations
 
 import os
+from stat import S_ISREG
 
 from leasehold.config import paths as places
+from leasehold.errors import StoreUnsuitable
 from leasehold.guard.checking import ROOT, Below, name_of
 from leasehold.guard.editors import decision as deciding
 from leasehold.guard.editors.decision import YES, Decision, Terms
@@ -93,8 +95,7 @@ def credential(occasion: Occasion, env: Mapping[str, str], scope: str) -> str:
     path = _file(occasion, env, scope)
     id_ = session_id(occasion)
     try:
-        with open(path, encoding="ascii") as file:
-            secret = file.read().strip()
+        secret = _kept(path)
     except FileNotFoundError:
         secret = _draw(path)
     return f"{id_}.{secret}"
@@ -110,11 +111,19 @@ def _draw(path: str) -> str:
     try:
         os.link(draft, path)
     except FileExistsError:
-        with open(path, encoding="ascii") as file:
-            secret = file.read().strip()
+        secret = _kept(path)
     finally:
         os.unlink(draft)
     return secret
+
+
+def _kept(path: str) -> str:
+    """Return the secret in this file, which must be private: another user may have put it, or a FIFO, there."""
+    status = os.lstat(path)
+    if not S_ISREG(status.st_mode) or places.exposure(status):
+        raise StoreUnsuitable(f"{path} is no private file of this user: remove it")
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), encoding="ascii") as file:
+        return file.read().strip()
 
 
 def forget(occasion: Occasion, env: Mapping[str, str], scope: str) -> None:
@@ -131,7 +140,7 @@ def is_known(occasion: Occasion, env: Mapping[str, str], scope: str) -> bool:
 
 
 def _file(occasion: Occasion, env: Mapping[str, str], scope: str) -> str:
-    return os.path.join(places.state_home(env), "hooks", places.digest(session_id(occasion), scope))
+    return places.state_home(env, "hooks", places.digest(session_id(occasion), scope))
 
 
 __all__ = ["YES", "credential", "forget", "holder_of", "is_known", "resources", "steps"]

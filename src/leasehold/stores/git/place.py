@@ -4,7 +4,7 @@ No clone of the user's is touched: not its index, not its working tree, not one 
 """
 
 # Pathlib costs a one-shot process more than all of this
-# ruff: noqa: PTH103, PTH110, PTH118, PTH123
+# ruff: noqa: PTH103, PTH110, PTH116, PTH118, PTH123
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import fcntl
 import os
 import time
 from contextlib import suppress
+from stat import S_ISDIR, S_IWGRP, S_IWOTH
 
-from leasehold.errors import StoreError
+from leasehold.errors import StoreError, StoreUnsuitable
 
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n"
 _HEAD = "ref: refs/heads/none\n"
@@ -27,9 +28,24 @@ def make(directory: str) -> str:
     That one shares everything but `FETCH_HEAD`, as the worktrees of a repository do: a git that outlived the process
     which started it must not write into what another one reads.
     """
+    _refuse_planted(directory)
     own = os.path.join(directory, "turns", f"{os.getpid()}-{os.urandom(4).hex()}")
     ensure(directory, own)
     return own
+
+
+def _refuse_planted(directory: str) -> None:
+    """Raise StoreUnsuitable if another user can have changed the cache: git runs commands that its config names."""
+    try:
+        status = os.stat(directory)
+    except FileNotFoundError:
+        return
+    is_own = S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    if not is_own or (status.st_mode & (S_IWGRP | S_IWOTH) and os.listdir(directory)):  # noqa: PTH208
+        raise StoreUnsuitable(
+            f"{directory} is no directory that only this user may write: remove it, set XDG_STATE_HOME to a directory "
+            "of yours, or write ?cache=DIRECTORY behind the URL"
+        )
 
 
 def ensure(directory: str, own: str) -> bool:

@@ -39,7 +39,7 @@ def stay(database: Database) -> None:
 def lengthen(log: str, pages: int, page_size: int) -> None:
     """Make room for so many pages. Only by who may write to the database at this moment: nobody else may append."""
     # SQLite's own locks are on other files, so nothing is given up by closing this one.
-    handle = os.open(log, os.O_WRONLY | os.O_CLOEXEC)
+    handle = os.open(log, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         at, end = os.fstat(handle).st_size, HEAD + pages * (FRAME + page_size)
         while at < end:
