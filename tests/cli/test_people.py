@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,6 +53,17 @@ def test_an_agent_is_refused_what_is_for_people(shell: Shell, verb: str) -> None
     seen = shell.inspect("x")
     assert seen.closed if verb == "clear" else [lease.holder for lease in seen.leases] == ["bob"]
     assert shell.run(*VERBS[verb], holder="ops").code == 0
+
+
+def test_an_agent_that_clears_its_environment_is_refused_too(shell: Shell) -> None:
+    shell.run("acquire", "x", holder="bob")
+    env = shell.with_command(shell.env(None))
+    shutil.copy("/bin/bash", shell.home / "bin" / "claude")
+    given = " ".join(f'{name}="{env[name]}"' for name in ("PATH", "HOME", "PYTHONPATH", "XDG_STATE_HOME"))
+    done = shell.sh(f"claude -c 'env -i {given} leasehold force-release x --reason told; exit $?'", env=AGENT)
+    assert done.code == 8
+    assert "force-release is for people" in done.err
+    assert shell.holders("x") == ["bob"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -135,6 +135,13 @@ def test_a_name_that_was_given_comes_first() -> None:
     assert (given.layer, given.holder, given.explain()) == (GIVEN, "coder-3", "as it was given")
 
 
+@pytest.mark.parametrize("process", sorted(agents.OF_ONE_RUN))
+def test_an_agent_that_cleared_its_environment_is_one_by_its_process(process: str) -> None:
+    assert asker({}, process).is_agent
+    assert asker({}, process, "sudo", "bash").is_agent
+    assert not asker({}, process, "tmux: server", "bash").is_agent
+
+
 @pytest.mark.parametrize("system", agents.SYSTEMS, ids=lambda each: each.label)
 def test_a_recognised_agent_is_one_whatever_its_name_unless_its_marks_are_stale(system: agents.System) -> None:
     for variable in system.marks:

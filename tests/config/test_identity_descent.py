@@ -201,6 +201,7 @@ def test_sudo_begins_a_session_for_somebody_who_stays_the_same(tree: Tree) -> No
     [
         ("bash", ["deploy.sh"], "deploy.sh"),
         ("bash", ["-e", "deploy.sh"], "bash"),
+        ("bash", ["/dev/fd/63"], "bash"),
         ("sh", ["-c", "leasehold acquire x"], "sh"),
         ("zsh", [], "zsh"),
         ("node", ["/usr/bin/gemini", "-p", "…"], "gemini"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+import os
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,6 +71,45 @@ def test_where_nobody_has_to_show_anything_an_agent_still_ends_its_own_leases_on
             assert (await call(one, "release_lock", resource=mine, agent_id="ada"))["data"]["released"] is True
 
     run(work)
+
+
+ROUNDS = 1_000 if os.environ.get("LEASEHOLD_PROVE") else 20
+
+
+@pytest.mark.parametrize("way", ["stdio", "session"])
+def test_two_sub_agents_of_one_connection_never_both_get_a_yes(tmp_path: Path, way: str) -> None:
+    """Nothing tells them apart: they share one process over standard input, or one session over HTTP."""
+
+    async def work() -> None:
+        async with AsyncExitStack() as stack:
+            names = [{}, {}] if way == "stdio" else [{"agent_id": "a"}, {"agent_id": "b"}]
+            client = await stack.enter_async_context(
+                over_stdio(tmp_path, "auto") if way == "stdio" else _in_session(tmp_path)
+            )
+            for number in range(ROUNDS):
+                tries = [call(client, "acquire_lock", resource=f"x{number}", **name) for name in names]
+                told = sorted(await asyncio.gather(*tries), key=lambda each: not each["ok"])
+                assert [each["ok"] for each in told] == [True, False], told
+                assert [each["yours"] for each in told[1]["error"]["holders"]] == [True]
+                assert "If you took it yourself" in told[1]["advice"]
+                ended = await call(client, "release_lock", resource=f"x{number}", **names[1])
+                assert ended["data"]["released"] is True, "for a release they are one agent"
+
+    asyncio.run(work())
+
+
+@asynccontextmanager
+async def _in_session(folder: Path) -> AsyncIterator[Client]:
+    """A harness whose sub-agents all show the secret of one session."""
+    key = create_key(folder, "agent")
+    with serving(folder, "--rate", "0") as server:
+        session = server.post("sessions", {"ttl_seconds": 3600}, key=key).json["credential"]
+        shown = {"Authorization": f"Bearer {session}"}
+        async with (
+            create_mcp_http_client(headers=shown) as line,
+            Client(streamable_http_client(f"{server.url}/mcp", http_client=line)) as client,
+        ):
+            yield client
 
 
 def test_a_token_tells_which_of_several_leases_is_meant(tmp_path: Path) -> None:

@@ -69,4 +69,18 @@ PRINCIPALS = (
         "    if news or not",
         ("tests/mcp/test_tools.py", "-k", "next_answer"),
     ),
+    Mutant(
+        "sub-agents of one connection get each other's leases over MCP",
+        "mcp/stdio.py",
+        "        return given is not None\n",
+        "        return True\n",
+        ("tests/mcp/test_owning.py", "-k", "sub_agents and stdio"),
+    ),
+    Mutant(
+        "an agent that clears its environment may do what is for people",
+        "config/identity/__init__.py",
+        "return self.line.agent is not None or (",
+        "return (",
+        ("tests/config/test_identity_agents.py", "-k", "cleared"),
+    ),
 )

@@ -58,9 +58,14 @@ def _on_held(outcome: Held | TimedOut) -> str:
     return "Do not touch it: skip it and go on with something else, or call wait_for_lock if you need this very one."
 
 
-def on_own(resources: tuple[str, ...]) -> str:
-    """Nobody but the agent itself is in the way."""
+def on_own(resources: tuple[str, ...], *, is_certain: bool) -> str:
+    """Only the agent itself is in the way, or, unless that is certain, another agent of the same connection."""
     names = ", ".join(dict.fromkeys(resources))
+    if not is_certain:
+        return (
+            f"What is in the way is a lease of this connection, on {names}. If you took it yourself, go on under it; "
+            "if another agent of this connection did, leave it alone. An agent_id of your own tells you apart."
+        )
     return (
         f"What is in the way is your own lease on {names}: if that covers what you need, go on under it; "
         "otherwise release_lock it first, and acquire all that you need in one call."

@@ -29,6 +29,9 @@ class Party(Protocol):
     def is_one(self, given: str | None) -> bool:
         """Whether that name is this agent's own, and not shared by all who show the same key."""
 
+    def is_named(self, given: str | None) -> bool:
+        """Whether the agent gave a name of its own: only then an acquire may return the lease that it has already."""
+
     async def credential(self, agent: str) -> str | None:
         """`ID.SECRET` of the session in whose name this agent acts, if it has one."""
 

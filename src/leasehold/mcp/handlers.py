@@ -80,15 +80,16 @@ class Desk:
             self._handed.remember(party.id, who, outcome.lease, outcome.token)
         answer = _acquired(outcome)
         own = in_its_own_way(outcome)
-        return {**answer, "advice": advice.on_own(own)} if own else answer
+        return {**answer, "advice": advice.on_own(own, is_certain=who.is_named)} if own else answer
 
     def _asked(self, party: Party, who: Who, terms: dict[str, Any]) -> dict[str, Any]:
-        """An acquire as the agents' surfaces make it: an agent that has it already gets the same lease, extended.
+        """An acquire as the agents' surfaces make it: an agent with a name of its own gets the lease that it has again.
 
-        That it has it is proved by its session, or by the tokens that were handed out to it here.
+        Its session proves that it has it, or the tokens that were handed out to it here. Agents that nothing tells
+        apart are refused instead: one of them must not get a yes for what another holds.
         """
         tokens = list(self._handed.tokens(party.id, who).values()) if who.session is None else None
-        own = {"holder": who.name, "session": who.session, "reentrant": who.is_one, "token": tokens}
+        own = {"holder": who.name, "session": who.session, "reentrant": who.is_named, "token": tokens}
         return {**_TERMS, **terms, **own}
 
     async def _ticket(self, party: Party, who: Who, asked: dict[str, Any], ticket: str) -> Acquired:
@@ -206,7 +207,7 @@ async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> W
     """The agent that asks. Where the call proves itself, no session is begun for it."""
     name = party.agent(agent)
     session = None if is_proven else await credential(party, name)
-    return session if isinstance(session, Refused) else Who(name, session, party.is_one(agent))
+    return session if isinstance(session, Refused) else Who(name, session, party.is_one(agent), party.is_named(agent))
 
 
 async def _first(party: Party, verb: str, given: dict[str, Any], leases: list[str]) -> Any:  # noqa: ANN401 (an outcome)

@@ -59,6 +59,10 @@ class Caller:
         """Several agents may share a key; none shares a session."""
         return self._session is not None or given is not None
 
+    def is_named(self, given: str | None) -> bool:
+        """A session acts in its own name only, whichever sub-agent shows it."""
+        return self._session is None and given is not None
+
     async def credential(self, agent: str) -> str | None:  # noqa: ARG002 (as `Party` has it)
         """The session that it showed, if it did."""
         return self._session

@@ -28,8 +28,8 @@ class LostLeases:
         self._loop = asyncio.get_running_loop()
         self._held: dict[str, tuple[Granted, Callable[[], None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
-        self._news: dict[str, list[str]] = {}
-        """What each agent has to be told, by its name."""
+        self._news: dict[str, dict[str, str]] = {}
+        """What each agent has to be told, by its name and the lease."""
 
     def follow(self, granted: Granted) -> None:
         """Notice when this lease is taken away."""
@@ -43,13 +43,15 @@ class LostLeases:
 
     def forget(self, lease: str) -> None:
         """Its agent has released it, or was told that it is lost."""
+        for told in self._news.values():
+            told.pop(lease, None)
         known = self._held.pop(lease, None)
         if known is not None:
             watch_of(self._locks).remove(lease, known[1])
 
     def news(self, agent: str) -> list[str]:
         """What this agent has lost since its last answer; each loss is told once."""
-        return self._news.pop(agent, [])
+        return list(self._news.pop(agent, {}).values())
 
     def _hint(self, lease: str) -> None:
         """Called by the thread that watches."""
@@ -71,4 +73,4 @@ class LostLeases:
             return
         if isinstance(outcome, Lost) and lease in self._held:
             self.forget(lease)
-            self._news.setdefault(granted.lease.holder, []).append(told_of(granted.lease, outcome.reason))
+            self._news.setdefault(granted.lease.holder, {})[lease] = told_of(granted.lease, outcome.reason)

@@ -29,6 +29,8 @@ class Who(NamedTuple):
     """`ID.SECRET`, if it has one."""
     is_one: bool
     """Whether the name is its own, and not shared by all who show the same key."""
+    is_named: bool = False
+    """Whether it gave that name itself: only then an acquire may return the lease that it has already."""
 
     def own(self, found: Sequence[T]) -> list[T]:
         """Those of this agent, and of nobody else by the same name."""

@@ -54,6 +54,10 @@ class Client:
         """Every name has a session of its own."""
         return True
 
+    def is_named(self, given: str | None) -> bool:
+        """Sub-agents share this process: without an `agent_id`, nothing tells them apart."""
+        return given is not None
+
     async def credential(self, agent: str) -> str:
         """Begun when it is first needed."""
         return await self._sessions.of(agent)

@@ -81,7 +81,8 @@ def _register_acquiring(server: MCPServer[Any], desk: Desk) -> None:
 
         It answers at once and never waits. On conflict `ok` is false and `error` says who holds it, for what work and
         how long at most: then do not touch it; skip it and go on with something else, or call wait_for_lock. If you
-        hold it already, the same lease comes back, extended. A `deadlock` means: release what you hold first.
+        gave an `agent_id` and hold it already, the same lease comes back, extended. A `deadlock` means: release what
+        you hold first.
         """
         kind = {"mode": mode, "slots": slots, "any_of": any_of}
         terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}

@@ -80,12 +80,13 @@ class Asker:
     def is_agent(self) -> bool:
         """True if a recognised agent or CI job runs this command, whatever it calls itself.
 
-        Its variables tell, unless they were left behind in a terminal multiplexer.
+        Its process tells, also where its variables were cleared (sudo, `env -i`). Otherwise its variables do, unless
+        they were left behind in a terminal multiplexer.
         """
         from leasehold.config.identity.agents import MULTIPLEXERS, SYSTEMS  # noqa: PLC0415 (only for people's verbs)
 
         is_told = any(self._env.get(variable) for system in SYSTEMS for variable in _telling(system))
-        return is_told and self.line.end not in MULTIPLEXERS
+        return self.line.agent is not None or (is_told and self.line.end not in MULTIPLEXERS)
 
     def may_use(self, holder: str, layer: int, saved: str) -> bool:
         """Whether this command may use a token that was taken under this name, by a command with this chain.

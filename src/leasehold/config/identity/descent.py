@@ -173,6 +173,8 @@ def _known_name(process: Process, view: View) -> str:
     for word in view.words(process.pid)[1:]:
         if word in ("-c", "-e", "-s", "-ec", "-lc", "-ic"):
             return name  # commands, not a script
+        if word.startswith(("/dev/fd/", "/proc/")):
+            return name  # `bash <(…)`: nobody would recognise a number
         if word and not word.startswith("-"):
             package = word.rpartition("/node_modules/")[2].split("/") if "/node_modules/" in word else ()
             return next((part for part in package if part in OF_ONE_RUN), os.path.basename(word) or name)

@@ -27,7 +27,8 @@ class HandedLeases:
         self._losses = losses
         self._held: OrderedDict[str, tuple[str, Lease]] = OrderedDict()
         """The party and the lease, by its id."""
-        self._news: dict[tuple[str, str], list[str]] = {}
+        self._news: dict[tuple[str, str], dict[str, str]] = {}
+        """What each agent of a party has to be told, by the lease."""
 
     def note(self, party: str, verb: str, outcome: object) -> None:
         """Follow a lease that is handed out, and no longer one of which its agent is told that it is over."""
@@ -39,6 +40,8 @@ class HandedLeases:
                 self._forget(next(iter(self._held)))
         elif verb in TOLD and isinstance(outcome, Released | Lost):
             self._forget(outcome.lease)
+            for told in self._news.values():
+                told.pop(outcome.lease, None)
 
     def _forget(self, lease: str) -> None:
         if self._held.pop(lease, None) is not None and not self._held:
@@ -46,7 +49,7 @@ class HandedLeases:
 
     def news(self, party: str, agent: str) -> list[str]:
         """What this agent has lost since its last answer; each loss is told once."""
-        return self._news.pop((party, agent), [])
+        return list(self._news.pop((party, agent), {}).values())
 
     def wants(self, event: Event) -> bool:
         """Note what the event took from whom. Nothing goes over a stream."""
@@ -57,7 +60,7 @@ class HandedLeases:
         for id_ in gone:
             party, lease = self._held[id_]
             why = wire.why_forced(event) if event.lease is not None else "its session ended"
-            self._news.setdefault((party, lease.holder), []).append(told_of(lease, str(why)))
+            self._news.setdefault((party, lease.holder), {})[id_] = told_of(lease, str(why))
             if len(self._news) > FOLLOWED:
                 del self._news[next(iter(self._news))]
             self._forget(id_)
