@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold import Refused
-from leasehold.cli.supervision.lease import times
+from leasehold.cli.supervisor.lease import times
 from leasehold.testing.conformance.asking import expect
 from tests.kit.processes import is_there
 from tests.kit.shell import EAGER, PATIENCE, Done, Shell, until

@@ -86,7 +86,7 @@ def test_the_same_lease_again_has_its_newest_token_once() -> None:
     for token in ("first", "second"):
         tokens_of(*WHO).remember(["issue:1"], ONE, token)
     assert tokens_of(*WHO).recall("issue:1") == tokens_of(*WHO).recall(ONE) == (ONE, "second")
-    assert tokens_of(*WHO).all() == [state.Kept(ONE, "second", 1, "", "ada", "issue:1")]
+    assert tokens_of(*WHO).all() == [state.SavedToken(ONE, "second", 1, "", "ada", "issue:1")]
 
 
 def test_forgetting_a_lease_that_expired_spares_its_successor() -> None:
@@ -284,7 +284,7 @@ def test_a_store_is_the_same_however_it_is_spelled(spellings: tuple[str, ...], t
         tokens_of(one, *ADA).remember(["issue:1"], ONE, "secret")
         for other in spellings:
             assert tokens_of(other, *ADA).recall("issue:1") == (ONE, "secret")
-            assert tokens_of(other, *ADA).all() == [state.Kept(ONE, "secret", 1, "", "ada", "issue:1")]
+            assert tokens_of(other, *ADA).all() == [state.SavedToken(ONE, "secret", 1, "", "ada", "issue:1")]
         tokens_of(spellings[0], *ADA).forget(ONE)
         assert files(tokens) == []
 

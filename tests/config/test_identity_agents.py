@@ -154,9 +154,9 @@ def test_a_recognised_agent_is_one_whatever_its_name_unless_its_marks_are_stale(
 
 def test_the_name_of_an_agent_is_the_one_that_its_hooks_have() -> None:
     from leasehold.guard.editors.hook import holder_of
-    from leasehold.guard.editors.payloads import Occasion
+    from leasehold.guard.editors.payloads import HookCall
 
-    occasion = Occasion("claude", "before", A)
+    occasion = HookCall("claude", "before", A)
     assert asker({"CLAUDE_CODE_SESSION_ID": A}, "claude").holder == holder_of(occasion)
 
 

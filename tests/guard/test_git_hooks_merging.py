@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.guard.commits import git_facts as asking
-from leasehold.guard.commits import merges as merging
+from leasehold.guard import git_changes as asking
+from leasehold.guard import git_changes as merging
 from tests.kit.repositories import Repository
 
 if TYPE_CHECKING:

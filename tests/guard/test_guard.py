@@ -15,7 +15,7 @@ from leasehold.guard.checking import (
     REQUIRE,
     REQUIRE_OWN,
     WARN,
-    Asker,
+    LeaseOwner,
     Nameless,
     is_allowed,
     judged,
@@ -122,7 +122,7 @@ def test_what_a_session_holds_is_its_own(locks: Locks) -> None:
 
 
 def test_off_asks_nobody() -> None:
-    asked = judged(["path:src"], Asker("bob"), "off")
+    asked = judged(["path:src"], LeaseOwner("bob"), "off")
     with pytest.raises(StopIteration) as end:
         next(asked)
     assert is_allowed(end.value.value)

@@ -234,7 +234,7 @@ def test_only_an_editor_has_to_be_restarted(project: Project, what: str, restart
 def test_a_program_in_a_directory_with_a_blank_can_be_called(tmp_path: Path, editor: str) -> None:
     program = tmp_path / "my tools" / "leasehold"
     ledger = Ledger({"HOME": str(tmp_path / "home")})
-    for change in editors.changes(editor, editors.Wish((str(program),)), tmp_path, ledger, remove=False):
+    for change in editors.changes(editor, editors.InstallOptions((str(program),)), tmp_path, ledger, remove=False):
         ledger.make(change)
     told = "".join(path.read_text() for path in tmp_path.rglob("*") if path.suffix in (".json", ".toml"))
     assert f"'{program}' hook {editor} --policy require" in told

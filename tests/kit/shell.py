@@ -32,7 +32,7 @@ PATIENCE = 60.0
 COMMAND = [sys.executable, "-m", "leasehold.cli"]
 EAGER = [
     *(sys.executable, "-c"),
-    "import sys, leasehold.cli as c, leasehold.cli.supervision.lease as it; it.RENEWALS = 30; sys.exit(c.main())",
+    "import sys, leasehold.cli as c, leasehold.cli.supervisor.lease as it; it.RENEWALS = 30; sys.exit(c.main())",
 ]
 """The same, but a run renews its lease ten times as often: so that a loss is noticed soon although its TTL is long."""
 

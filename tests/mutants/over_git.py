@@ -89,7 +89,7 @@ OVER_GIT = (
     ),
     Mutant(
         "guard: a merge may drop what a side has done",
-        "guard/commits/merges.py",
+        "guard/git_changes.py",
         "set(in_neither | undone)",
         "set(in_neither)",
         ("tests/guard/test_git_hooks_merging.py", "-k", "by_itself"),

@@ -18,10 +18,9 @@ from leasehold.pictures.layout import NODES_MOST, placed
 from leasehold.pictures.png import png
 from leasehold.pictures.runs import runs_of
 from leasehold.pictures.shapes import Box, cut
-from leasehold.pictures.standing import together
 from leasehold.pictures.svg import svg
 from leasehold.pictures.timeline import timeline
-from leasehold.pictures.waits import waits_of
+from leasehold.pictures.waits import together, waits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -243,5 +242,5 @@ def test_png_is_png() -> None:
 
 
 def test_a_long_name_keeps_its_end() -> None:
-    assert cut("path:src/leasehold/server/dashboard/views.py", 20) == "path:src/leas…oks.py"
+    assert cut("path:src/leasehold/server/dashboard/views.py", 20) == "path:src/leas…ews.py"
     assert len(cut("x" * 100, 20)) == 20

@@ -65,7 +65,7 @@ COMPILED = {
 if rules.__file__.endswith(".py"):
     COMPILED.clear()
 TO_ACQUIRE = PYTHON | BINDING | OURS | COMPILED
-TO_RELEASE = TO_ACQUIRE | {"leasehold.cli.commands.leases"}
+TO_RELEASE = TO_ACQUIRE | {"leasehold.cli.commands.own_leases"}
 NEVER = {
     *("typing", "re", "json", "argparse", "dataclasses", "enum", "functools", "inspect", "threading", "logging"),
     *("collections", "heapq", "bisect", "operator", "keyword", "reprlib"),

@@ -210,7 +210,7 @@ def _read(words: list[str]) -> CommandLine:
 
     line = parse(words, VERBS)
     if line is None and words[:1] == ["__complete"]:
-        from leasehold.cli.commands.held_names import NAME, VERB  # noqa: PLC0415 (only completion scripts ask this)
+        from leasehold.cli.commands.complete import NAME, VERB  # noqa: PLC0415 (only completion scripts ask this)
 
         line = parse(words, {NAME: VERB})
     if line is None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from leasehold.cli.context import Context
-    from leasehold.cli.tokens import Kept
+    from leasehold.cli.tokens import SavedToken
     from leasehold.config.settings import Choice
     from leasehold.domain.leases import Lease
     from leasehold.domain.outcomes import Acquired
@@ -91,7 +91,7 @@ class Local:
     def __exit__(self, *_: object) -> None:
         self.locks.close()
 
-    def kept(self) -> dict[str, Kept]:
+    def kept(self) -> dict[str, SavedToken]:
         """What was taken and not given back, by the lease's id."""
         return {kept.lease: kept for kept in self.tokens.all()}
 
@@ -151,7 +151,7 @@ def _sync(context: Context, locks: Locks) -> None:
                 _report(local, kept)
 
 
-def _confirm(context: Context, local: Local, locks: Locks, lease: Lease, kept: Kept) -> None:
+def _confirm(context: Context, local: Local, locks: Locks, lease: Lease, kept: SavedToken) -> None:
     outcome = locks.acquire(list(lease.resources), **_terms(lease))
     names = shown(" ".join(lease.resources))
     if isinstance(outcome, Granted):
@@ -179,7 +179,7 @@ def _terms(lease: Lease) -> dict[str, Any]:
     }
 
 
-def _report(local: Local, kept: Kept) -> None:
+def _report(local: Local, kept: SavedToken) -> None:
     """It is lost: said with every command until its holder has renewed or released it, and so has learned it."""
     outcome = local.locks.renew(kept.lease, kept.token)
     why = outcome.reason if isinstance(outcome, Lost) else "it has ended"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.cli.commands.leases import Result
+from leasehold.cli.commands.own_leases import TargetResult
 from leasehold.cli.output import clock, step
 from leasehold.config.identity import Asker
 from leasehold.config.identity.descent import GONE, MINE, OTHERS, UNKNOWN
@@ -14,21 +14,21 @@ from leasehold.domain.outcomes import Lost, Refused, Released
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.cli.tokens import Kept
+    from leasehold.cli.tokens import SavedToken
     from leasehold.domain.leases import Lease
 
 
 _ENDS = ("released", "expired", "forced")
 
 
-def not_mine(context: Context, target: str, name: str) -> Result:
+def not_mine(context: Context, target: str, name: str) -> TargetResult:
     """The refusal for a resource, or a lease's id, whose token is not known here."""
     held = _holding(context, name)
     if isinstance(held, Refused):  # nobody was asked: a key that is not known, a space that is not ours
-        return Result(target, held)
+        return TargetResult(target, held)
     if not held:
         ended = _ended(context, name)
-        return Result(target, Refused("not_found", "", f"nobody holds {name}") if ended is None else ended)
+        return TargetResult(target, Refused("not_found", "", f"nobody holds {name}") if ended is None else ended)
     from leasehold.wire import shapes as wire  # noqa: PLC0415
 
     lease = held[0]
@@ -37,7 +37,7 @@ def not_mine(context: Context, target: str, name: str) -> Result:
     until = clock(lease.expires_us, lease.as_of_us)
     text = f"{name} is held by {lease.holder}{work}{more} until {until}, and {why_not(context, name, lease)}"
     holders = tuple(wire.lease(each) for each in held)
-    return Result(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
+    return TargetResult(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
 
 
 def _ended(context: Context, name: str) -> Released | Lost | None:
@@ -79,17 +79,17 @@ def why_not(context: Context, name: str, lease: Lease) -> str:
     return "the process that took it has ended" if how == GONE else "it was taken on another machine or in a container"
 
 
-def _kept(context: Context, name: str, lease: Lease) -> Kept | None:
+def _kept(context: Context, name: str, lease: Lease) -> SavedToken | None:
     """Who of this user has taken it, with which token."""
     return next((line for line in context.tokens.seen(name) if line.lease == lease.id), None)
 
 
-def is_of_neighbour(context: Context, kept: Kept) -> bool:
+def is_of_neighbour(context: Context, kept: SavedToken) -> bool:
     """True if the process that took it lives, and is none that this command comes from."""
     return _judged(context, kept) == OTHERS
 
 
-def _judged(context: Context, kept: Kept) -> str:
+def _judged(context: Context, kept: SavedToken) -> str:
     """Whose the token is, by the processes that this command comes from."""
     return context.asker.line.judge(kept.chain) if isinstance(context.asker, Asker) else UNKNOWN
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, Self
 
-    class Who(Protocol):
+    class TokenUser(Protocol):
         """What tokens want to know of those who take and use them (see ``identity``)."""
 
         @property
@@ -55,7 +55,7 @@ PROOFS = 64
 _DAY = 24 * 3_600
 
 
-class Kept(Noun):
+class SavedToken(Noun):
     """One line of one file."""
 
     lease: str
@@ -73,7 +73,7 @@ class Tokens:
 
     __slots__ = ("_asker", "_directory", "_scope")
 
-    def __init__(self, url: str, space: str, asker: Who, *, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, url: str, space: str, asker: TokenUser, *, env: Mapping[str, str] | None = None) -> None:
         self._asker = asker
         self._directory = places.token_directory(os.environ if env is None else env)
         self._scope = places.digest(urls.one_spelling(url), space)
@@ -82,8 +82,8 @@ class Tokens:
         """Keep the token of a lease; it is found by each of its resources and by its id."""
         asker = self._asker
         who = (lease, token, asker.layer, asker.saved(), asker.holder)
-        lines = [Kept(*who, resource) for resource in resources]
-        with _Drawer(self._directory, create=True) as drawer:
+        lines = [SavedToken(*who, resource) for resource in resources]
+        with _TokenDirectory(self._directory, create=True) as drawer:
             drawer.write(self._name(lease), lines)
             for line in lines:
                 name = self._name(line.resource)
@@ -94,34 +94,34 @@ class Tokens:
         """Id and token of the newest lease on this resource, or of the lease with this id, that the asker may use."""
         return next(((line.lease, line.token) for line in reversed(self.seen(target)) if self._may_use(line)), None)
 
-    def seen(self, target: str) -> list[Kept]:
+    def seen(self, target: str) -> list[SavedToken]:
         """Everything that this user has taken under this name, or as this lease, whoever may use it."""
-        with _Drawer(self._directory) as drawer:
+        with _TokenDirectory(self._directory) as drawer:
             return drawer.read(self._name(target))
 
     def forget(self, lease: str) -> None:
         """The lease is no more: forget its token, and no other's. Idempotent."""
-        with _Drawer(self._directory, alone=True) as drawer:
+        with _TokenDirectory(self._directory, alone=True) as drawer:
             for name in [self._name(line.resource) for line in drawer.read(self._name(lease))]:
                 drawer.write(name, [line for line in drawer.read(name) if line.lease != lease])
             drawer.write(self._name(lease), [])
 
-    def all(self) -> list[Kept]:
+    def all(self) -> list[SavedToken]:
         """Everything that the asker may use, in no particular order."""
         head = f"{self._scope}--"
-        with _Drawer(self._directory) as drawer:
+        with _TokenDirectory(self._directory) as drawer:
             found = [line for name in drawer.names() if name.startswith(head) for line in drawer.read(name)]
         return [line for line in dict.fromkeys(found) if self._may_use(line)]
 
     def proofs(self, resources: Iterable[str]) -> list[str]:
         """The tokens that prove what the asker has, those on these resources first; at most as many as are taken."""
-        with _Drawer(self._directory) as drawer:
+        with _TokenDirectory(self._directory) as drawer:
             if not drawer.is_any:
                 return []
         named = [line for resource in resources for line in reversed(self.seen(resource)) if self._may_use(line)]
         return list(dict.fromkeys(line.token for line in (*named, *self.all())))[:PROOFS]
 
-    def _may_use(self, line: Kept) -> bool:
+    def _may_use(self, line: SavedToken) -> bool:
         return self._asker.may_use(line.holder, line.layer, line.chain)
 
     def _name(self, target: str) -> str:
@@ -130,11 +130,11 @@ class Tokens:
 
 def tidy(*, days: int = 30, env: Mapping[str, str] | None = None) -> int:
     """Remove what nobody has touched for so many days; how many files went."""
-    with _Drawer(places.token_directory(os.environ if env is None else env), alone=True) as drawer:
+    with _TokenDirectory(places.token_directory(os.environ if env is None else env), alone=True) as drawer:
         return sum(drawer.remove_if_older(name, time.time() - days * _DAY) for name in drawer.names())
 
 
-class _Drawer:
+class _TokenDirectory:
     """The directory, if it is private; one that is not there is empty."""
 
     def __init__(self, path: str, *, create: bool = False, alone: bool = False) -> None:
@@ -182,7 +182,7 @@ class _Drawer:
         """The names of all files, also of those that a killed process left half written."""
         return os.listdir(self._fd) if self._fd >= 0 else []
 
-    def read(self, name: str) -> list[Kept]:
+    def read(self, name: str) -> list[SavedToken]:
         """The lines of a file; one that is not there has none."""
         if self._fd < 0:
             return []
@@ -194,7 +194,7 @@ class _Drawer:
             _refuse_exposed(f"{self._path}/{name}", os.fstat(fd), "600")
             return [kept for line in file if (kept := _read(line)) is not None]
 
-    def write(self, name: str, lines: list[Kept]) -> None:
+    def write(self, name: str, lines: list[SavedToken]) -> None:
         """Replace a file; without lines it goes."""
         if not lines:
             self._remove(name)
@@ -226,13 +226,13 @@ class _Drawer:
             pass
 
 
-def _read(line: str) -> Kept | None:
+def _read(line: str) -> SavedToken | None:
     """One line; None if it makes no sense."""
     parts = line.rstrip("\n").split("\t")
     if len(parts) != 6 or not parts[2].isdecimal():
         return None
     lease, token, layer, chain, holder, resource = parts
-    return Kept(lease, token, int(layer), chain, holder, resource)
+    return SavedToken(lease, token, int(layer), chain, holder, resource)
 
 
 def _refuse_exposed(path: str, status: os.stat_result, mode: str) -> None:

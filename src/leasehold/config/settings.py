@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, TypedDict
 
-    class Values(TypedDict, total=False):
+    class SettingValues(TypedDict, total=False):
         """What was set, checked; durations as they were written."""
 
         url: str
@@ -71,7 +71,7 @@ class Choice(Noun):
     url: str
     """In full: a path in it is absolute, so that the same store always has the same URL."""
     why: str
-    settings: Values
+    settings: SettingValues
     """What was set somewhere. The properties below know the defaults, too."""
     path: str | None
     """The project's configuration file, if there is one."""
@@ -154,7 +154,7 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
     here = _here(cwd, url or env.get("LEASEHOLD_URL", ""))
     notes: list[str] = []
     user, project = places.user(env, notes), places.project(here, env, notes)
-    values: Values = {}
+    values: SettingValues = {}
     origins: dict[str, str] = {}
     argument = {} if url is None else {"url": url}
     nearby = places.neighbour(here, notes)

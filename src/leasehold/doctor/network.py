@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from leasehold.config.settings import Choice
     from leasehold.locks.sync import Locks
     from leasehold.stores import Store
+    from leasehold.stores.etcd.checkup import Facts as EtcdFacts
+    from leasehold.stores.postgres.checkup import Facts
 
 CLOCK_APART = 5 * SECOND
 PROBE = "leasehold-doctor"
 """A name that is asked about: nobody holds it, and asking changes nothing."""
 
+_GRANTS = "GRANT what docs/postgresql.md says to this role, or use another one"
 _NO_CLOCK = Finding("clock", True, "a git remote has none: leases age as this machine observes them")
 
 
@@ -77,13 +80,11 @@ def _permissions(locks: Locks, space: str) -> Finding:
 
 def about_store(choice: Choice) -> Iterator[Finding]:
     """Whether a store behind a network answers, and what stands in it."""
-    from leasehold.doctor.databases import about_etcd, about_postgres  # noqa: PLC0415 (only for locks of this kind)
-
     try:
         if choice.url.startswith(("postgresql:", "postgres:")):
-            yield from about_postgres(choice.url, _about_contents)
+            yield from _about_postgres(choice.url)
         elif choice.url.startswith("etcd:"):
-            yield from about_etcd(choice.url, _about_contents)
+            yield from _about_etcd(choice.url)
         else:
             yield from _about_opened(choice)
     except LeaseholdError as error:
@@ -124,3 +125,80 @@ def _clock(now: int) -> Finding:
     side = "ahead of" if apart > 0 else "behind"
     text = f"the clock there is {durations.in_seconds(abs(apart))} {side} this machine's"
     return Finding("clock", None, f"{text}; leases live by that one, only the times that are shown differ")
+
+
+# ------------------------------------------------------------------------------------------ PostgreSQL and etcd
+
+
+def _about_postgres(url: str) -> Iterator[Finding]:
+    """Everything about a database. Missing tables are not created."""
+    started = time.monotonic()
+    store = opening.postgres(url.partition(":")[2], is_examined=True)
+    try:
+        from leasehold.stores.postgres.checkup import look  # noqa: PLC0415 (only for a store of this kind)
+
+        facts = look(store)
+        if facts.schema:
+            yield from _about_contents(store, started)
+            yield from _about_facts(facts)
+        else:
+            yield _about_missing_tables(facts)
+    finally:
+        store.close()
+
+
+def _about_missing_tables(facts: Facts) -> Finding:
+    if facts.may_create:
+        return Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
+    return Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
+
+
+def _about_facts(facts: Facts) -> Iterator[Finding]:
+    yield Finding("schema", True, f"version {facts.schema}")
+    if facts.is_read_only:
+        yield Finding(
+            "permissions", False, "this is a standby: nothing can be written", "name the primary, or all hosts"
+        )
+    elif facts.lacking:
+        yield Finding("permissions", False, shown(f"this role lacks {'; '.join(facts.lacking)}"), _GRANTS)
+    else:
+        yield Finding("permissions", True, "this role may do all that is needed")
+    if not facts.is_synchronous:
+        text = "the URL says synchronous=yes, and replication is not: nothing is written"
+        yield Finding("replication", False, text, "see synchronous_standby_names and synchronous_commit")
+    if facts.pause:
+        left = durations.in_seconds(facts.pause)
+        text = f"nothing new is granted for another {left}: the database was promoted or restored"
+        yield Finding("grants", None, text, "what is held can be renewed and released; docs/postgresql.md says why")
+    if facts.deaf:
+        advice = (
+            "mend listen=, or LEASEHOLD_LISTEN_URL; until then others' waiters are served within 1.2 s, not at once"
+        )
+        yield Finding("notifications", False, shown(facts.deaf), advice)
+
+
+def _about_etcd(url: str) -> Iterator[Finding]:
+    """Everything about an etcd."""
+    started = time.monotonic()
+    store = opening.etcd(url.partition(":")[2])
+    try:
+        from leasehold.stores.etcd.checkup import look  # noqa: PLC0415 (only for a store of this kind)
+
+        yield from _about_contents(store, started)
+        yield from _about_members(look(store))
+    finally:
+        store.close()
+
+
+def _about_members(facts: EtcdFacts) -> Iterator[Finding]:
+    """Whether something could be written, and which members cannot be counted on."""
+    if facts.refusal:
+        yield Finding("permissions", False, shown(facts.refusal))
+    else:
+        yield Finding("permissions", True, "we may read and write there")
+    for trouble in facts.troubles:
+        yield Finding(
+            "members", None, shown(trouble), "mend it, or take it out of the URL: the others are asked instead"
+        )
+    if not facts.troubles:
+        yield Finding("members", True, f"{facts.members} of {facts.members} answer")

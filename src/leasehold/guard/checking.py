@@ -76,7 +76,7 @@ def known_policy(policy: str) -> str:
     return policy
 
 
-class Asker(Noun):
+class LeaseOwner(Noun):
     """Whose leases count as its own: by its name, its session, or the fences that it shows."""
 
     holder: str
@@ -94,10 +94,10 @@ def verdicts(
     locks: Locks, resources: Sequence[Resource], *, holder: str, policy: str, session: str | None = None
 ) -> tuple[Verdict, ...]:
     """One for each resource."""
-    return ask(locks, judged(resources, Asker(holder, session), policy))
+    return ask(locks, judged(resources, LeaseOwner(holder, session), policy))
 
 
-def judged(resources: Sequence[Resource], asker: Asker, policy: str) -> Steps[tuple[Verdict, ...]]:
+def judged(resources: Sequence[Resource], asker: LeaseOwner, policy: str) -> Steps[tuple[Verdict, ...]]:
     """The same as a conversation, for those who cannot wait for `Locks` (see ``compat.steps``)."""
     known_policy(policy)
     wanted = list(dict.fromkeys(resources))
@@ -146,7 +146,7 @@ def _concerns(held: Iterable[str], resource: str) -> bool:
 
 
 def _judged(
-    resource: Resource, leases: tuple[Lease, ...], closed: tuple[Blocker, ...], asker: Asker, policy: str
+    resource: Resource, leases: tuple[Lease, ...], closed: tuple[Blocker, ...], asker: LeaseOwner, policy: str
 ) -> Verdict:
     if isinstance(resource, str):
         return _verdict(resource, leases, closed, asker, policy)
@@ -164,7 +164,7 @@ def _verdict(
     resource: str,
     leases: tuple[Lease, ...],
     closed: tuple[Blocker, ...],
-    asker: Asker,
+    asker: LeaseOwner,
     policy: str,
 ) -> Verdict:
     own = tuple(lease for lease in leases if asker.owns(lease))

@@ -11,7 +11,7 @@ from leasehold.mcp import advice
 from leasehold.mcp.callers import ask, credential
 from leasehold.mcp.ownership import Handed, Who, in_its_own_way
 from leasehold.mcp.tickets import Claims, Pursuits
-from leasehold.pictures.standing import together
+from leasehold.pictures.waits import together
 from leasehold.requests.checks import resource as resource_name
 from leasehold.wire import shapes as wire
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from leasehold.domain.events import Event
-    from leasehold.pictures.runs import Run
+    from leasehold.pictures.runs import LeaseRun
 
 KINDS = (*OF_RUNS, "queued", "refused", "timeout", "deadlock")
 """The events that these figures are made of."""
@@ -38,7 +38,7 @@ class Figures(Noun):
 
 def contention(events: Sequence[Event], since: int, until: int, most: int = 100) -> list[Figures]:
     """The most contended resources first: by how long they were waited for in all, then by refusals."""
-    runs: dict[tuple[str, str], list[Run]] = {}
+    runs: dict[tuple[str, str], list[LeaseRun]] = {}
     for run in runs_of(events):
         for resource in run.resources:
             runs.setdefault((run.space, resource), []).append(run)
@@ -86,7 +86,9 @@ def _refusals(events: Iterable[Event]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _figures(key: tuple[str, str], runs: list[Run], waits: list[int], refused: int, span: tuple[int, int]) -> Figures:
+def _figures(
+    key: tuple[str, str], runs: list[LeaseRun], waits: list[int], refused: int, span: tuple[int, int]
+) -> Figures:
     since, until = span
     return Figures(
         *key,
@@ -99,7 +101,7 @@ def _figures(key: tuple[str, str], runs: list[Run], waits: list[int], refused: i
     )
 
 
-def _busy(runs: Iterable[Run], since: int, until: int) -> int:
+def _busy(runs: Iterable[LeaseRun], since: int, until: int) -> int:
     """For how long anybody held it: shared leases that overlap count once."""
     spans = sorted((max(run.began, since), min(until if run.ended is None else run.ended, until)) for run in runs)
     total, reached = 0, since

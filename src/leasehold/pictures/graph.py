@@ -14,8 +14,8 @@ from leasehold.pictures.shapes import (
     PALE_BLUE,
     RED,
     Box,
-    Line,
     Picture,
+    Polyline,
     Words,
     cut,
 )
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.domain.graph import Graph
-    from leasehold.pictures.layout import Join, Node, Placed
+    from leasehold.pictures.layout import GraphNode, Join, Placed
     from leasehold.pictures.shapes import Shape
 
 HEAD = 44.0
@@ -150,7 +150,7 @@ def _nobody() -> list[Shape]:
 
 
 def _moved(shape: Shape, by: float) -> Shape:
-    if isinstance(shape, Line):
+    if isinstance(shape, Polyline):
         return shape._replace(points=tuple((x, y + by) for x, y in shape.points))
     return shape._replace(y=shape.y + by)
 
@@ -161,13 +161,13 @@ def _graph(drawing: Placed) -> list[Shape]:
     return [*lines, *(shape for node in drawing.nodes for shape in _node(node.kind, node.label, node.x, node.y))]
 
 
-def _join(join: Join, nodes: dict[str, Node]) -> Line:
+def _join(join: Join, nodes: dict[str, GraphNode]) -> Polyline:
     begin, end = nodes[join.begin], nodes[join.end]
     forward = end.x > begin.x
     start = (begin.x + WIDTH if forward else begin.x, begin.y + HEIGHT / 2)
     stop = (end.x if forward else end.x + WIDTH, end.y + HEIGHT / 2)
     colour = BLUE if join.kind == "held" else AMBER
-    return Line((start, stop), colour, dashed=join.kind == "polls", arrow=True)
+    return Polyline((start, stop), colour, dashed=join.kind == "polls", arrow=True)
 
 
 def _node(kind: str, label: str, x: float, y: float) -> list[Shape]:
@@ -188,8 +188,8 @@ def _cycle(cycle: tuple[str, ...], top: float, ago: int) -> tuple[list[Shape], f
         shapes += _node("agent" if place % 2 == 0 else "resource", label, x, y)
         if place + 1 < len(cycle):
             line = ((x + WIDTH, y + HEIGHT / 2), (x + step, y + HEIGHT / 2))
-            shapes.append(Line(line, RED, arrow=True, width=2))
+            shapes.append(Polyline(line, RED, arrow=True, width=2))
     below, end, mid = y + HEIGHT + LINE, MARGIN + (len(cycle) - 1) * step + WIDTH / 2, MARGIN + WIDTH / 2
     back = ((end, y + HEIGHT), (end, below), (mid, below), (mid, y + HEIGHT))
-    shapes.append(Line(back, RED, arrow=True, width=2))
+    shapes.append(Polyline(back, RED, arrow=True, width=2))
     return shapes, below + 20, MARGIN * 2 + len(cycle) * step - 36

@@ -20,7 +20,7 @@ REACH = 2 * (HEIGHT + GAP_Y)
 """So far below the top a column begins at most: what a hundred wait for is beside the first of them, not the 50th."""
 
 
-class Node(Noun):
+class GraphNode(Noun):
     """An agent or a resource, at a place."""
 
     id: str
@@ -45,7 +45,7 @@ class Join(Noun):
 class Placed(Noun):
     """The whole drawing."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     joins: tuple[Join, ...]
     width: float
     height: float
@@ -58,7 +58,7 @@ def placed(graph: Graph) -> Placed:
     nodes, joins, complete = _bipartite(graph)
     columns = _columns(nodes, joins)
     rows = _ordered(columns, joins)
-    found: list[Node] = []
+    found: list[GraphNode] = []
     tallest = max((len(column) for column in rows), default=0)
     height = tallest * (HEIGHT + GAP_Y) - GAP_Y
     for number, column in enumerate(rows):
@@ -70,10 +70,10 @@ def placed(graph: Graph) -> Placed:
     return Placed(tuple(found), tuple(joins), width, 2 * MARGIN + max(height, HEIGHT), complete and graph.complete)
 
 
-def _bipartite(graph: Graph) -> tuple[dict[str, Node], list[Join], bool]:
+def _bipartite(graph: Graph) -> tuple[dict[str, GraphNode], list[Join], bool]:
     """Agent → resource → agent instead of agent → agent: that is how people tell it."""
     agents = {agent.id: agent for agent in graph.agents}
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, GraphNode] = {}
     joins: dict[tuple[str, str], Join] = {}
     for edge in graph.edges:
         waiter, blocker = agents[edge.waiter], agents[edge.blocker]
@@ -82,8 +82,8 @@ def _bipartite(graph: Graph) -> tuple[dict[str, Node], list[Join], bool]:
         if len(nodes) + len(new) > NODES_MOST:
             return nodes, list(joins.values()), False
         for agent in (waiter, blocker):
-            nodes.setdefault(agent.id, Node(agent.id, "agent", agent.holder, agent.space))
-        nodes.setdefault(wanted, Node(wanted, "resource", edge.resource, waiter.space))
+            nodes.setdefault(agent.id, GraphNode(agent.id, "agent", agent.holder, agent.space))
+        nodes.setdefault(wanted, GraphNode(wanted, "resource", edge.resource, waiter.space))
         kind = "polls" if edge.place is None else "waits"
         joins.setdefault((edge.waiter, wanted), Join(edge.waiter, wanted, kind, edge.since_us))
         if edge.state == "held":

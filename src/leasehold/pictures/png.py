@@ -15,7 +15,7 @@ from leasehold.pictures.svg import arrow_head
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasehold.pictures.shapes import Line, Picture
+    from leasehold.pictures.shapes import Picture, Polyline
 
 SCALE = 2
 """Pixels for each unit, so that it is sharp on today's screens."""
@@ -55,7 +55,7 @@ def _words(draw: ImageDraw.ImageDraw, it: Words) -> None:
     draw.text(place, shown(it.text), it.colour, font, _ANCHORS[it.anchor], stroke_width=width)
 
 
-def _line(draw: ImageDraw.ImageDraw, it: Line) -> None:
+def _line(draw: ImageDraw.ImageDraw, it: Polyline) -> None:
     points = [(x * SCALE, y * SCALE) for x, y in it.points]
     width = max(1, round(it.width * SCALE))
     for begin, end in pairwise(points):

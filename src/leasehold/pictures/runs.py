@@ -17,7 +17,7 @@ KINDS = ("granted", "updated", *ENDS)
 OUTCOMES = ("held", "completed", "failed", "cancelled", "expired", "forced")
 
 
-class Run(Noun):
+class LeaseRun(Noun):
     """The life of one lease."""
 
     lease: str
@@ -42,9 +42,9 @@ class Run(Noun):
     """What went wrong, or who ended it and why."""
 
 
-def runs_of(events: Iterable[Event]) -> list[Run]:
+def runs_of(events: Iterable[Event]) -> list[LeaseRun]:
     """The runs in these events (newest first, as the history gives them), the latest first."""
-    found: dict[str, Run] = {}
+    found: dict[str, LeaseRun] = {}
     for event in reversed(list(events)):
         if event.lease is None or event.kind not in KINDS:
             continue
@@ -69,8 +69,8 @@ def _number(event: Event, field: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _begun(event: Event) -> Run:
-    return Run(
+def _begun(event: Event) -> LeaseRun:
+    return LeaseRun(
         event.lease or "",
         event.space,
         event.resources,
@@ -89,7 +89,7 @@ def _begun(event: Event) -> Run:
     )
 
 
-def _ended(event: Event, known: Run | None) -> Run:
+def _ended(event: Event, known: LeaseRun | None) -> LeaseRun:
     """Its end alone tells nearly all of a run: the grant may be older than what was asked for."""
     run = known if known is not None else _begun(event)
     began = _number(event, "acquired_at")

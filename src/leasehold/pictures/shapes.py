@@ -57,7 +57,7 @@ class Words(Noun):
     bold: bool = False
 
 
-class Line(Noun):
+class Polyline(Noun):
     """Points that are joined; with an arrow at the end if so asked."""
 
     points: tuple[tuple[float, float], ...]
@@ -73,11 +73,11 @@ class Picture(Noun):
     title: str
     width: float
     height: float
-    shapes: tuple[Box | Words | Line, ...]
+    shapes: tuple[Box | Words | Polyline, ...]
 
 
 if TYPE_CHECKING:
-    Shape: TypeAlias = Box | Words | Line
+    Shape: TypeAlias = Box | Words | Polyline
 
 
 def cut(text: str, most: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain.names import shown
-from leasehold.pictures.shapes import PAPER, Box, Line, Words
+from leasehold.pictures.shapes import PAPER, Box, Polyline, Words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,19 +47,19 @@ def _words(it: Words) -> str:
     return f'<text {place} fill="{it.colour}" text-anchor="{it.anchor}"{weight}>{_safe(it.text)}</text>'
 
 
-def _line(it: Line) -> str:
+def _line(it: Polyline) -> str:
     points = " ".join(f"{_number(x)},{_number(y)}" for x, y in it.points)
     dashes = ' stroke-dasharray="5 4"' if it.dashed else ""
     line = f'<polyline points="{points}" fill="none" stroke="{it.colour}" stroke-width="{_number(it.width)}"{dashes}/>'
     return line + (_arrow(it) if it.arrow else "")
 
 
-def _arrow(it: Line) -> str:
+def _arrow(it: Polyline) -> str:
     corners = " ".join(f"{_number(x)},{_number(y)}" for x, y in arrow_head(it))
     return f'<polygon points="{corners}" fill="{it.colour}"/>'
 
 
-def arrow_head(it: Line, size: float = 8) -> tuple[tuple[float, float], ...]:
+def arrow_head(it: Polyline, size: float = 8) -> tuple[tuple[float, float], ...]:
     """The three corners of the arrow at the end of a line."""
     (x1, y1), (x2, y2) = it.points[-2:]
     length = max(((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5, 0.001)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from leasehold.domain import durations
 from leasehold.domain.timestamps import SECOND
-from leasehold.pictures.shapes import COLOURS, FAINT, GRID, INK, Box, Line, Picture, Words, cut
+from leasehold.pictures.shapes import COLOURS, FAINT, GRID, INK, Box, Picture, Polyline, Words, cut
 from leasehold.wire.shapes import rfc3339
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.pictures.runs import Run
+    from leasehold.pictures.runs import LeaseRun
     from leasehold.pictures.shapes import Shape
 
 LANES_MOST = 200
@@ -26,7 +26,7 @@ TICKS = 6
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800)
 
 
-def timeline(runs: Sequence[Run], now: int) -> Picture:
+def timeline(runs: Sequence[LeaseRun], now: int) -> Picture:
     """These runs, up to now."""
     lanes = _lanes(runs)
     begin = min((run.began for run in runs), default=now - 3600 * SECOND)
@@ -40,17 +40,17 @@ def timeline(runs: Sequence[Run], now: int) -> Picture:
     return Picture(f"Timeline of {len(runs)} leases on {len(lanes)} resources", WIDTH, height, tuple(shapes))
 
 
-def _lanes(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def _lanes(runs: Sequence[LeaseRun]) -> dict[str, list[LeaseRun]]:
     """The runs of each resource; the resource that was taken first comes first."""
     spaces = {run.space for run in runs}
-    lanes: dict[str, list[Run]] = {}
+    lanes: dict[str, list[LeaseRun]] = {}
     for run in sorted(runs, key=lambda run: run.began):
         for resource in run.resources:
             lanes.setdefault(resource if len(spaces) == 1 else f"{resource}  ({run.space})", []).append(run)
     return dict(list(lanes.items())[:LANES_MOST])
 
 
-def _heading(runs: Sequence[Run], begin: int, end: int) -> list[Shape]:
+def _heading(runs: Sequence[LeaseRun], begin: int, end: int) -> list[Shape]:
     span = f"{(rfc3339(begin) or '')[:19]}Z to {(rfc3339(end) or '')[:19]}Z".replace("T", " ")
     shapes: list[Shape] = [Words(16, 26, "Leases over time", INK, 16, bold=True), Words(160, 26, span, FAINT, 12)]
     at = 16.0
@@ -68,7 +68,7 @@ def _ticks(begin: int, end: int, height: float) -> list[Shape]:
     at = -(-begin // step) * step
     while at <= end:
         x = _x(at, (begin, end))
-        shapes.append(Line(((x, TOP - 8), (x, height - FOOT + 4)), GRID, width=1))
+        shapes.append(Polyline(((x, TOP - 8), (x, height - FOOT + 4)), GRID, width=1))
         shapes.append(Words(x, height - FOOT + 22, _clock(at, step), FAINT, 11, "middle"))
         at += step
     return shapes
@@ -83,10 +83,10 @@ def _x(at: int, span: tuple[int, int]) -> float:
     return LABELS + (at - span[0]) / (span[1] - span[0]) * (WIDTH - LABELS - RIGHT)
 
 
-def _lane(resource: str, runs: Sequence[Run], y: float, span: tuple[int, int]) -> list[Shape]:
+def _lane(resource: str, runs: Sequence[LeaseRun], y: float, span: tuple[int, int]) -> list[Shape]:
     shapes: list[Shape] = [
         Words(LABELS - 12, y + 17, cut(resource, 34), INK, 12, "end"),
-        Line(((LABELS, y + LANE), (WIDTH - RIGHT, y + LANE)), GRID, width=1),
+        Polyline(((LABELS, y + LANE), (WIDTH - RIGHT, y + LANE)), GRID, width=1),
     ]
     tracks = _tracks(runs, span[1])
     height = (LANE - 9) / max(tracks.values(), default=1)
@@ -99,7 +99,7 @@ def _lane(resource: str, runs: Sequence[Run], y: float, span: tuple[int, int]) -
     return shapes
 
 
-def _tracks(runs: Sequence[Run], now: int) -> dict[str, int]:
+def _tracks(runs: Sequence[LeaseRun], now: int) -> dict[str, int]:
     """Leases that share a resource lie below each other: in which track each one is, from 1 on."""
     tracks: dict[str, int] = {}
     until: list[int] = []
@@ -113,7 +113,7 @@ def _tracks(runs: Sequence[Run], now: int) -> dict[str, int]:
     return tracks
 
 
-def _said(run: Run, now: int) -> str:
+def _said(run: LeaseRun, now: int) -> str:
     length = ((now if run.ended is None else run.ended) - run.began) // 1000 * 1000
     told = f"{run.holder}: {run.name or 'lease'}, {run.outcome} after {durations.format(length)}, fence {run.fence}"
     return f"{told}, {run.error}" if run.error else told

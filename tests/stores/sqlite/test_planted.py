@@ -13,7 +13,7 @@ from leasehold.config import paths
 from leasehold.config import settings as config
 from leasehold.errors import StoreError, StoreUnsuitable
 from leasehold.guard.editors import hook
-from leasehold.guard.editors.payloads import Occasion
+from leasehold.guard.editors.payloads import HookCall
 from leasehold.stores.git import place
 from leasehold.stores.sqlite import SqliteStore
 
@@ -126,7 +126,7 @@ def test_state_is_not_kept_behind_a_link_of_another_user(tmp_path: Path, names: 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_the_secret_of_a_hook_is_read_from_a_private_file_only(tmp_path: Path, plant: str) -> None:
-    occasion = Occasion("claude", "before", session="s", cwd=str(tmp_path))
+    occasion = HookCall("claude", "before", session="s", cwd=str(tmp_path))
     env = {"XDG_STATE_HOME": str(tmp_path)}
     first = hook.credential(occasion, env, "")
     assert hook.credential(occasion, env, "") == first

@@ -18,7 +18,7 @@ from leasehold.domain.timestamps import SECOND
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.cli.tokens import Kept
+    from leasehold.cli.tokens import SavedToken
     from leasehold.domain.leases import Lease
 
 _REASON_MOST = 1_024
@@ -70,7 +70,7 @@ def _is_wanted(context: Context, target: str, lease: Lease) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _take_over(context: Context, lease: Lease, kept: Kept) -> int:
+def _take_over(context: Context, lease: Lease, kept: SavedToken) -> int:
     before = f"; before: {lease.reason}" if lease.reason else ""
     reason = f"adopted by {context.holder}, from {lease.holder}{before}"
     outcome = context.locks.acquire(

@@ -11,7 +11,7 @@ from leasehold.domain.outcomes import Refused
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.config.settings import Choice, Values
+    from leasehold.config.settings import Choice, SettingValues
     from leasehold.doctor import Finding
 
 _SIGNS = {True: ("ok", "green"), False: ("WRONG", "red"), None: ("note", "yellow")}
@@ -47,7 +47,11 @@ def _asked_about(context: Context) -> Choice:
     given = {name: context.values[name] for name in ("space", "holder") if context.values.get(name) is not None}
     choice = context.choice
     origins = {**choice.origins, **dict.fromkeys(given, ARGUMENT)}
-    return choice._replace(settings=cast("Values", {**choice.settings, **given}), origins=origins) if given else choice
+    return (
+        choice._replace(settings=cast("SettingValues", {**choice.settings, **given}), origins=origins)
+        if given
+        else choice
+    )
 
 
 def _told(context: Context, finding: Finding) -> str:

@@ -12,8 +12,8 @@ from leasehold.config.identity import Asker, is_of_run
 from leasehold.domain import names
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import checking
+from leasehold.guard import git_changes as asking
 from leasehold.guard import policy as policies
-from leasehold.guard.commits import git_facts as asking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _received(context: Context, policy: str, _words: list[str]) -> int:
     """The real boundary: who pushes has no name here, but the fences in its commits tell which leases it had."""
     paths, fences = asking.received(sys.stdin.read())
     strict = checking.REQUIRE if policy == checking.WARN and context.values["policy"] is None else policy
-    asker = checking.Asker("", None, fences)
+    asker = checking.LeaseOwner("", None, fences)
     return _tell(ask(context.locks, checking.judged(_resources(paths), asker, strict)), is_strict=True)
 
 

@@ -13,7 +13,7 @@ from leasehold.domain import keys
 from leasehold.domain.names import shown
 from leasehold.errors import InvalidInput
 from leasehold.guard import checking, policy
-from leasehold.guard.commits import git_facts as asking
+from leasehold.guard import git_changes as asking
 from leasehold.requests import checks
 from leasehold.wire.shapes import SCHEMA_VERSION, lease
 
@@ -43,10 +43,10 @@ def guard(context: Context) -> int:
     return _end(context, f"{chosen} (from {origin})", named, found)
 
 
-def asker_of(context: Context) -> checking.Asker:
+def asker_of(context: Context) -> checking.LeaseOwner:
     """Whose leases are the caller's own: by its name, its session, and the tokens that it may use."""
     session = checks.session_id(context.session) if context.session else None
-    return checking.Asker(context.holder, session, {keys.number(lease) for lease in context.own})
+    return checking.LeaseOwner(context.holder, session, {keys.number(lease) for lease in context.own})
 
 
 def _root(context: Context, here: str) -> str:

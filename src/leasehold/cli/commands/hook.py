@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from leasehold.cli.context import Context
     from leasehold.config.settings import Choice
-    from leasehold.guard.editors.decision import Deciding, Decision, Terms
-    from leasehold.guard.editors.payloads import Occasion
+    from leasehold.guard.editors.decision import Deciding, Decision, HookTerms
+    from leasehold.guard.editors.payloads import HookCall
 
 MOST = 64 * 1024 * 1024
 """A hook's input carries whole files."""
@@ -43,7 +43,7 @@ def _input() -> str:
     return sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
 
 
-def _introduce(context: Context, occasion: Occasion) -> None:
+def _introduce(context: Context, occasion: HookCall) -> None:
     """The commands that this agent runs act under its name: the editor hands them what is in this file."""
     path = os.environ.get("CLAUDE_ENV_FILE")
     if path is None or not occasion.session or os.environ.get("LEASEHOLD_HOLDER"):
@@ -56,7 +56,7 @@ def _introduce(context: Context, occasion: Occasion) -> None:
         file.write(f"export LEASEHOLD_HOLDER={typed(holder)}\n")
 
 
-def _decide(context: Context, occasion: Occasion) -> Decision:
+def _decide(context: Context, occasion: HookCall) -> Decision:
     from leasehold.guard.editors.decision import Decision  # noqa: PLC0415
 
     try:
@@ -72,7 +72,7 @@ def _decide(context: Context, occasion: Occasion) -> Decision:
         return Decision(message=f"The locks cannot be asked, so this change is not protected: {error}")
 
 
-def _ask(context: Context, occasion: Occasion) -> Decision:
+def _ask(context: Context, occasion: HookCall) -> Decision:
     from leasehold.config import paths as places  # noqa: PLC0415
     from leasehold.config import settings as config  # noqa: PLC0415
     from leasehold.guard.editors import hook as hooking  # noqa: PLC0415
@@ -98,20 +98,20 @@ def _ask(context: Context, occasion: Occasion) -> Decision:
     return decision
 
 
-def _terms(context: Context, occasion: Occasion, choice: Choice) -> Terms:
+def _terms(context: Context, occasion: HookCall, choice: Choice) -> HookTerms:
     from leasehold.guard.checking import OFF, REQUIRE, known_policy  # noqa: PLC0415
     from leasehold.guard.editors import hook as hooking  # noqa: PLC0415
-    from leasehold.guard.editors.decision import Terms  # noqa: PLC0415
+    from leasehold.guard.editors.decision import HookTerms  # noqa: PLC0415
 
     policy = known_policy(context.values["policy"] or choice.settings.get("lock_policy") or REQUIRE)
     holder = hooking.holder_of(occasion, context.values["holder"] or choice.holder)
     is_asking = policy != OFF and occasion.session
     wants = is_asking and (occasion.moment == "before" or hooking.is_known(occasion, os.environ, choice.url))
     credential = hooking.credential(occasion, os.environ, choice.url) if wants else ""
-    return Terms(holder, credential, policy, choice.ttl, takes=not context.values["look_only"])
+    return HookTerms(holder, credential, policy, choice.ttl, takes=not context.values["look_only"])
 
 
-def _asked(context: Context, choice: Choice, terms: Terms, steps: Deciding) -> Decision:
+def _asked(context: Context, choice: Choice, terms: HookTerms, steps: Deciding) -> Decision:
     from leasehold.compat.steps import ask  # noqa: PLC0415
     from leasehold.locks.connect import connect  # noqa: PLC0415
 
@@ -123,10 +123,10 @@ def _asked(context: Context, choice: Choice, terms: Terms, steps: Deciding) -> D
         locks.close()
 
 
-def _answer(context: Context, occasion: Occasion, decision: Decision, text: str) -> None:
+def _answer(context: Context, occasion: HookCall, decision: Decision, text: str) -> None:
     if not decision.message and not decision.agent_id:
         return
-    from leasehold.guard.editors.answers import answer  # noqa: PLC0415 (only where there is something to say)
+    from leasehold.guard.editors.payloads import answer  # noqa: PLC0415 (only where there is something to say)
 
     told = answer(occasion, decision, _tool_input(text) if decision.agent_id else None)
     if told is not None:

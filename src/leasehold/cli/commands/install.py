@@ -11,7 +11,7 @@ from leasehold.cli.output import DONE
 from leasehold.config import paths as places
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard.checking import REQUIRE, known_policy
-from leasehold.guard.install import editors, skill, words
+from leasehold.guard.install import editors, skill
 from leasehold.guard.install.changes import Ledger
 from leasehold.wire.shapes import SCHEMA_VERSION
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from leasehold.cli.context import Context
-    from leasehold.guard.install.changes import Change, Move
+    from leasehold.guard.install.changes import FileChange, FileMove
 
 WHAT = (*editors.EDITORS, "git", "skill")
 _HEARD = {"git": {"server"}, "skill": {"user", "target"}}
@@ -40,9 +40,9 @@ def uninstall(context: Context) -> int:
 def prompt(context: Context) -> int:
     """What a scheduler puts into an agent's prompt."""
     if context.out.json:
-        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"prompt": words.BLOCK}})
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"prompt": skill.BLOCK}})
     else:
-        context.out.say(words.BLOCK.rstrip())
+        context.out.say(skill.BLOCK.rstrip())
     return DONE
 
 
@@ -61,7 +61,7 @@ def _do(context: Context, *, remove: bool) -> int:
     return DONE
 
 
-def _make(ledger: Ledger, change: Change | Move) -> None:
+def _make(ledger: Ledger, change: FileChange | FileMove) -> None:
     try:
         ledger.make(change)
     except OSError as error:
@@ -70,7 +70,7 @@ def _make(ledger: Ledger, change: Change | Move) -> None:
         ) from error
 
 
-def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[Change | Move]:
+def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[FileChange | FileMove]:
     what = context.values["what"]
     if what not in WHAT:
         raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")
@@ -88,7 +88,7 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[Chan
         return githooks.changes(_project(), ledger, _command(), server=context.values["server"], remove=remove)
     policy = known_policy(context.values["policy"] or REQUIRE)
     values = context.values
-    wish = editors.Wish(_command(), policy, values["on_failure"], values["http"], str(_project()), user)
+    wish = editors.InstallOptions(_command(), policy, values["on_failure"], values["http"], str(_project()), user)
     return editors.changes(what, wish, place, ledger, remove=remove)
 
 
@@ -120,7 +120,7 @@ def _command() -> tuple[str, ...]:
     return (beside,) if beside else (sys.executable, "-m", "leasehold.cli")
 
 
-def _tell(context: Context, found: Sequence[Change | Move], *, is_trial: bool, remove: bool) -> None:
+def _tell(context: Context, found: Sequence[FileChange | FileMove], *, is_trial: bool, remove: bool) -> None:
     done = "taken away" if remove else "set up"
     if context.out.json:
         files = [{"path": str(change.path), "changed": not is_trial} for change in found]

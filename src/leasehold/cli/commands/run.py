@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from leasehold.cli import output
 from leasehold.cli.command_line import settle_down
 from leasehold.cli.commands.acquire import asked_for
-from leasehold.cli.supervision.command import Attendance, NotStarted
-from leasehold.cli.supervision.lease import Tenure
-from leasehold.cli.supervision.session import open_session, ttl_of
-from leasehold.cli.supervision.watchdog import now
+from leasehold.cli.supervisor.lease import RunLease
+from leasehold.cli.supervisor.process import NotStarted, SupervisedProcess
+from leasehold.cli.supervisor.session import open_session, ttl_of
+from leasehold.cli.supervisor.watchdog import now
 from leasehold.cli.terminal.interrupts import Interrupts
 from leasehold.cli.terminal.live_line import wait_for
 from leasehold.domain.outcomes import Granted, Lost, Refused, Released
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.context import Context
-    from leasehold.cli.supervision.session import RunSession
+    from leasehold.cli.supervisor.session import RunSession
     from leasehold.domain.outcomes import Acquired
 
 
@@ -41,7 +41,7 @@ def run(context: Context) -> int:
             session.end()
             return context.end(outcome, "")
         context.caution()
-        return Run(context, Tenure(context, session, outcome, asked_at, kill_after), interrupts).run()
+        return RunCommand(context, RunLease(context, session, outcome, asked_at, kill_after), interrupts).run()
 
 
 def _acquire(context: Context, session: RunSession, wanted: dict[str, Any], interrupts: Interrupts) -> Acquired:
@@ -58,10 +58,10 @@ def _acquire(context: Context, session: RunSession, wanted: dict[str, Any], inte
         raise
 
 
-class Run:
+class RunCommand:
     """One command under one lease, from the grant to the release."""
 
-    def __init__(self, context: Context, tenure: Tenure, interrupts: Interrupts) -> None:
+    def __init__(self, context: Context, tenure: RunLease, interrupts: Interrupts) -> None:
         self._context = context
         self._tenure = tenure
         self._interrupts = interrupts
@@ -75,7 +75,7 @@ class Run:
             if self._context.values["wait"] != "0":
                 tenure.renew()
             self._interrupts.check()
-            returncode = None if tenure.lost is not None else Attendance(self._context, tenure).run()
+            returncode = None if tenure.lost is not None else SupervisedProcess(self._context, tenure).run()
         except NotStarted as error:
             return self._not_started(error)
         except BaseException:

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from leasehold.cli.command_line import settle_down
-from leasehold.cli.commands.look import lease_table
+from leasehold.cli.commands.queries import lease_table
 from leasehold.cli.terminal.columns import counted
 from leasehold.cli.terminal.keyboard import Keyboard
 from leasehold.cli.terminal.screen import Details, Look, Screen, queue_of

@@ -7,11 +7,13 @@ are asked, so that a run's id and the key are all that is needed later; otherwis
 from __future__ import annotations
 
 import os
+import time
 
 from leasehold.cli import output
+from leasehold.cli.command_line import settle_down
 from leasehold.compat import agiflow
 from leasehold.domain.names import shown
-from leasehold.domain.outcomes import Lost
+from leasehold.domain.outcomes import Lost, TimedOut
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.locks.connect import is_served
 from leasehold.requests import checks
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from leasehold.cli.context import Context
+    from leasehold.cli.terminal.interrupts import Interrupts
     from leasehold.domain.outcomes import Deadlock, Refused
     from leasehold.steps import Steps
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     No: TypeAlias = agiflow.Conflict | Refused | Lost | Deadlock
 
 
+AGAIN = 1.0
+"""Seconds between two tries at a server: its route for runs answers at once."""
 INTERRUPTED = "it was interrupted before it began"
 
 
@@ -81,7 +86,7 @@ def _ask(
     """The answer of the server, or of the store."""
     space = _space(context)
     if is_served(context.choice.url):
-        from leasehold.cli.commands.server_workflows import ask_server  # noqa: PLC0415 (only for those who have a server)
+        from leasehold.cli.commands.workflow_client import ask_server  # noqa: PLC0415 (only for those who have a server)
 
         answered: Json | No = ask_server(context, route, {**asked, "space": space})
         return answered
@@ -165,12 +170,42 @@ def create(context: Context) -> int:
         )
 
     if wait:
-        from leasehold.cli.terminal.queueing import queued  # noqa: PLC0415 (only who waits pays for it)
-
-        told: Json | No = queued(context, begin, lambda: _abandon(context, id_), wait)
+        told: Json | No = _queued(context, begin, lambda: _abandon(context, id_), wait)
     else:
         told = begin()
     return _end(context, told, "Workflow lock acquired", ("id",))
+
+
+def _queued(context: Context, begin: Callable[[], Json | No], abandon: Callable[[], None], wait: float) -> Json | No:
+    """Begin a run as soon as that is possible, within so many seconds. What a signal interrupts is given up."""
+    from leasehold.cli.terminal.interrupts import Interrupts  # noqa: PLC0415 (only for a command that waits)
+
+    settle_down()
+    with Interrupts() as interrupts:
+        context.progress = interrupts.check
+        try:
+            told = _retried(begin, interrupts, wait) if is_served(context.choice.url) else begin()
+        finally:
+            context.progress = None
+        if interrupts.noted is not None and isinstance(told, dict):
+            abandon()
+        interrupts.check()
+    return told
+
+
+def _retried(begin: Callable[[], Json | No], interrupts: Interrupts, wait: float) -> Json | No:
+    give_up = time.monotonic() + wait
+    while True:
+        told = begin()
+        left = give_up - time.monotonic()
+        if not isinstance(told, agiflow.Conflict):
+            return told
+        if left <= 0:
+            held = told.held
+            return told._replace(held=TimedOut(held.resources, held.blockers, held.queue, held.retry_us))
+        if interrupts.noted is None:
+            time.sleep(min(AGAIN, left))
+        interrupts.check()
 
 
 def _abandon(context: Context, id_: str) -> None:

@@ -78,14 +78,14 @@ HOT = {
         Verb(
             "renew",
             "set the clock of a lease back to a full TTL",
-            "leases:renew",
+            "own_leases:renew",
             (TARGETS,),
             (AGAIN, SESSION, *TOKEN_IN, *COMMON),
         ),
         Verb(
             "release",
             "give a lease back",
-            "leases:release",
+            "own_leases:release",
             (TARGETS,),
             (
                 Flag(

@@ -71,7 +71,7 @@ VERBS = HOT | _table(
     Verb(
         "update",
         "replace the context of a lease, or merge into it",
-        "leases:update",
+        "own_leases:update",
         (Argument("target", "a resource that you hold, or the id of a lease"),),
         (
             Flag("--context", "the new context (required)", "JSON"),
@@ -84,14 +84,14 @@ VERBS = HOT | _table(
     Verb(
         "inspect",
         "who holds a resource, and who waits for it",
-        "look:inspect",
+        "queries:inspect",
         (Argument("resource", "its name"),),
         COMMON,
     ),
     Verb(
         "list",
         "every live lease",
-        "look:list_leases",
+        "queries:list_leases",
         (),
         (
             Flag("--mine", "only yours"),
@@ -104,7 +104,7 @@ VERBS = HOT | _table(
     Verb(
         "history",
         "what happened, newest first",
-        "look:history",
+        "history:history",
         (Argument("resource", "only of this resource", "?"),),
         (
             Flag("--of", "only of this holder", "NAME"),
@@ -120,7 +120,7 @@ VERBS = HOT | _table(
     Verb(
         "graph",
         "who waits for whom, and which deadlocks were refused",
-        "graph:graph",
+        "queries:graph",
         (),
         (
             Flag("--format", "text (default), mermaid, dot or svg", "FORMAT", "text", GRAPHS),

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Self
 
-from leasehold.cli.supervision.watchdog import end
+from leasehold.cli.supervisor.watchdog import end
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -13,7 +13,7 @@ from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Granted
 from leasehold.errors import StoreError
-from leasehold.pictures.standing import together
+from leasehold.pictures.waits import together
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:

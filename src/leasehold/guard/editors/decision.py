@@ -8,7 +8,7 @@ from __future__ import annotations
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Refused, TimedOut
-from leasehold.guard.checking import NOT_YOURS, OFF, REQUIRE, REQUIRE_OWN, WARN, Asker, judged, place_of, typed
+from leasehold.guard.checking import NOT_YOURS, REQUIRE, REQUIRE_OWN, WARN, LeaseOwner, judged, place_of, typed
 from leasehold.wire.shapes import sentence
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ class Decision(Noun):
     """The name to put into a call of one of our own tools."""
 
 
-class Terms(Noun):
+class HookTerms(Noun):
     """Who asks, and how strict we are."""
 
     holder: str
@@ -46,7 +46,7 @@ class Terms(Noun):
 YES = Decision()
 
 
-def before_edit(paths: tuple[Resource, ...], terms: Terms) -> Deciding:
+def before_edit(paths: tuple[Resource, ...], terms: HookTerms) -> Deciding:
     """May these resources be written? The leases are taken on the way, unless the terms say otherwise."""
     note, verb = "", "inspect"
     for path in paths:
@@ -63,7 +63,7 @@ def before_edit(paths: tuple[Resource, ...], terms: Terms) -> Deciding:
     return Decision(message=shown(f"Careful: {note}.")) if note else YES
 
 
-def before_command(paths: tuple[Resource, ...], terms: Terms, note: str = "") -> Deciding:
+def before_command(paths: tuple[Resource, ...], terms: HookTerms, note: str = "") -> Deciding:
     """May a shell command write these? It is checked against others' leases; none is taken."""
     for path in paths:
         verdict = yield from _look(path, terms, must_own=False)
@@ -72,19 +72,19 @@ def before_command(paths: tuple[Resource, ...], terms: Terms, note: str = "") ->
     return YES
 
 
-def after_tool(terms: Terms) -> Deciding:
+def after_tool(terms: HookTerms) -> Deciding:
     """The agent lives: a full TTL again for its session and all of its leases."""
     yield "renew_session", {"session": terms.credential}
     return YES
 
 
-def at_end(terms: Terms) -> Deciding:
+def at_end(terms: HookTerms) -> Deciding:
     """The agent is done: everything is released."""
     yield "end_session", {"session": terms.credential}
     return YES
 
 
-def _take(path: str, terms: Terms) -> Steps[Any]:
+def _take(path: str, terms: HookTerms) -> Steps[Any]:
     asked = {"resources": path, "ttl": terms.ttl, "session": terms.credential, "holder": terms.holder}
     asked |= {"reentrant": True, "intent": True, "name": "editing"}
     outcome = yield "acquire", asked
@@ -96,7 +96,7 @@ def _take(path: str, terms: Terms) -> Steps[Any]:
     return outcome
 
 
-def _in_the_way(outcome: Held | TimedOut | Deadlock | Refused, terms: Terms) -> str | None:
+def _in_the_way(outcome: Held | TimedOut | Deadlock | Refused, terms: HookTerms) -> str | None:
     """Why not; None if whatever is in the way is this agent's own, taken under its name by other means."""
     told = sentence(outcome)
     if not isinstance(outcome, Held | TimedOut) or not outcome.blockers:
@@ -105,13 +105,13 @@ def _in_the_way(outcome: Held | TimedOut | Deadlock | Refused, terms: Terms) -> 
     return None if own else told.partition("; ")[0]  # what to do next is told in the words of an editor
 
 
-def _look(path: Resource, terms: Terms, *, must_own: bool) -> Steps[Verdict]:
+def _look(path: Resource, terms: HookTerms, *, must_own: bool) -> Steps[Verdict]:
     strict = REQUIRE_OWN if must_own else REQUIRE  # what a no means is decided by `_no`
-    (verdict,) = yield from judged([path], Asker(terms.holder), strict)
+    (verdict,) = yield from judged([path], LeaseOwner(terms.holder), strict)
     return verdict
 
 
-def _no(terms: Terms, path: Resource, why: str, verb: str = "inspect") -> Decision:
+def _no(terms: HookTerms, path: Resource, why: str, verb: str = "inspect") -> Decision:
     """A no under a policy that forbids; else a warning."""
     if terms.policy == WARN:
         return Decision(message=shown(f"Careful: {why}. Others may be changing it right now."))
@@ -120,6 +120,3 @@ def _no(terms: Terms, path: Resource, why: str, verb: str = "inspect") -> Decisi
         todo = "Do not change it before that:"
     command = f"leasehold {verb} {typed(place_of(path))}"
     return Decision(allowed=False, message=f"{shown(f'{why}. {todo}')}\n  {shown(command)}")
-
-
-__all__ = ["OFF", "REQUIRE", "REQUIRE_OWN", "WARN", "YES", "Decision", "Terms"]

@@ -10,9 +10,9 @@ from stat import S_ISREG
 
 from leasehold.config import paths as places
 from leasehold.errors import StoreUnsuitable
-from leasehold.guard.checking import ROOT, Below, name_of
+from leasehold.guard.checking import OFF, ROOT, Below, name_of
 from leasehold.guard.editors import decision as deciding
-from leasehold.guard.editors.decision import YES, Decision, Terms
+from leasehold.guard.editors.decision import Decision, HookTerms
 from leasehold.guard.editors.payloads import AFTER, BEFORE, END
 
 TYPE_CHECKING = False
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from leasehold.guard.checking import Resource
     from leasehold.guard.editors.decision import Deciding
-    from leasehold.guard.editors.payloads import Occasion
+    from leasehold.guard.editors.payloads import HookCall
 
 _SHORT, _START = 12, 8
 
 
-def holder_of(occasion: Occasion, given: str | None = None) -> str:
+def holder_of(occasion: HookCall, given: str | None = None) -> str:
     """A readable name for this agent: `claude-0f3c91d2-5be07a16`, and for its subagents that, a dot and theirs."""
     name = given or f"{occasion.editor}-{_short(occasion.session) or 'somebody'}"
     return f"{name}.{_short(occasion.agent)}" if occasion.agent else name
@@ -38,14 +38,14 @@ def _short(id_: str) -> str:
     return plain if plain == id_ else f"{plain[:_START]}-{places.digest(id_)[:8]}"
 
 
-def session_id(occasion: Occasion) -> str:
+def session_id(occasion: HookCall) -> str:
     """The id of this agent's session: the same for every hook of its run."""
     return f"h{places.digest(occasion.editor, occasion.session, occasion.agent)}"
 
 
-def steps(occasion: Occasion, terms: Terms, root: str) -> Deciding | None:
+def steps(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
     """What has to be asked; None if this occasion is no concern of ours."""
-    if terms.policy == deciding.OFF or not occasion.session:
+    if terms.policy == OFF or not occasion.session:
         return None
     if occasion.moment == BEFORE:
         return _before(occasion, terms, root)
@@ -54,7 +54,7 @@ def steps(occasion: Occasion, terms: Terms, root: str) -> Deciding | None:
     return deciding.at_end(terms) if occasion.moment == END else None
 
 
-def _before(occasion: Occasion, terms: Terms, root: str) -> Deciding | None:
+def _before(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
     if occasion.lock_tool:
         return _named(terms)
     if occasion.command:
@@ -74,7 +74,7 @@ def _before(occasion: Occasion, terms: Terms, root: str) -> Deciding | None:
     return deciding.before_edit(paths, terms) if paths else None
 
 
-def _named(terms: Terms) -> Deciding:
+def _named(terms: HookTerms) -> Deciding:
     """Our own tools know who calls them."""
     return Decision(agent_id=terms.holder)
     yield  # a generator that asks nothing
@@ -90,7 +90,7 @@ def resources(paths: tuple[str, ...], cwd: str, root: str) -> tuple[Resource, ..
 # --------------------------------------------------------------------------------- the session of an agent
 
 
-def credential(occasion: Occasion, env: Mapping[str, str], scope: str) -> str:
+def credential(occasion: HookCall, env: Mapping[str, str], scope: str) -> str:
     """`ID.SECRET`, drawn with the first edit of this agent and kept for the next ones."""
     path = _file(occasion, env, scope)
     id_ = session_id(occasion)
@@ -126,7 +126,7 @@ def _kept(path: str) -> str:
         return file.read().strip()
 
 
-def forget(occasion: Occasion, env: Mapping[str, str], scope: str) -> None:
+def forget(occasion: HookCall, env: Mapping[str, str], scope: str) -> None:
     """The agent is done: its secret opens nothing any more."""
     try:
         os.unlink(_file(occasion, env, scope))
@@ -134,13 +134,10 @@ def forget(occasion: Occasion, env: Mapping[str, str], scope: str) -> None:
         pass  # it never edited anything
 
 
-def is_known(occasion: Occasion, env: Mapping[str, str], scope: str) -> bool:
+def is_known(occasion: HookCall, env: Mapping[str, str], scope: str) -> bool:
     """Whether this agent has taken anything through its hooks."""
     return os.path.exists(_file(occasion, env, scope))
 
 
-def _file(occasion: Occasion, env: Mapping[str, str], scope: str) -> str:
+def _file(occasion: HookCall, env: Mapping[str, str], scope: str) -> str:
     return places.state_home(env, "hooks", places.digest(session_id(occasion), scope))
-
-
-__all__ = ["YES", "credential", "forget", "holder_of", "is_known", "resources", "steps"]

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from leasehold.guard.editors.decision import Decision
+
 START, BEFORE, AFTER, END, OTHER = "start", "before", "after", "end", "other"
 _PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 _READING = ("Read", "Grep", "Glob", "LS")
 LOCK_TOOLS = ("acquire_lock", "wait_for_lock", "renew_lock", "release_lock")
 
 
-class Occasion(Noun):
+class HookCall(Noun):
     """One call of a hook."""
 
     editor: str
@@ -38,12 +40,12 @@ class Occasion(Noun):
     """The tool of ours that is about to be called without saying by whom."""
 
 
-def read(editor: str, text: str) -> Occasion:
+def read(editor: str, text: str) -> HookCall:
     """What this hook of this editor is called for."""
     return of(editor, _texts(text))
 
 
-def of(editor: str, given: dict[str, str]) -> Occasion:
+def of(editor: str, given: dict[str, str]) -> HookCall:
     """The same, from the texts of its input by their paths."""
     return _EDITORS[editor](given)
 
@@ -78,18 +80,18 @@ def _texts(document: str) -> dict[str, str]:
     return {str(path)[2:].replace('"', ""): str(value) for path, value in rows}
 
 
-def _claude(given: dict[str, str]) -> Occasion:
+def _claude(given: dict[str, str]) -> HookCall:
     return _as_claude("claude", given)
 
 
-def _codex(given: dict[str, str]) -> Occasion:
+def _codex(given: dict[str, str]) -> HookCall:
     return _as_claude("codex", given)
 
 
-def _as_claude(editor: str, given: dict[str, str]) -> Occasion:
+def _as_claude(editor: str, given: dict[str, str]) -> HookCall:
     """Claude Code's shape, which Codex shares but for its own way to edit."""
     event, tool = given.get("hook_event_name", ""), given.get("tool_name", "")
-    about = Occasion(editor, OTHER, given.get("session_id", ""), given.get("agent_id", ""), given.get("cwd", ""))
+    about = HookCall(editor, OTHER, given.get("session_id", ""), given.get("agent_id", ""), given.get("cwd", ""))
     if event == "SessionStart":
         return about._replace(moment=START)
     if event in ("PostToolUse", "PostToolUseFailure"):
@@ -101,7 +103,7 @@ def _as_claude(editor: str, given: dict[str, str]) -> Occasion:
     return _use(about._replace(moment=BEFORE), tool, given) if event == "PreToolUse" else about
 
 
-def _use(about: Occasion, tool: str, given: dict[str, str]) -> Occasion:
+def _use(about: HookCall, tool: str, given: dict[str, str]) -> HookCall:
     """What a tool is about to do."""
     command = given.get("tool_input.command", "")
     if tool == "apply_patch":
@@ -121,12 +123,12 @@ def _patched(patch: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _cursor(given: dict[str, str]) -> Occasion:
+def _cursor(given: dict[str, str]) -> HookCall:
     event = given.get("hook_event_name", "")
     session = given.get("conversation_id") or given.get("session_id", "")
     agent = given.get("subagent_id") or given.get("agent_id", "")
     cwd = given.get("cwd") or given.get("workspace_roots[0]", "")
-    about = Occasion("cursor", OTHER, session, agent, cwd)
+    about = HookCall("cursor", OTHER, session, agent, cwd)
     if event == "beforeShellExecution":
         return about._replace(moment=BEFORE, command=given.get("command", ""))
     if event == "preToolUse":
@@ -138,5 +140,39 @@ def _cursor(given: dict[str, str]) -> Occasion:
     return about._replace(moment=END, agent="") if event == "sessionEnd" else about
 
 
-_EDITORS: dict[str, Callable[[dict[str, str]], Occasion]] = {"claude": _claude, "codex": _codex, "cursor": _cursor}
+_EDITORS: dict[str, Callable[[dict[str, str]], HookCall]] = {"claude": _claude, "codex": _codex, "cursor": _cursor}
 EDITORS = tuple(_EDITORS)
+
+
+# ------------------------------------------------------------------------------------ the answer to an editor
+
+
+def answer(occasion: HookCall, decision: Decision, tool_input: dict[str, Any] | None = None) -> dict[str, Any] | None:
+    """The JSON that the editor is given; None: nothing."""
+    if decision.agent_id and tool_input is not None:
+        return _with_agent_id(occasion, {**tool_input, "agent_id": decision.agent_id})
+    if not decision.message:
+        return None
+    return _cursor_answer(decision) if occasion.editor == "cursor" else _claude_answer(decision)
+
+
+def _claude_answer(decision: Decision) -> dict[str, Any]:
+    """Claude Code and Codex."""
+    if decision.allowed:
+        told = {"hookEventName": "PreToolUse", "additionalContext": decision.message}
+        return {"systemMessage": decision.message, "hookSpecificOutput": told}
+    told = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": decision.message}
+    return {"hookSpecificOutput": told}
+
+
+def _cursor_answer(decision: Decision) -> dict[str, Any]:
+    permission = "allow" if decision.allowed else "deny"
+    return {"permission": permission, "user_message": decision.message, "agent_message": decision.message}
+
+
+def _with_agent_id(occasion: HookCall, tool_input: dict[str, Any]) -> dict[str, Any]:
+    """Our own tool is told who calls it, so that what it takes and what is edited belong to the same agent."""
+    if occasion.editor == "cursor":
+        return {"permission": "allow", "updated_input": tool_input}
+    told = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": tool_input}
+    return {"hookSpecificOutput": told}

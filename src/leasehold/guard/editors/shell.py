@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from leasehold.domain.nouns import Noun
 from leasehold.guard.editors.shell_places import HOME, MOVING, START, Chain, Frame, either, moved
-from leasehold.guard.editors.shell_words import Budget, TooMuch, Word, read
+from leasehold.guard.editors.shell_words import Budget, ShellWord, TooMuch, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def written(command: str) -> tuple[str, ...]:
 class _Command(Noun):
     """One simple command."""
 
-    words: list[Word]
-    targets: list[Word]
+    words: list[ShellWord]
+    targets: list[ShellWord]
     """Where its output goes."""
     before: str
     after: str
@@ -82,7 +82,7 @@ class _Command(Noun):
 def _commands(tokens: list[Piece]) -> Iterator[_Command]:
     command, arrow = _Command([], [], "\n", ""), ""
     for token in [*tokens, "\n"]:
-        if isinstance(token, Word):
+        if isinstance(token, ShellWord):
             if not arrow:
                 command.words.append(token)
             elif arrow in _WRITING and not (arrow == ">&" and _DESCRIPTOR.fullmatch(token.text)):
@@ -116,7 +116,7 @@ class _Guess:
             shell.run(command)
         return shell.end()
 
-    def run(self, words: list[Word], spots: Spots) -> tuple[Spots, bool]:
+    def run(self, words: list[ShellWord], spots: Spots) -> tuple[Spots, bool]:
         """What a command of these words writes; gives where the next one is run, and whether this one moved there."""
         words = _without_prefixes(words)
         if not words:
@@ -131,14 +131,14 @@ class _Guess:
         self.note(_named(name, rest), spots)
         return spots, False
 
-    def _scripted(self, rest: list[Word], spots: Spots) -> None:
+    def _scripted(self, rest: list[ShellWord], spots: Spots) -> None:
         """`sh -c 'rm x'`."""
         for word, script in pairwise(rest):
             if _SCRIPTED.fullmatch(word.text) and script.is_plain:
                 self.follow(read(script.text, self._budget)[0], spots)
                 return
 
-    def note(self, words: Iterable[Word], spots: Spots) -> None:
+    def note(self, words: Iterable[ShellWord], spots: Spots) -> None:
         """Neither a device, an option nor what only a shell can expand is a plain path."""
         for word in words:
             for spot in spots if word.is_plain and word.text else ():
@@ -207,7 +207,7 @@ class _Shell:
     def _frame(self) -> Frame | None:
         return self._frames[-1] if self._frames else None
 
-    def _keywords(self, words: list[Word]) -> list[Word]:
+    def _keywords(self, words: list[ShellWord]) -> list[ShellWord]:
         """Open and close what these words do; gives those of the command behind them."""
         at = 0
         while at < len(words):
@@ -252,7 +252,7 @@ class _Shell:
         return frame.kind
 
 
-def _without_prefixes(words: list[Word]) -> list[Word]:
+def _without_prefixes(words: list[ShellWord]) -> list[ShellWord]:
     """The command proper: without assignments and commands that run it."""
     skipped = 0
     is_prefixed = False
@@ -268,7 +268,7 @@ def _without_prefixes(words: list[Word]) -> list[Word]:
     return words[skipped:]
 
 
-def _named(name: str, rest: list[Word]) -> list[Word]:
+def _named(name: str, rest: list[ShellWord]) -> list[ShellWord]:
     """What a command of this name writes."""
     plain = [word for word in rest if not word.text.startswith("-")]
     if name == "git":
@@ -280,7 +280,7 @@ def _named(name: str, rest: list[Word]) -> list[Word]:
     return plain[-1:] if name in _LAST and len(plain) > 1 else []
 
 
-def _sed(rest: list[Word]) -> list[Word]:
+def _sed(rest: list[ShellWord]) -> list[ShellWord]:
     if not any(_IN_PLACE.match(word.text) for word in rest):
         return []
     texts = [word.text for word in rest]
@@ -293,18 +293,18 @@ def _sed(rest: list[Word]) -> list[Word]:
     return files if has_script else files[1:]
 
 
-def _git(rest: list[Word]) -> list[Word]:
+def _git(rest: list[ShellWord]) -> list[ShellWord]:
     if len(rest) > 1 and rest[0].text == "-C":
         place, rest = rest[1], rest[2:]
         return [_below(place, word) for word in _git_files(rest)]
     return _git_files(rest)
 
 
-def _below(place: Word, word: Word) -> Word:
-    return Word(os.path.join(place.text, word.text), place.is_plain and word.is_plain)
+def _below(place: ShellWord, word: ShellWord) -> ShellWord:
+    return ShellWord(os.path.join(place.text, word.text), place.is_plain and word.is_plain)
 
 
-def _git_files(rest: list[Word]) -> list[Word]:
+def _git_files(rest: list[ShellWord]) -> list[ShellWord]:
     texts = [word.text for word in rest]
     if not rest or texts[0] not in ("checkout", "restore", "rm", "mv"):
         return []

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from leasehold.guard.editors.shell_words import Word
+    from leasehold.guard.editors.shell_words import ShellWord
 
     Spots: TypeAlias = "tuple[Spot, ...]"
 
@@ -51,7 +51,7 @@ def either(some: Spots, others: Spots) -> Spots:
     return (tuple(spot for spot in all_ if not spot.is_over) or all_)[:_MOST]
 
 
-def moved(spot: Spot, name: str, rest: list[Word]) -> Spot:
+def moved(spot: Spot, name: str, rest: list[ShellWord]) -> Spot:
     """Where this `cd`, `pushd` or `popd` leads."""
     stack = spot.stack
     if name == "popd":
@@ -64,7 +64,7 @@ def moved(spot: Spot, name: str, rest: list[Word]) -> Spot:
     return spot._replace(place=_entered(target, spot), left=spot.place, stack=stack)
 
 
-def _entered(target: Word | None, spot: Spot) -> str:
+def _entered(target: ShellWord | None, spot: Spot) -> str:
     """Where a `cd` leads; one that cannot be told is taken for none, so that what comes next is looked at."""
     if target is None or (target.is_bare and target.text.startswith("~")):
         return HOME

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-    Piece: TypeAlias = "Word | str"
+    Piece: TypeAlias = "ShellWord | str"
     """A word, or an operator as it is written; the end of a line is one."""
 
 _BREAKS = frozenset(" \t\n;&|<>()")
@@ -32,7 +32,7 @@ STEPS = 20_000
 """So many words, their parts and operators of one command are read: 80 ms of work. A here-document counts as one."""
 
 
-class Word(Noun):
+class ShellWord(Noun):
     """One word, without its quotes."""
 
     text: str
@@ -80,8 +80,8 @@ class _Draft:
         self.text.append(text)
         self.is_bare = False
 
-    def word(self) -> Word:
-        return Word("".join(self.text), self.is_plain, self.is_bare, tuple(self.inner))
+    def word(self) -> ShellWord:
+        return ShellWord("".join(self.text), self.is_plain, self.is_bare, tuple(self.inner))
 
 
 class _Reader:
@@ -123,7 +123,7 @@ class _Reader:
     def _is_sum(self) -> bool:
         return self.text.startswith("((", self._at) and self._find("))") >= 0
 
-    def _add(self, found: list[Piece], word: Word) -> None:
+    def _add(self, found: list[Piece], word: ShellWord) -> None:
         if found and found[-1] in ("<<", "<<-"):
             self._due.append((word.text, found[-1] == "<<-"))
         found.append(word)
@@ -164,7 +164,7 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------- one word
 
-    def _word(self) -> Word:
+    def _word(self) -> ShellWord:
         draft = _Draft()
         if self._is_sum():
             self._at = self._find("))") + 2

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """One file, as it is and as it will be; None: it is not there."""
 
     path: Path
@@ -44,7 +44,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Move:
+class FileMove:
     """A file, or a link, that gets another name: it stays what it is, with its mode."""
 
     source: Path
@@ -62,15 +62,15 @@ class Ledger:
     def __init__(self, env: Mapping[str, str]) -> None:
         self._directory = Path(places.state_home(env)) / "installed"
 
-    def install(self, path: Path, add: Edit, remove: Edit, mode: int | None = None) -> Change:
+    def install(self, path: Path, add: Edit, remove: Edit, mode: int | None = None) -> FileChange:
         """The file with our part; one from before is replaced."""
         before = _read(path)
-        return Change(path, before, add(self._without(path, before, remove)), mode)
+        return FileChange(path, before, add(self._without(path, before, remove)), mode)
 
-    def uninstall(self, path: Path, remove: Edit) -> Change:
+    def uninstall(self, path: Path, remove: Edit) -> FileChange:
         """The file without our part."""
         before = _read(path)
-        return Change(path, before, self._without(path, before, remove))
+        return FileChange(path, before, self._without(path, before, remove))
 
     def _without(self, path: Path, now: bytes | None, remove: Edit) -> bytes | None:
         kept = self._kept(path)
@@ -79,9 +79,9 @@ class Ledger:
             return None if original is None else base64.b64decode(original)
         return None if now is None else remove(now)
 
-    def make(self, change: Change | Move) -> None:
+    def make(self, change: FileChange | FileMove) -> None:
         """Do it; remembered first, so that a crash in between leaves nothing that cannot be taken back."""
-        if isinstance(change, Move):
+        if isinstance(change, FileMove):
             change.source.replace(change.path)
             return
         if not change.is_one:
@@ -93,7 +93,7 @@ class Ledger:
         else:
             _write(change.path, change.after, change.mode)
 
-    def _remember(self, change: Change) -> None:
+    def _remember(self, change: FileChange) -> None:
         """The way back from a first installation; a second one has the same way back."""
         if change.after is None:
             return
@@ -147,3 +147,25 @@ def _remove_empty(directory: Path) -> None:
     while directory.name in _OURS and not any(directory.iterdir()):
         directory.rmdir()
         directory = directory.parent
+
+
+# ------------------------------------------------------------------------------------------ marked blocks
+
+
+def put_block(text: bytes | None, begin: str, body: str, end: str) -> bytes:
+    """The text with this block at its end, and one newline between them, which goes again with the block."""
+    block = f"{begin}\n{body.rstrip()}\n{end}\n".encode()
+    return text + b"\n" + block if text else block
+
+
+def take_block(text: bytes, begin: str, end: str) -> bytes | None:
+    """The text without the block; None if there was nothing else."""
+    start = text.find(begin.encode())
+    stop = text.find(end.encode(), start)
+    if start < 0 or stop < 0:
+        return text
+    stop += len(end.encode())
+    stop += text[stop : stop + 1] == b"\n"
+    before, after = text[:start], text[stop:]
+    before = before.removesuffix(b"\n")
+    return before + after if (before + after).strip() else None

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from leasehold.errors import InvalidInput
-from leasehold.guard.install import blocks, splice
+from leasehold.guard.install import splice
+from leasehold.guard.install.changes import put_block, take_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from leasehold.guard.install.changes import Change, Edit, Ledger
+    from leasehold.guard.install.changes import Edit, FileChange, Ledger
 
 TOML_BEGIN, TOML_END = "# leasehold: begin", "# leasehold: end"
 _CHANGING = "Edit|MultiEdit|Write|NotebookEdit|Bash|mcp__leasehold__.*"
@@ -23,7 +24,7 @@ _PATCHING = "apply_patch|Bash|mcp__leasehold__.*"
 
 
 @dataclass(frozen=True)
-class Wish:
+class InstallOptions:
     """How it is to be set up."""
 
     command: tuple[str, ...] = ("leasehold",)
@@ -36,7 +37,7 @@ class Wish:
     user: bool = False
 
 
-def changes(editor: str, wish: Wish, place: Path, ledger: Ledger, *, remove: bool) -> list[Change]:
+def changes(editor: str, wish: InstallOptions, place: Path, ledger: Ledger, *, remove: bool) -> list[FileChange]:
     """Every file that has to change for this editor."""
     if wish.http is not None and wish.on_failure != "open":
         raise InvalidInput("on_failure", "is open with --http: an editor goes on if nobody answers")
@@ -48,7 +49,7 @@ def changes(editor: str, wish: Wish, place: Path, ledger: Ledger, *, remove: boo
     return made
 
 
-def _claude(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
+def _claude(wish: InstallOptions, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
     entry = {"type": "stdio", "command": wish.command[0], "args": [*wish.command[1:], "mcp"]}
     where = place / (".claude.json" if wish.user else ".mcp.json")
     yield where, _adding_server(where, entry), _taking_server(where)
@@ -64,7 +65,7 @@ def _claude(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
     yield path, _adding_hooks(path, hooks), _taking_hooks(path)
 
 
-def _claude_hook(wish: Wish) -> dict[str, Any]:
+def _claude_hook(wish: InstallOptions) -> dict[str, Any]:
     if wish.http is None:
         return {"type": "command", "command": _hook_command("claude", wish), "timeout": 30}
     asked = urlencode({"policy": wish.policy, "root": wish.root})
@@ -77,13 +78,13 @@ def _claude_hook(wish: Wish) -> dict[str, Any]:
     }
 
 
-def _codex(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
+def _codex(wish: InstallOptions, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
     words = wish.command
     body = f"[mcp_servers.leasehold]\ncommand = {json.dumps(words[0])}\nargs = {json.dumps([*words[1:], 'mcp'])}"
     yield (
         place / ".codex" / "config.toml",
-        lambda text: blocks.put(text, TOML_BEGIN, body, TOML_END),
-        lambda text: None if text is None else blocks.take(text, TOML_BEGIN, TOML_END),
+        lambda text: put_block(text, TOML_BEGIN, body, TOML_END),
+        lambda text: None if text is None else take_block(text, TOML_BEGIN, TOML_END),
     )
     one = {"type": "command", "command": _hook_command("codex", wish), "timeout": 30}
     hooks: dict[str, list[Any]] = {
@@ -96,7 +97,7 @@ def _codex(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
     yield path, _adding_hooks(path, hooks), _taking_hooks(path)
 
 
-def _cursor(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
+def _cursor(wish: InstallOptions, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
     where = place / ".cursor" / "mcp.json"
     entry = {"command": wish.command[0], "args": [*wish.command[1:], "mcp"]}
     yield where, _adding_server(where, entry), _taking_server(where)
@@ -106,7 +107,7 @@ def _cursor(wish: Wish, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
     yield path, _adding_hooks(path, {moment: [one] for moment in moments}, version=1), _taking_hooks(path)
 
 
-_FILES: dict[str, Callable[[Wish, Path], Iterator[tuple[Path, Edit, Edit]]]] = {
+_FILES: dict[str, Callable[[InstallOptions, Path], Iterator[tuple[Path, Edit, Edit]]]] = {
     "claude": _claude,
     "codex": _codex,
     "cursor": _cursor,
@@ -114,7 +115,7 @@ _FILES: dict[str, Callable[[Wish, Path], Iterator[tuple[Path, Edit, Edit]]]] = {
 EDITORS = tuple(_FILES)
 
 
-def _hook_command(editor: str, wish: Wish) -> str:
+def _hook_command(editor: str, wish: InstallOptions) -> str:
     closed = "" if wish.on_failure == "open" else f" --on-failure {wish.on_failure}"
     return f"{shlex.join(wish.command)} hook {editor} --policy {wish.policy}{closed}"
 

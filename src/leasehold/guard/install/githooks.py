@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidInput
-from leasehold.guard.install.changes import Change, Move
+from leasehold.guard.install.changes import FileChange, FileMove
 
 if TYPE_CHECKING:
     from leasehold.guard.install.changes import Ledger
@@ -31,9 +31,9 @@ NOT_CHECKED = 'echo "leasehold is not installed: not checked" >&2'
 
 def changes(
     project: Path, ledger: Ledger, command: tuple[str, ...], *, server: bool, remove: bool
-) -> list[Change | Move]:
+) -> list[FileChange | FileMove]:
     """Every file that has to change; `command` is how our program is called on this machine."""
-    found: list[Change | Move] = []
+    found: list[FileChange | FileMove] = []
     directory = _directory(project)
     husky = _husky(directory)
     for name in SERVER if server else CLIENT:
@@ -96,19 +96,19 @@ def _is_ours(content: bytes | None) -> bool:
     return content is not None and MARK.encode() in content
 
 
-def _chained(path: Path, text: str, *, remove: bool) -> list[Change | Move]:
+def _chained(path: Path, text: str, *, remove: bool) -> list[FileChange | FileMove]:
     """What is there is moved aside as it is: a link stays a link, and what git did not run is not run now either."""
     before = path.with_name(path.name + BEFORE)
     there = path.read_bytes() if path.exists() else None
     if not remove:
         if _is_there(path) and not _is_ours(there):
-            return [*_spared(before), Move(path, before), Change(path, None, text.encode(), 0o755)]
-        return [Change(path, there, text.encode(), 0o755)]
+            return [*_spared(before), FileMove(path, before), FileChange(path, None, text.encode(), 0o755)]
+        return [FileChange(path, there, text.encode(), 0o755)]
     legacy = path.with_name(f"{path.name}.legacy")  # where the pre-commit framework moves what it finds
-    found: list[Change | Move] = [_away(legacy)] if legacy.exists() and _is_ours(legacy.read_bytes()) else []
+    found: list[FileChange | FileMove] = [_away(legacy)] if legacy.exists() and _is_ours(legacy.read_bytes()) else []
     if not _is_ours(there):
         return found
-    return [*found, Move(before, path) if _is_there(before) else _away(path)]
+    return [*found, FileMove(before, path) if _is_there(before) else _away(path)]
 
 
 def _is_there(path: Path) -> bool:
@@ -116,16 +116,16 @@ def _is_there(path: Path) -> bool:
     return path.is_symlink() or path.exists()
 
 
-def _spared(path: Path) -> list[Change | Move]:
+def _spared(path: Path) -> list[FileChange | FileMove]:
     """Whatever an earlier installation has kept is not overwritten."""
     if not _is_there(path):
         return []
     names = (path.with_name(f"{path.name}.{number}") for number in count(1))
-    return [Move(path, next(name for name in names if not _is_there(name)))]
+    return [FileMove(path, next(name for name in names if not _is_there(name)))]
 
 
-def _away(path: Path) -> Change:
-    return Change(path, path.read_bytes(), None)
+def _away(path: Path) -> FileChange:
+    return FileChange(path, path.read_bytes(), None)
 
 
 # ------------------------------------------------------------------------------------------- husky's files
@@ -149,7 +149,7 @@ LEASEHOLD
 else {NOT_CHECKED}; fi"""
 
 
-def _block(path: Path, name: str, ledger: Ledger, *, remove: bool) -> Change:
+def _block(path: Path, name: str, ledger: Ledger, *, remove: bool) -> FileChange:
     body = f"{BEGIN}\n{_asked_in_passing(name)}\n{END}\n".encode()
 
     def put(text: bytes | None) -> bytes:

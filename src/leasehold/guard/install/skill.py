@@ -4,29 +4,76 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.guard.install import blocks, words
+from leasehold.guard.install.changes import put_block, take_block
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from leasehold.guard.install.changes import Change, Ledger
+    from leasehold.guard.install.changes import FileChange, Ledger
+
+BEGIN, END = "<!-- leasehold: begin -->", "<!-- leasehold: end -->"
+
+LOOP = """\
+Before you touch anything that another agent or a person may touch at the same time (an issue, a pull request, a file,
+a deploy target), claim it:
+
+1. **Claim**: `leasehold acquire issue:42 --name "what you are going to do"` (or the tool `acquire_lock`).
+2. **Work** only if the answer is a grant (exit code 0, `ok: true`). During long work, `leasehold renew issue:42`.
+3. **Release** as soon as you are done: `leasehold release issue:42`; after a failure
+   `leasehold release issue:42 --status failed --error "what went wrong"`.
+
+If the answer is no:
+
+- **Held** (exit code 4): somebody else is at it. Skip it and go on with something else. If you need this very thing,
+  wait in the queue: `leasehold acquire issue:42 --wait 10m` (or `wait_for_lock`).
+- **Deadlock** (exit code 6): release what you hold, then try again.
+- **Lost** (exit code 7): your lease is gone and somebody else may have it. Stop that work at once.
+- Anything else: do not go on without the lock. `leasehold doctor` tells what is wrong.
+
+Rules:
+
+- One name, one agent: if others work in the same directory, `export LEASEHOLD_HOLDER=a-name-of-your-own` first (Claude
+  Code's hooks do it for you). Agents of one name get each other's leases.
+- Never proceed without the lock, and never force one open unless a person told you to.
+- One lock at a time, unless you were told otherwise. If you need several, claim them in one call.
+- Names: `issue:42`, `path:src/auth.rs` (a directory covers what is in it), `repo:deploy`, `github://acme/app/issues/42`,
+  `deploy://api-prod`, or any other text that everybody spells alike.
+- A single command can be run under a lock: `leasehold run deploy://api-prod --wait 10m -- ./deploy.sh`.
+"""
+
+SKILL = f"""\
+---
+name: leasehold
+description: >-
+  Claim shared things before working on them, so that no two agents do the same work or overwrite each other. Use before
+  starting on an issue or a pull request, before editing files that others may edit, and before a deploy.
+---
+
+# Working under locks
+
+{LOOP}"""
+
+BLOCK = f"""\
+## Locks
+
+{LOOP}"""
 
 TARGETS = {"claude": ".claude/skills", "codex": ".codex/skills", "cursor": ".cursor/skills", "agents": ".agents/skills"}
 """Where each kind of agent looks for skills."""
 
 
-def changes(target: str, place: Path, ledger: Ledger, *, remove: bool) -> list[Change]:
+def changes(target: str, place: Path, ledger: Ledger, *, remove: bool) -> list[FileChange]:
     """The skill's own file, and the block in AGENTS.md."""
     skill = place / TARGETS[target] / "leasehold" / "SKILL.md"
     agents = place / "AGENTS.md"
     if remove:
         return [ledger.uninstall(skill, lambda _: None), ledger.uninstall(agents, _take)]
-    return [ledger.install(skill, lambda _: words.SKILL.encode(), lambda _: None), ledger.install(agents, _put, _take)]
+    return [ledger.install(skill, lambda _: SKILL.encode(), lambda _: None), ledger.install(agents, _put, _take)]
 
 
 def _put(text: bytes | None) -> bytes:
-    return blocks.put(text, words.BEGIN, words.BLOCK, words.END)
+    return put_block(text, BEGIN, BLOCK, END)
 
 
 def _take(text: bytes | None) -> bytes | None:
-    return None if text is None else blocks.take(text, words.BEGIN, words.END)
+    return None if text is None else take_block(text, BEGIN, END)

@@ -12,24 +12,24 @@ _decoder = json.JSONDecoder()
 
 
 @dataclass
-class Node:
+class JsonNode:
     """A value, and where it stands in the text."""
 
     start: int
     end: int
     value: Any
-    members: dict[str, Node] = field(default_factory=dict)
-    items: list[Node] = field(default_factory=list)
+    members: dict[str, JsonNode] = field(default_factory=dict)
+    items: list[JsonNode] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     """Where each child begins, with its key."""
 
     @property
-    def children(self) -> list[Node]:
+    def children(self) -> list[JsonNode]:
         """In order."""
         return list(self.members.values()) or self.items
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> JsonNode:
     """The whole text; raises ValueError if it is not JSON."""
     node = _value(text, _skip(text, 0))
     if _skip(text, node.end) != len(text):
@@ -49,13 +49,13 @@ def _skip(text: str, at: int) -> int:
     return at if match is None else match.end()
 
 
-def _value(text: str, at: int) -> Node:
+def _value(text: str, at: int) -> JsonNode:
     if text[at : at + 1] not in ("{", "["):
         value, end = _decoder.raw_decode(text, at)
-        return Node(at, end, value)
+        return JsonNode(at, end, value)
     is_object = text[at] == "{"
     close = "}" if is_object else "]"
-    node = Node(at, at, {} if is_object else [])
+    node = JsonNode(at, at, {} if is_object else [])
     place = _skip(text, at + 1)
     while text[place : place + 1] != close:
         place = _child(text, place, node, is_object=is_object)
@@ -68,7 +68,7 @@ def _value(text: str, at: int) -> Node:
     return node
 
 
-def _child(text: str, place: int, node: Node, *, is_object: bool) -> int:
+def _child(text: str, place: int, node: JsonNode, *, is_object: bool) -> int:
     node.starts.append(place)
     if not is_object:
         child = _value(text, place)
@@ -104,7 +104,7 @@ def add(text: str, where: tuple[str, ...], value: Any, key: str | None = None) -
     return _insert(text, node, value, key)
 
 
-def _insert(text: str, node: Node, value: Any, key: str | None) -> str:  # noqa: ANN401 (any JSON)
+def _insert(text: str, node: JsonNode, value: Any, key: str | None) -> str:  # noqa: ANN401 (any JSON)
     if not isinstance(node.value, dict if key is not None else list):
         raise TypeError(f"{text[node.start : node.start + 20]!r} is not {'an object' if key is not None else 'a list'}")
     unit = _unit(text)

@@ -16,8 +16,8 @@ from leasehold.compat.steps import aask
 from leasehold.config.settings import POLICIES
 from leasehold.guard.editors import hook as hooking
 from leasehold.guard.editors import payloads as occasions
-from leasehold.guard.editors.answers import answer
-from leasehold.guard.editors.decision import Terms
+from leasehold.guard.editors.decision import HookTerms
+from leasehold.guard.editors.payloads import answer
 from leasehold.server.access import permissions
 from leasehold.server.access.shares import Shares, party_of, payer
 from leasehold.server.api import decoding, problems
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from leasehold.guard.editors.payloads import Occasion
+    from leasehold.guard.editors.payloads import HookCall
     from leasehold.server.access.principals import Principal
     from leasehold.server.api.app import App
 
@@ -131,7 +131,7 @@ def _decoded_text(raw: msgspec.Raw) -> str:
 
 
 async def _told(
-    app: App, who: Principal, occasion: Occasion, given: dict[str, Any], request: Request, secrets: Secrets
+    app: App, who: Principal, occasion: HookCall, given: dict[str, Any], request: Request, secrets: Secrets
 ) -> dict[str, Any] | None:
     session = hooking.session_id(occasion)
     terms = _terms(app, occasion, request, secrets.of(who, session))
@@ -146,11 +146,11 @@ async def _told(
     return answer(occasion, decision, given.get("tool_input"))
 
 
-def _terms(app: App, occasion: Occasion, request: Request, credential: str) -> Terms:
+def _terms(app: App, occasion: HookCall, request: Request, credential: str) -> HookTerms:
     policy = request.query_params.get("policy", "require")
     if policy not in POLICIES:
         raise Problem("invalid", f"policy: must be one of {', '.join(POLICIES)}", field="policy")
-    return Terms(hooking.holder_of(occasion), credential, policy, app.ttl)
+    return HookTerms(hooking.holder_of(occasion), credential, policy, app.ttl)
 
 
 _ASKED: dict[str, dict[str, Any]] = {

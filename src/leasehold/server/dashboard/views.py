@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.domain.graph import Graph
     from leasehold.pictures.contention import Figures
-    from leasehold.pictures.runs import Run
-    from leasehold.pictures.waits import Wait
+    from leasehold.pictures.runs import LeaseRun
+    from leasehold.pictures.waits import WaitSummary
     from leasehold.server.api.app import App
 
 PAGE = 10_000
@@ -109,7 +109,7 @@ def _graph(seen: Graph) -> dict[str, Any]:
     }
 
 
-def _wait(it: Wait) -> dict[str, Any]:
+def _wait(it: WaitSummary) -> dict[str, Any]:
     """A wait as JSON values: not every edge, of which a long queue has far too many to be sent again and again."""
     return {
         "id": it.id,
@@ -137,7 +137,7 @@ def _runs(events: Sequence[Event], limit: int) -> dict[str, Any]:
     return {"runs": [run(each) for each in runs_of(events)], "more_before": more}
 
 
-def run(it: Run) -> dict[str, Any]:
+def run(it: LeaseRun) -> dict[str, Any]:
     """A run as JSON values."""
     return {
         "lease": it.lease,

@@ -14,16 +14,16 @@ from leasehold.config.identity import RUN, SESSION
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.cli.supervision.lease import Tenure
+    from leasehold.cli.supervisor.lease import RunLease
 
 CAUSE = "leasehold run was killed"
 _COMMAND = (sys.executable, "-m", "leasehold.cli")
 
 
-class Obituary:
+class FinalRelease:
     """What there is to release; known before anything can happen."""
 
-    def __init__(self, context: Context, tenure: Tenure) -> None:
+    def __init__(self, context: Context, tenure: RunLease) -> None:
         self._lease = tenure.lease.id
         self._token = tenure.token
         self._session = tenure.session

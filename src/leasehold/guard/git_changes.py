@@ -7,11 +7,11 @@ import subprocess
 
 from leasehold.domain.keys import is_fence
 from leasehold.errors import LeaseholdError
-from leasehold.guard.commits import merges as merging
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
 TRAILER = "Leasehold-Fence"
 BRANCHES = "refs/heads/"
@@ -50,7 +50,7 @@ def staged() -> list[str]:
     base = _base_of("HEAD", others[0]) if len(others) == 1 else None
     if base is None:
         return found
-    taken = merging.changed_by_itself(
+    taken = changed_by_itself(
         set(found), set(_staged_since(others[0])), _differing(base, "HEAD"), _differing(base, others[0])
     )
     return sorted(taken)
@@ -58,6 +58,15 @@ def staged() -> list[str]:
 
 def _staged_since(*commit: str) -> list[str]:
     return _names(git("diff", "--cached", "--no-relative", *_EVERY_NAME, *commit))
+
+
+def changed_by_itself(
+    unlike_one: AbstractSet[str], unlike_other: AbstractSet[str], by_one: AbstractSet[str], by_other: AbstractSet[str]
+) -> set[str]:
+    """From what the merge has otherwise than each side, and what each side has changed since they parted."""
+    in_neither = unlike_one & unlike_other
+    undone = (unlike_one & by_one) | (unlike_other & by_other)
+    return set(in_neither | undone)
 
 
 def _being_merged() -> list[str]:
@@ -158,9 +167,7 @@ def _changed(commits: list[str]) -> list[str]:
     found = dict.fromkeys(_names(git(*words, feed=_lines(plain))) if plain else ())
     for merge, (base, one, other) in merges.items():
         sides = _differing(one, merge), _differing(other, merge)
-        found |= dict.fromkeys(
-            sorted(merging.changed_by_itself(*sides, _differing(base, one), _differing(base, other)))
-        )
+        found |= dict.fromkeys(sorted(changed_by_itself(*sides, _differing(base, one), _differing(base, other))))
     return list(found)
 
 

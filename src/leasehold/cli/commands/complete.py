@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
 
 NAME = "__complete"
-VERB = Verb(NAME, "the names that are held", "held_names:held", (Argument("line", "what was typed so far", "--"),))
+VERB = Verb(NAME, "the names that are held", "complete:held", (Argument("line", "what was typed so far", "--"),))
 WITHIN = 2.0
 """Seconds: who presses a key does not wait longer for a server that does not answer."""
 PLACES = ("url", "space", "holder")

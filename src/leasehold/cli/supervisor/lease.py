@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasehold.cli.supervision.wakeups import Bell, Question
-from leasehold.cli.supervision.watchdog import now
+from leasehold.cli.supervisor.wakeups import StoreCall, WakeupPipe
+from leasehold.cli.supervisor.watchdog import now
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Lost, Renewed
 from leasehold.domain.timestamps import SECOND
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from leasehold.cli.context import Context
-    from leasehold.cli.supervision.session import RunSession
+    from leasehold.cli.supervisor.session import RunSession
     from leasehold.domain.leases import Lease
     from leasehold.domain.outcomes import Granted, Refused, Released
 
@@ -48,7 +48,7 @@ def times(asked_at: float, life: float, kill_after: float) -> Times:
     return Times(asked_at + life / RENEWALS, kill_at - min(kill_after, life / 4), kill_at, asked_at + life)
 
 
-class Tenure:
+class RunLease:
     """One lease, renewed by threads so that a store that hangs does not keep us from anything else."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Tenure:
         self._trouble = ""
         self._is_doubted = False
         """Whether there was a hint that it is lost since the last renewal was sent."""
-        self._question: Question[Renewed | Lost | Refused] | None = None
+        self._question: StoreCall[Renewed | Lost | Refused] | None = None
         self.times = self._times(asked_at)
 
     def _times(self, asked_at: float) -> Times:
@@ -89,7 +89,7 @@ class Tenure:
     def _ask(self) -> Renewed | Lost | Refused:
         return self.session.renew(self.lease.id, self.token)
 
-    def watch(self, bell: Bell) -> None:
+    def watch(self, bell: WakeupPipe) -> None:
         """From now on, ring the bell and renew at once if there is a hint that the lease is lost. Starts a thread."""
 
         def doubt() -> None:
@@ -98,7 +98,7 @@ class Tenure:
 
         watch_of(self._context.locks).add(self.lease, doubt)
 
-    def keep(self, bell: Bell) -> bool:
+    def keep(self, bell: WakeupPipe) -> bool:
         """Renew when it is time, without waiting for the answer; whether an answer has moved the times."""
         if self.lost is not None:
             return False
@@ -107,10 +107,10 @@ class Tenure:
             return self._hear(question)
         if self._question is None and (self._is_doubted or now() >= self.times.renew_at):
             self._is_doubted = False
-            self._question = Question(self._ask, bell, now())
+            self._question = StoreCall(self._ask, bell, now())
         return False
 
-    def _hear(self, question: Question[Renewed | Lost | Refused]) -> bool:
+    def _hear(self, question: StoreCall[Renewed | Lost | Refused]) -> bool:
         try:
             self._learn(question.result(), question.asked_at)
         except LeaseholdError as error:
@@ -140,11 +140,11 @@ class Tenure:
 
     def release(self, status: str, error: str | None) -> Released | Refused | None:
         """Release it and end its session, if the store answers before it expires; None if it does not, or was lost."""
-        bell = Bell(())
+        bell = WakeupPipe(())
         question = self._question
         if question is not None and not self._waited(question, bell):
             return None
-        done = Question(lambda: self._end(status, error), bell, now())
+        done = StoreCall(lambda: self._end(status, error), bell, now())
         if not self._waited(done, bell):
             return None
         try:
@@ -159,7 +159,7 @@ class Tenure:
         self.session.end()
         return released
 
-    def _waited(self, question: Question[T], bell: Bell) -> bool:
+    def _waited(self, question: StoreCall[T], bell: WakeupPipe) -> bool:
         while not question.is_answered and now() < self.times.gone_at:
             bell.wait(min(0.05, self.times.gone_at - now()))
         if not question.is_answered:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.domain.outcomes import Lost
 
-    Done: TypeAlias = Renewed | Released | Updated | Lost | Refused
+    LeaseOutcome: TypeAlias = Renewed | Released | Updated | Lost | Refused
 
 
-class Mine:
+class OwnLease:
     """A lease that the caller says is its own, with what it shows to prove it."""
 
     __slots__ = ("lease", "shows")
@@ -32,12 +32,14 @@ class Mine:
         self.shows = {"token": token, "session": None if token else session}
 
 
-class Result:
+class TargetResult:
     """What became of one target."""
 
     __slots__ = ("advice", "code", "holders", "outcome", "target")
 
-    def __init__(self, target: str, outcome: Done, holders: Sequence[dict[str, Any]] = (), advice: str = "") -> None:
+    def __init__(
+        self, target: str, outcome: LeaseOutcome, holders: Sequence[dict[str, Any]] = (), advice: str = ""
+    ) -> None:
         self.target = target
         self.outcome = outcome
         self.holders = holders
@@ -59,15 +61,15 @@ def _given_token(context: Context) -> str | None:
     return None if path is None else read_secret(path, "token_file")
 
 
-def _meant(context: Context, token: str | None, target: str) -> list[Mine] | Result:
+def _meant(context: Context, token: str | None, target: str) -> list[OwnLease] | TargetResult:
     """The caller's lease behind a resource's name or a lease's id; several where only a try can tell which it is."""
     is_id, session = keys.is_lease_id(target), context.session
     if is_id and (token or session):
-        return [Mine(target, token, session)]
+        return [OwnLease(target, token, session)]
     name = target if is_id else checks.resource(target)
     known = context.tokens.recall(name) if token is None else None
     if known is not None:
-        return [Mine(*known, session)]
+        return [OwnLease(*known, session)]
     found = _by_looking(context, token, name) if token or session else []
     if found:
         return found
@@ -76,7 +78,7 @@ def _meant(context: Context, token: str | None, target: str) -> list[Mine] | Res
     return not_mine(context, target, name)
 
 
-def _by_looking(context: Context, token: str | None, name: str) -> list[Mine]:
+def _by_looking(context: Context, token: str | None, name: str) -> list[OwnLease]:
     """Leases that the token, or the session's secret, may open; those of this holder first."""
     seen = context.locks.list(space=context.space, resource=name)
     if isinstance(seen, Refused):
@@ -86,12 +88,12 @@ def _by_looking(context: Context, token: str | None, name: str) -> list[Mine]:
     if not token and context.is_of_run:  # the session of a run is for all of its commands: none ends another's lease
         fitting = [lease for lease in fitting if not context.is_anothers(lease.id)]
     fitting.sort(key=lambda lease: lease.holder != context.holder)
-    return [Mine(lease.id, token, context.session) for lease in fitting]
+    return [OwnLease(lease.id, token, context.session) for lease in fitting]
 
 
-def _try(context: Context, found: list[Mine], act: Callable[[Mine], Done]) -> Done:
+def _try(context: Context, found: list[OwnLease], act: Callable[[OwnLease], LeaseOutcome]) -> LeaseOutcome:
     """Act on the first lease that the proof opens; what has ended is forgotten here, too."""
-    outcome: Done = Refused("not_found", "", "there is no such lease")
+    outcome: LeaseOutcome = Refused("not_found", "", "there is no such lease")
     for it in found:
         outcome = act(it)
         if not isinstance(outcome, Refused | Renewed | Updated):
@@ -104,21 +106,21 @@ def _try(context: Context, found: list[Mine], act: Callable[[Mine], Done]) -> Do
 # ----------------------------------------------------------------------------------------------- the verbs
 
 
-def _each(context: Context, act: Callable[[Mine], Done], say: Callable[[Any, str], str]) -> int:
+def _each(context: Context, act: Callable[[OwnLease], LeaseOutcome], say: Callable[[Any, str], str]) -> int:
     """Do the same with every target; with several, the exit code is that of the first that failed."""
     token, targets = _given_token(context), context.values["targets"]
     meant = [_meant(context, token, target) for target in targets]  # before anything changes
-    known: dict[str, Done] = {}
+    known: dict[str, LeaseOutcome] = {}
     results = []
     for target, found in zip(targets, meant, strict=True):
-        if isinstance(found, Result):
+        if isinstance(found, TargetResult):
             results.append(found)
             continue
         # Several resources of one lease: it is renewed or released once.
         key = " ".join(it.lease for it in found)
         if key not in known:
             known[key] = _try(context, found, act)
-        results.append(Result(target, known[key]))
+        results.append(TargetResult(target, known[key]))
     if len(results) > 1 and context.out.json:
         _give_all(context, results)
     else:
@@ -127,7 +129,7 @@ def _each(context: Context, act: Callable[[Mine], Done], say: Callable[[Any, str
     return next((result.code for result in results if result.code), output.DONE)
 
 
-def _tell(context: Context, result: Result, say: Callable[[Any, str], str]) -> None:
+def _tell(context: Context, result: TargetResult, say: Callable[[Any, str], str]) -> None:
     if not result.code:
         context.end(result.outcome, say(result.outcome, result.target))
     elif not result.advice:
@@ -138,7 +140,7 @@ def _tell(context: Context, result: Result, say: Callable[[Any, str], str]) -> N
         context.deny(f"leasehold {context.verb}: {shown(getattr(result.outcome, 'message', ''))}\n{result.advice}")
 
 
-def _give_all(context: Context, results: list[Result]) -> None:
+def _give_all(context: Context, results: list[TargetResult]) -> None:
     """One object for all targets: what became of each, and the first failure as the error of the whole."""
     from leasehold.wire import shapes as wire  # noqa: PLC0415
 
@@ -148,7 +150,7 @@ def _give_all(context: Context, results: list[Result]) -> None:
     context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": failed is None, **what})
 
 
-def _as_json(result: Result) -> dict[str, Any]:
+def _as_json(result: TargetResult) -> dict[str, Any]:
     from leasehold.wire import shapes as wire  # noqa: PLC0415
 
     answer = wire.answer(result.outcome)
@@ -203,10 +205,10 @@ def update(context: Context) -> int:
         raise InvalidInput("context", "is missing: write --context '{\"step\": 3}'")
     new, merge, target = context.json_value("context"), context.values["merge"], context.values["target"]
 
-    def act(it: Mine) -> Done:
+    def act(it: OwnLease) -> LeaseOutcome:
         return context.locks.update(it.lease, context=new, merge=merge, **it.shows)
 
     found = _meant(context, _given_token(context), target)
-    result = found if isinstance(found, Result) else Result(target, _try(context, found, act))
+    result = found if isinstance(found, TargetResult) else TargetResult(target, _try(context, found, act))
     _tell(context, result, lambda outcome, _: f"Updated {shown(' '.join(outcome.lease.resources))}")
     return result.code

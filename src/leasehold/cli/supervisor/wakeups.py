@@ -19,7 +19,7 @@ def _noticed(_number: int, _frame: FrameType | None) -> None:
     """The interpreter has written its number into the pipe; there is nothing else to do."""
 
 
-class Bell:
+class WakeupPipe:
     """Signals as bytes in a pipe: none is lost, none interrupts anything."""
 
     def __init__(self, signals: Iterable[signal.Signals]) -> None:
@@ -57,10 +57,10 @@ class Bell:
         return [signal.Signals(number) for number in os.read(self._reading, 512) if number]
 
 
-class Question(Generic[T]):
+class StoreCall(Generic[T]):
     """One question to the store, asked by a thread, so that a store that hangs holds up nobody else."""
 
-    def __init__(self, ask: Callable[[], T], bell: Bell, asked_at: float) -> None:
+    def __init__(self, ask: Callable[[], T], bell: WakeupPipe, asked_at: float) -> None:
         self.asked_at = asked_at
         self.is_answered = False
         self._ask = ask

@@ -7,9 +7,9 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from leasehold.cli.supervision.final_release import Obituary
-from leasehold.cli.supervision.wakeups import Bell
-from leasehold.cli.supervision.watchdog import (
+from leasehold.cli.supervisor.final_release import FinalRelease
+from leasehold.cli.supervisor.wakeups import WakeupPipe
+from leasehold.cli.supervisor.watchdog import (
     KILL_ONLY,
     KILLED_AFTER,
     NOTHING,
@@ -23,7 +23,7 @@ from leasehold.cli.terminal.foreground import Foreground
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.cli.supervision.lease import Tenure
+    from leasehold.cli.supervisor.lease import RunLease
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 LOOK_EVERY = 0.5
@@ -40,16 +40,16 @@ class NotStarted(Exception):
         self.exit_code = exit_code
 
 
-class Attendance:
+class SupervisedProcess:
     """A command in a process group of its own, and whoever looks after it."""
 
-    def __init__(self, context: Context, tenure: Tenure) -> None:
+    def __init__(self, context: Context, tenure: RunLease) -> None:
         self._command: list[str] = context.values["command"]
         self._output = 2 if context.out.json else None
         self._tenure = tenure
-        self._obituary = Obituary(context, tenure)
+        self._obituary = FinalRelease(context, tenure)
         self._watchdog = Watchdog(self._obituary.send, tenure.kill_after)
-        self._bell = Bell((*PASSED_ON, signal.SIGCHLD))
+        self._bell = WakeupPipe((*PASSED_ON, signal.SIGCHLD))
         self._foreground = Foreground()
         self._group = 0
         self._is_told = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.cli.supervision.watchdog import now
+from leasehold.cli.supervisor.watchdog import now
 from leasehold.config import identity
 from leasehold.domain import durations
 from leasehold.domain.outcomes import Refused, Renewed

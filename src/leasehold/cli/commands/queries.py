@@ -1,11 +1,10 @@
-"""inspect, list, history: looking, without changing anything."""
+"""inspect, list, graph: read the state of the locks; nothing changes."""
 
 from __future__ import annotations
 
 from leasehold.cli.output import clock
 from leasehold.cli.terminal.columns import counted, table, width_of_terminal
 from leasehold.domain import durations
-from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Refused
 from leasehold.errors import InvalidInput
@@ -13,12 +12,12 @@ from leasehold.wire import shapes as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection
     from typing import Any
 
     from leasehold.cli.context import Context
-    from leasehold.domain.events import Event
-    from leasehold.domain.leases import Lease
+    from leasehold.domain.graph import Graph
+    from leasehold.domain.leases import Inspection, Lease
 
 
 def inspect(context: Context) -> int:
@@ -119,96 +118,18 @@ def lease_table(
     return table(rows, (*(["SPACE"] if spaces else []), *heads), width)
 
 
-def history(context: Context) -> int:
-    """What happened, newest first."""
-    values = context.values
-    if values["plot"] is not None:
-        return _plotted(context, values["plot"])
-    events = _events(context, tuple(values["kind"]), 50)
-    if isinstance(events, Refused):
-        return context.end(events, "")
-    narrowed = any(values[name] for name in ("resource", "of", "lease", "kind", "since"))
-    nothing = "No event is like that." if narrowed else "Nothing happened yet."
-    if context.choice.url.startswith("git"):
-        nothing = (
-            "Nothing is told: over git, history is only what is held now, and what ended uncleanly in the last day."
-        )
-    return context.end(events, _event_table(events) if events else nothing, wire.events(events))
+def graph(context: Context) -> int:
+    """Show which holder waits for which resource."""
+    from leasehold.pictures import graph as graphing  # noqa: PLC0415 (not for the others)
+    from leasehold.pictures.svg import svg  # noqa: PLC0415
 
-
-def _plotted(context: Context, file: str) -> int:
-    """The same as a picture, of leases rather than of events."""
-    from leasehold.cli.commands import plot as plotting  # noqa: PLC0415 (only who wants a picture pays for it)
-    from leasehold.pictures.runs import KINDS  # noqa: PLC0415
-
-    plotting.check(file)
-    if context.values["kind"]:
-        raise InvalidInput("kind", "--kind and --plot do not go together: a picture shows leases, not single events")
-    events = _events(context, KINDS, plotting.LIMIT)
-    if isinstance(events, Refused):
-        return context.end(events, "")
-    seen = context.locks.inspect("leasehold")
-    now = seen.now_us if isinstance(seen, Inspection) else max((event.at_us for event in events), default=0)
-    return context.end(events, plotting.plot(file, events, now), {**wire.events(events), "plot": file})
-
-
-def _events(context: Context, kinds: tuple[str, ...], most: int) -> tuple[Event, ...] | Refused:
-    values = context.values
-    return context.locks.history(
-        space=None if values["all_spaces"] else context.space,
-        resource=values["resource"],
-        holder=values["of"],
-        lease=values["lease"],
-        kinds=kinds,
-        since=_since(context),
-        limit=most if values["limit"] is None else context.number("limit"),
-    )
-
-
-def _since(context: Context) -> int | None:
-    """How long ago, as a time of the store's clock."""
-    ago = context.values["since"]
-    if ago is None:
-        return None
-    try:
-        span = durations.parse(ago)
-    except durations.BadDuration as error:
-        raise InvalidInput("since", str(error)) from None
-    seen = context.locks.inspect("leasehold")
-    return max(0, seen.now_us - span) if isinstance(seen, Inspection) else None
-
-
-def _event_table(events: tuple[Event, ...]) -> str:
-    rows: list[tuple[str, ...]] = [
-        (
-            (wire.rfc3339(event.at_us) or "")[:23].replace("T", " "),
-            event.kind,
-            " ".join(event.resources),
-            event.holder,
-            str(event.fence or ""),
-            _remark(event),
-        )
-        for event in events
-    ]
-    return table(rows, ("WHEN (UTC)", "WHAT", "RESOURCE", "HOLDER", "FENCE", ""), width_of_terminal())
-
-
-def _remark(event: Event) -> str:
-    detail = event.detail
-    if event.kind == "deadlock":
-        cycle = detail.get("cycle")
-        return " → ".join(map(str, cycle)) if isinstance(cycle, list | tuple) else ""
-    if event.kind == "forced" and "by" not in detail:  # over git, the commits keep only the whole reason
-        return str(detail.get("reason") or "").removeprefix("forced ")
-    if event.kind == "refused":
-        who = detail.get("by")
-        return f"behind {', '.join(map(str, who))}" if isinstance(who, list | tuple) and who else ""
-    told = ("status", "error", "name", *(["reason"] if event.kind == "renewed" else []))
-    words = (*_by_whom(detail), *(detail.get(key) for key in told))
-    return ", ".join(str(word) for word in words if word)
-
-
-def _by_whom(detail: Mapping[str, object]) -> tuple[str, ...]:
-    """Who did that to somebody else, and why: of a lease, of what was closed, of a session, of a key."""
-    by, why = detail.get("by"), detail.get("why")
-    return (f"by {by}: {why}" if why else f"by {by}",) if by else ()
+    formats: dict[str, Callable[[Graph], str]] = {
+        "text": graphing.as_text,
+        "mermaid": graphing.as_mermaid,
+        "dot": graphing.as_dot,
+        "svg": lambda graph: svg(graphing.as_picture(graph)).rstrip("\n"),
+    }
+    seen = context.locks.graph(space=None if context.values["all_spaces"] else context.space)
+    if isinstance(seen, Refused):
+        return context.end(seen, "")
+    return context.end(seen, formats[context.values["format"]](seen), wire.graph(seen))

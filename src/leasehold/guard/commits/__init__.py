@@ -1,1 +1,0 @@
-"""What git's hooks ask: may what is about to be committed, pushed or received be changed? Git itself is the source."""
