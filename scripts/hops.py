@@ -10,6 +10,7 @@ files in the order in which they were entered. PostgreSQL and etcd are real ones
 from __future__ import annotations
 
 import http.client
+import inspect
 import json
 import os
 import signal
@@ -75,6 +76,8 @@ class Counter:
     def _seen(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(PACKAGE) or code.co_name in SKIPPED:
+            return
+        if not code.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or of a class
             return
         file = code.co_filename.removeprefix(PACKAGE)
         if file.startswith(RECORDS) and code.co_name in CONSTRUCTORS:
