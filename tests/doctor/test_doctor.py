@@ -15,7 +15,7 @@ from leasehold.cli import tokens as state
 from leasehold.config import identity
 from leasehold.config import settings as config
 from leasehold.doctor.contents import unswept
-from leasehold.domain.entries import Ask, Hold
+from leasehold.domain.entries import Hold, LeaseRequest
 from leasehold.domain.timestamps import SECOND
 from tests.kit.serving import until
 from tests.kit.someone import settle
@@ -247,7 +247,7 @@ def test_live_and_quarantined_leases_and_those_of_dead_processes(database: Path)
 
 
 def test_expired_leases_that_nobody_swept_are_counted() -> None:
-    ask = Ask("default", (), "X", 1, SECOND, "ada", None, (), None, None, None, 0, False, None)
+    ask = LeaseRequest("default", (), "X", 1, SECOND, "ada", None, (), None, None, None, 0, False, None)
     hold = Hold("l1-0", "X", 1, "a", "ada", 1, 0, 5 * SECOND, 0, ask)
     assert "1 expired" in unswept([hold], 6 * SECOND)
     assert unswept([hold], 4 * SECOND) == ""

@@ -39,7 +39,7 @@ class Duel:
             self.world.do(c.Beat(engine, LIFE))
         self.ids: dict[Lease, str] = {}
         self.places: dict[Waiter, str] = {}
-        self.asks: dict[Waiter, entries.Ask] = {}
+        self.asks: dict[Waiter, entries.LeaseRequest] = {}
         self.tokens = 0
         self.highest = 0
         self.agree = True
@@ -495,7 +495,7 @@ class Duel:
         self.oracle.wishes.clear()
         for lease in self.oracle.closed():
             self.world.do(c.Clear("ops", "over", SPACE, lease.resources[0], own_node(lease.resources[0])))
-        kept = entries.End | entries.Request | entries.Wish
+        kept = entries.End | entries.Request | entries.Poll
         for engine in self.engines.values():
             self.world.do(c.Beat(engine, None))
         for key in self.world.records:
@@ -566,7 +566,7 @@ def _grip(hold: Hold) -> tuple[tuple[str, ...], Want]:
     return resources, Want((resources,), MODES[hold.ask.mode], hold.ask.slots)
 
 
-def _nodes(ask: entries.Ask) -> Iterable[str]:
+def _nodes(ask: entries.LeaseRequest) -> Iterable[str]:
     return dict.fromkeys(claim.node for option in ask.options for claim in option.claims)
 
 
@@ -575,10 +575,10 @@ def _actor(who: Who) -> str:
 
 
 def _is_wish(entry: entries.Entry) -> bool:
-    return isinstance(entry, entries.Wish)
+    return isinstance(entry, entries.Poll)
 
 
 def _note(note: entries.Note) -> object:
-    if isinstance(note, entries.Wish):
+    if isinstance(note, entries.Poll):
         return ("wish", note.until)
     return ("session", note.expires_us) if isinstance(note, sessions.Session) else note.id

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.entries import EMPTY, Hold, Record, Ref, Request, Waiter, Wish
+from leasehold.domain.entries import EMPTY, Hold, Poll, Record, Ref, Request, Waiter
 from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.checker import Malformed, check, residue_of
 from tests.domain.story import Story, waiter
@@ -241,7 +241,7 @@ def test_no_record_is_left_over() -> None:
     place = Waiter("w2-a", (0, 2), "X", 1, "abob", "bob", "e", 0, FOREVER)
     notes: dict[str, Note] = {
         "l1-a": Ref("l1-a"),
-        "wish": Wish("wish", (), 1, 5),
+        "wish": Poll("wish", (), 1, 5),
         "request": Request("request", None, "", 5),
     }
     records = {"na": Record({hold.id: hold}, (place,), {}), "aann": Record({}, (), notes), "nb": EMPTY}

@@ -10,7 +10,7 @@ import pytest
 
 from leasehold.domain import commands
 from leasehold.domain.leases import Queue
-from leasehold.domain.nouns import SECRETS, Outcome, Refusal, Success
+from leasehold.domain.nouns import SECRETS, OutcomeNoun, Refusal, Success
 from leasehold.domain.outcomes import Cleared, Done, Granted, Held, Lost, Released, TimedOut
 from leasehold.locks.holding import held
 from leasehold.requests import calls
@@ -33,16 +33,16 @@ def kinds() -> list[Any]:
 
 
 def test_they_are_all_in_here() -> None:
-    named = {kind for kind in NOUNS.values() if issubclass(kind, Outcome)}
+    named = {kind for kind in NOUNS.values() if issubclass(kind, OutcomeNoun)}
     assert {type(each) for each in OUTCOMES} | {Done} == named
 
 
 def test_what_they_are_can_be_asked() -> None:
-    assert all(isinstance(each, Outcome) for each in OUTCOMES)
+    assert all(isinstance(each, OutcomeNoun) for each in OUTCOMES)
     assert isinstance(truth.TRUE[0], Success)
     assert isinstance(truth.FALSE[0], Refusal)
-    assert not isinstance(truth.LEASE, Outcome)
-    assert not isinstance((), Outcome)
+    assert not isinstance(truth.LEASE, OutcomeNoun)
+    assert not isinstance((), OutcomeNoun)
 
 
 def test_truth() -> None:

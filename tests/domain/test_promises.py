@@ -17,7 +17,7 @@ from leasehold.requests.checks import Asking, Settings
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
-    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.entries import Hold, LeaseRequest
 
 HERE, THERE, ELSEWHERE = (keys.engine(name) for name in ("here", "there", "elsewhere"))
 TTL = 30 * SECOND
@@ -55,7 +55,7 @@ class Promise:
     def asking(self, holder: str, engine: str, token: str, **asked: object) -> c.Acquire:
         return checks.acquire(Asking("thing", 30, holder)._replace(**asked), Settings(), token, engine)
 
-    def ask(self, token: str = "first") -> Ask:
+    def ask(self, token: str = "first") -> LeaseRequest:
         return self.asking("waiter", THERE, token, wait=20, **self.wanted).ask
 
     def check(self) -> object:

@@ -154,7 +154,7 @@ class Game:
             elif isinstance(entry, entries.Request):
                 became = None if entry.became is None else names.get(entry.became, "over")
                 yield ("request", became, entry.body)
-            elif isinstance(entry, entries.Wish):
+            elif isinstance(entry, entries.Poll):
                 yield ("wish", entry.slots, entry.until - now, _resources(entry.options))
 
 
@@ -170,11 +170,11 @@ def _names(people: tuple[Who, ...]) -> dict[str, str]:
     return names | {keys.request(actor, REQUEST): f"request {place}" for place, actor in enumerate(actors)}
 
 
-def _asked(ask: entries.Ask | None) -> tuple[object, ...]:
+def _asked(ask: entries.LeaseRequest | None) -> tuple[object, ...]:
     return () if ask is None else (ask.ttl, ask.request is None, *_resources(ask.options))
 
 
-def _resources(options: tuple[entries.Option, ...]) -> tuple[object, ...]:
+def _resources(options: tuple[entries.Alternative, ...]) -> tuple[object, ...]:
     return tuple((option.resources, option.claims[0].mode) for option in options)
 
 

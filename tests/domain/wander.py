@@ -15,7 +15,7 @@ from leasehold.testing.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.domain.entries import Ask
+    from leasehold.domain.entries import LeaseRequest
     from leasehold.domain.outcomes import Outcome
 
 RESOURCES = ("alpha", "beta", "path:src", "path:src/a.py", "path:src/b/c", "path:.", "repo:x", "issue:1")
@@ -33,7 +33,7 @@ class Wanderer:
         self.engines = [keys.engine(str(number)) for number in range(engines)]
         self.dead: dict[str, int] = {}
         self.leases: list[str] = []
-        self.waits: dict[str, tuple[Ask, str]] = {}
+        self.waits: dict[str, tuple[LeaseRequest, str]] = {}
 
     def walk(self, steps: int) -> None:
         """Take that many steps, at random."""

@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 
 from leasehold.domain import keys
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import Ask, Claim, End, Hold, Option, Presence, Receipt, Ref, Request, Waiter, Wish
+from leasehold.domain.entries import (
+    Alternative,
+    Claim,
+    End,
+    Hold,
+    LeaseRequest,
+    Poll,
+    Presence,
+    Receipt,
+    Ref,
+    Request,
+    Waiter,
+)
 from leasehold.domain.events import Event
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
@@ -60,11 +72,11 @@ def node(name: str) -> str:
     return keys.node(SPACE, name)
 
 
-def ask(*names: str, ttl: int = 30 * MINUTE, session: str | None = None, holder: str = "coder-3") -> Ask:
+def ask(*names: str, ttl: int = 30 * MINUTE, session: str | None = None, holder: str = "coder-3") -> LeaseRequest:
     claims = tuple(Claim(node(name), "X") for name in names)
-    return Ask(
+    return LeaseRequest(
         SPACE,
-        (Option(names, claims),),
+        (Alternative(names, claims),),
         "X",
         1,
         ttl,
@@ -80,7 +92,7 @@ def ask(*names: str, ttl: int = 30 * MINUTE, session: str | None = None, holder:
     )
 
 
-def hold(fence: int, *names: str, now: int, of: Ask | None = None) -> Hold:
+def hold(fence: int, *names: str, now: int, of: LeaseRequest | None = None) -> Hold:
     """The hold of a lease in its home."""
     terms = of or ask(*names)
     actor = keys.actor(SPACE, terms.holder, terms.session)
@@ -138,10 +150,10 @@ texts = st.text(st.characters(codec="utf-8"), max_size=20)
 optional_texts = st.none() | texts
 numbers = st.integers(0, FOREVER)
 claims = st.builds(Claim, texts, st.sampled_from(["X", "S", "N", "IX", "IS"]), st.integers(0, 63))
-options = st.builds(Option, st.lists(texts, max_size=3).map(tuple), st.lists(claims, max_size=3).map(tuple))
+options = st.builds(Alternative, st.lists(texts, max_size=3).map(tuple), st.lists(claims, max_size=3).map(tuple))
 several_options = st.lists(options, max_size=3).map(tuple)
 asks = st.builds(
-    Ask,
+    LeaseRequest,
     texts,
     several_options,
     texts,
@@ -193,7 +205,7 @@ waiters = st.builds(
 notes = st.one_of(
     st.builds(End, plain_ids, texts, numbers, numbers),
     st.builds(Ref, plain_ids | waiter_ids),
-    st.builds(Wish, plain_ids, several_options, numbers, numbers),
+    st.builds(Poll, plain_ids, several_options, numbers, numbers),
     st.builds(
         Session,
         plain_ids,

@@ -8,7 +8,7 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.domain.entries import Ask, Hold, Ref
+from leasehold.domain.entries import Hold, LeaseRequest, Ref
 from leasehold.stores.codec import pack, unpack
 from tests.kit.samples import any_entry, ask, hold
 
@@ -57,6 +57,6 @@ def test_rows_from_before_a_new_field_are_understood() -> None:
 def test_a_claim_from_before_a_new_field_is_understood() -> None:
     packed = json.loads(json.dumps(pack(hold(1, "a", now=5))))
     terms = packed[1 + Hold._fields.index("ask")]
-    claim = terms[Ask._fields.index("options")][0][1][0]
+    claim = terms[LeaseRequest._fields.index("options")][0][1][0]
     del claim[-1]  # as if `of` had been added since
     assert unpack(packed) == hold(1, "a", now=5, of=ask("a"))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.nouns import Noun, Success
-from leasehold.domain.nouns import Outcome as Answer
+from leasehold.domain.nouns import Noun, OutcomeNoun, Success
 from leasehold.domain.timestamps import FOREVER, moment, moment_or_never
 
 TYPE_CHECKING = False
@@ -73,7 +72,7 @@ class KeyRotated(Success):
     before: Key
 
 
-class KeyRevoked(Answer):
+class KeyRevoked(OutcomeNoun):
     """The key does not work any more; False when there was none of this id."""
 
     key: str

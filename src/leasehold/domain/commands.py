@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from leasehold.domain.entries import Ask
+    from leasehold.domain.entries import LeaseRequest
     from leasehold.requests.calls import Authority
 
 
@@ -30,7 +30,7 @@ class Acquire(Noun):
     """Take a lease now, or wait for it."""
 
     actor: str
-    ask: Ask
+    ask: LeaseRequest
     engine: str
     """Key of the presence record of the engine that waits on the caller's behalf."""
     wait: int = 0
@@ -193,7 +193,7 @@ class Check(Noun):
     """An engine asks how the wait of one of its callers stands, and picks up the grant if there is one."""
 
     waiter: str
-    ask: Ask
+    ask: LeaseRequest
     is_over: bool = False
     """The caller's time to wait is over by its engine's clock, whatever the store's clock says."""
 

@@ -9,7 +9,7 @@ of record, told apart by the first letter of the key:
 key   record of  entries
 ====  =========  ==========================================================================
 `n…`  a node     `Hold` (also an ancestor's intention), `Waiter`, `End`
-`a…`  an actor   `Ref` to each of its leases and waits, `Wish`, and `Session` if it is one
+`a…`  an actor   `Ref` to each of its leases and waits, `Poll`, and `Session` if it is one
 `q…`  a request  `Request`: what became of a request_id
 `e…`  an engine  `Presence`: until when its waiters count as alive; `Receipt` of its last batch
 `k…`  a key      `Key`: what a caller may ask a server for
@@ -49,18 +49,18 @@ class Claim(Noun):
     """Which of the option's resources needs it."""
 
 
-class Option(Noun):
+class Alternative(Noun):
     """One way to satisfy a request: these resources, by these claims (own nodes first)."""
 
     resources: tuple[str, ...]
     claims: tuple[Claim, ...]
 
 
-class Ask(Noun):
+class LeaseRequest(Noun):
     """What somebody asked for and still wants: kept by a waiter, and by a hold as its terms."""
 
     space: str
-    options: tuple[Option, ...]
+    options: tuple[Alternative, ...]
     mode: str
     slots: int
     ttl: int
@@ -98,7 +98,7 @@ class Hold(Noun):
     expires_at: int
     after: int
     """How long the node stays closed after an unclean end; FOREVER is a quarantine."""
-    ask: Ask | None = None
+    ask: LeaseRequest | None = None
     ticket: str | None = None
     """The waiter that this lease was promised to, until that waiter's engine has picked it up."""
     closed: bool = False
@@ -120,7 +120,7 @@ class Waiter(Noun):
     engine: str
     since: int
     deadline: int
-    ask: Ask | None = None
+    ask: LeaseRequest | None = None
     shown: tuple[str, ...] = ()
     """Hashes of the tokens that came with the request: what they open is the waiter's own."""
 
@@ -147,11 +147,11 @@ class Ref(Noun):
     id: str
 
 
-class Wish(Noun):
+class Poll(Noun):
     """A polling actor's last refused try: for a short while it counts as waiting."""
 
     id: str
-    options: tuple[Option, ...]
+    options: tuple[Alternative, ...]
     slots: int
     until: int
     space: str = ""
@@ -185,8 +185,8 @@ class Receipt(Noun):
 
 
 if TYPE_CHECKING:
-    Entry: TypeAlias = Hold | Waiter | End | Ref | Wish | Session | Request | Presence | Receipt | Key
-    Note: TypeAlias = End | Ref | Wish | Session | Request | Presence | Receipt | Key
+    Entry: TypeAlias = Hold | Waiter | End | Ref | Poll | Session | Request | Presence | Receipt | Key
+    Note: TypeAlias = End | Ref | Poll | Session | Request | Presence | Receipt | Key
 
 
 class Record(Noun):

@@ -16,13 +16,13 @@ from leasehold.domain.entries import INTENT_EXCLUSIVE as INTENT_EXCLUSIVE
 from leasehold.domain.entries import INTENT_SHARED as INTENT_SHARED
 from leasehold.domain.entries import MODE_NAMES as MODE_NAMES
 from leasehold.domain.entries import Claim as Claim
-from leasehold.domain.entries import Option as Option
-from leasehold.domain.entries import Ask as Ask
+from leasehold.domain.entries import Alternative as Alternative
+from leasehold.domain.entries import LeaseRequest as LeaseRequest
 from leasehold.domain.entries import Hold as Hold
 from leasehold.domain.entries import Waiter as Waiter
 from leasehold.domain.entries import End as End
 from leasehold.domain.entries import Ref as Ref
-from leasehold.domain.entries import Wish as Wish
+from leasehold.domain.entries import Poll as Poll
 from leasehold.domain.entries import Request as Request
 from leasehold.domain.entries import Presence as Presence
 from leasehold.domain.entries import Receipt as Receipt

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     @dataclass_transform(frozen_default=True)
-    class Outcome:
+    class OutcomeNoun:
         """An answer: a plain class to type checkers, so that `if` and `isinstance` narrow a union of them.
 
         It has a truth of its own, equals only another of its class, and is no sequence. Each subclass declares
@@ -60,12 +60,12 @@ if TYPE_CHECKING:
         def _replace(self, **changes: object) -> Self:
             """The same with other values of these fields."""
 
-    class Success(Outcome):
+    class Success(OutcomeNoun):
         """An answer that is always true."""
 
         def __bool__(self) -> Literal[True]: ...
 
-    class Refusal(Outcome):
+    class Refusal(OutcomeNoun):
         """An answer that is always false."""
 
         def __bool__(self) -> Literal[False]: ...
@@ -189,7 +189,7 @@ else:
 
         __slots__ = ()
 
-    class Outcome(_Outcome, metaclass=_NounType):
+    class OutcomeNoun(_Outcome, metaclass=_NounType):
         """How outcomes are declared that say for themselves whether they are true."""
 
         __slots__ = ()
@@ -205,4 +205,4 @@ else:
         __slots__ = ()
 
 
-__all__ = ["Noun", "Outcome", "Refusal", "Success", "masked", "new"]
+__all__ = ["Noun", "OutcomeNoun", "Refusal", "Success", "masked", "new"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.nouns import Outcome as Answer
-from leasehold.domain.nouns import Refusal, Success
+from leasehold.domain.nouns import OutcomeNoun, Refusal, Success
 from leasehold.domain.timestamps import span
 
 TYPE_CHECKING = False
@@ -88,7 +87,7 @@ class Lost(Refusal):
     reason: str
 
 
-class Released(Answer):
+class Released(OutcomeNoun):
     """`released` is True for exactly one call; afterwards False, with the reason."""
 
     lease: str
@@ -106,7 +105,7 @@ class Cancelled(Success):
     was: str
 
 
-class Cleared(Answer):
+class Cleared(OutcomeNoun):
     """A quarantine was lifted; False when there was none."""
 
     resources: tuple[str, ...]

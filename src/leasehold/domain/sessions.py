@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain.nouns import Noun, Success
-from leasehold.domain.nouns import Outcome as Answer
+from leasehold.domain.nouns import Noun, OutcomeNoun, Success
 from leasehold.domain.timestamps import moment, span
 
 TYPE_CHECKING = False
@@ -61,7 +60,7 @@ class SessionRenewed(Success):
     leases: tuple[Lease, ...]
 
 
-class SessionEnded(Answer):
+class SessionEnded(OutcomeNoun):
     """All that the session held is released; False when it had ended before."""
 
     session: str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Final
 
-    from leasehold.domain.entries import Ask
+    from leasehold.domain.entries import LeaseRequest
     from leasehold.domain.events import Event
     from leasehold.domain.outcomes import Outcome
     from leasehold.engine.batch import Result
@@ -166,7 +166,7 @@ class Engine:
         """How many callers are in a queue."""
         return len(self._attendance) if self._attendance is not None else 0
 
-    def wanted(self) -> list[Ask]:
+    def wanted(self) -> list[LeaseRequest]:
         """What those want who are in a queue."""
         return self._attendance.wanted() if self._attendance is not None else []
 

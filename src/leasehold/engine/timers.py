@@ -9,7 +9,7 @@ from leasehold.engine.pending import NEVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.entries import Ask
+    from leasehold.domain.entries import LeaseRequest
     from leasehold.engine.pending import Pending
 
 
@@ -18,7 +18,7 @@ class Wait:
 
     __slots__ = ("ask", "deadline", "id", "nodes", "pendings")
 
-    def __init__(self, id_: str, ask: Ask, deadline: float) -> None:
+    def __init__(self, id_: str, ask: LeaseRequest, deadline: float) -> None:
         self.id = id_
         self.ask = ask
         self.deadline = deadline

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Final
 
-    from leasehold.domain.entries import Ask, Record
+    from leasehold.domain.entries import LeaseRequest, Record
     from leasehold.domain.events import Event
     from leasehold.domain.leases import Lease
     from leasehold.domain.outcomes import Outcome
@@ -310,7 +310,7 @@ class Attendance:
         """Everybody who waits, each with its place in the queue."""
         return [(wait.id, pending) for wait in self._waits.all() for pending in wait.pendings]
 
-    def wanted(self) -> list[Ask]:
+    def wanted(self) -> list[LeaseRequest]:
         """What each of them wants."""
         return [wait.ask for wait in self._waits.all()]
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from leasehold.domain.leases import Lease
-from leasehold.domain.nouns import Outcome
+from leasehold.domain.nouns import OutcomeNoun
 from leasehold.domain.outcomes import Granted
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
@@ -53,7 +53,7 @@ def proof(given: dict[str, Any]) -> None:
             given["token"] = lease.token
         lease = lease.lease
     if not isinstance(lease, Lease):
-        hint = ": test it first, as in `if granted:`" if isinstance(lease, Outcome) else ""
+        hint = ": test it first, as in `if granted:`" if isinstance(lease, OutcomeNoun) else ""
         name = "nothing" if lease is None else type(lease).__name__
         raise InvalidInput("lease", f"must be what `acquire` granted, or a lease's id, not {name}{hint}")
     given["lease"] = lease.id

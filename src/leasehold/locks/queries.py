@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.domain import keys, names
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, MODE_NAMES, Ref, Wish
+from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, MODE_NAMES, Poll, Ref
 from leasehold.domain.leases import Inspection, Waiting
 from leasehold.domain.rules.conflicts import nodes_of, who_wait
 from leasehold.domain.rules.draft import Draft, Missing
@@ -108,7 +108,7 @@ def graph(store: Store, space: object, limit: object) -> Graph:
 
 
 def _waits(record: Record) -> bool:
-    return any(isinstance(note, Wish) for note in record.notes.values()) or bool(_places_of(record))
+    return any(isinstance(note, Poll) for note in record.notes.values()) or bool(_places_of(record))
 
 
 def _places_of(record: Record) -> list[str]:

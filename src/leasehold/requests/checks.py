@@ -10,7 +10,7 @@ from _operator import itemgetter  # see `records`
 
 from leasehold.domain import commands as c
 from leasehold.domain import durations, keys, names
-from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, SHARED, SLOTS, Ask, Claim, Option
+from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, SHARED, SLOTS, Alternative, Claim, LeaseRequest
 from leasehold.domain.nouns import new
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _new: Final = new
 _Acquire: Final = c.Acquire
-_Ask: Final = Ask
-_Option: Final = Option
+_LeaseRequest: Final = LeaseRequest
+_Alternative: Final = Alternative
 _Proof: Final = c.Proof
 TTL_LEAST: Final = 10_000
 DAYS: Final = 10_000 * 86_400
@@ -142,7 +142,7 @@ def command(
     asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request,
             principal, key, body)
     # fmt: on
-    ask = _new(_Ask, asks)
+    ask = _new(_LeaseRequest, asks)
     return _new(_Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first, shown))
 
 
@@ -196,7 +196,7 @@ def _mode(mode: object, slots: object) -> tuple[str, int]:
 
 def _options(
     space: str, resources: object, mode: str, any_of: bool, hierarchical: frozenset[str]
-) -> tuple[Option, ...]:
+) -> tuple[Alternative, ...]:
     parsed = resource_names(resources)
     if any_of:
         return tuple(_option(space, (name,), mode, hierarchical) for name in parsed)
@@ -216,9 +216,9 @@ def resource_names(resources: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys([resource(each) for each in resources]))
 
 
-def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: frozenset[str]) -> Option:
+def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: frozenset[str]) -> Alternative:
     if len(resources) == 1:
-        return _new(_Option, (resources, names.claims(space, resources[0], mode, hierarchical)))
+        return _new(_Alternative, (resources, names.claims(space, resources[0], mode, hierarchical)))
     own: dict[str, Claim] = {}
     above: dict[str, Claim] = {}
     for place, name in enumerate(resources):
@@ -226,7 +226,7 @@ def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: fro
             kind = own if claim.mode == mode else above
             kind.setdefault(claim.node, claim._replace(of=place))
     above = {node: claim for node, claim in above.items() if node not in own}
-    return Option(resources, (*own.values(), *above.values()))
+    return Alternative(resources, (*own.values(), *above.values()))
 
 
 def proof(

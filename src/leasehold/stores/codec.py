@@ -8,7 +8,19 @@ at its end if they have defaults: rows written before that are still understood.
 from __future__ import annotations
 
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import Ask, Claim, End, Hold, Option, Presence, Receipt, Ref, Request, Waiter, Wish
+from leasehold.domain.entries import (
+    Alternative,
+    Claim,
+    End,
+    Hold,
+    LeaseRequest,
+    Poll,
+    Presence,
+    Receipt,
+    Ref,
+    Request,
+    Waiter,
+)
 from leasehold.domain.events import Event
 from leasehold.domain.sessions import Session
 
@@ -24,7 +36,7 @@ TAGS: dict[type, str] = {
     Waiter: "w",
     End: "e",
     Ref: "r",
-    Wish: "i",
+    Poll: "i",
     Session: "s",
     Request: "q",
     Presence: "p",
@@ -33,13 +45,13 @@ TAGS: dict[type, str] = {
 }
 
 _EVENT_SEQ = Event._fields.index("seq")
-_ASK_OPTIONS = Ask._fields.index("options")
-_ASK_TOKENS = Ask._fields.index("tokens")
+_ASK_OPTIONS = LeaseRequest._fields.index("options")
+_ASK_TOKENS = LeaseRequest._fields.index("tokens")
 _HOLD_ASK = Hold._fields.index("ask")
 _WAITER_ASK = Waiter._fields.index("ask")
 _WAITER_SHOWN = Waiter._fields.index("shown")
 _WAITER_ORDER = Waiter._fields.index("order")
-_WISH_OPTIONS = Wish._fields.index("options")
+_WISH_OPTIONS = Poll._fields.index("options")
 _END_RESOURCES = End._fields.index("resources")
 _KEY_PREFIXES = Key._fields.index("prefixes")
 
@@ -65,15 +77,17 @@ def _tupled(value: Any) -> Any:  # noqa: ANN401 (any JSON value)
     return tuple(value) if isinstance(value, list) else value
 
 
-def _options(packed: Sequence[Any]) -> tuple[Option, ...]:
-    return tuple([Option(tuple(resources), tuple([Claim(*claim) for claim in claims])) for resources, claims in packed])
+def _options(packed: Sequence[Any]) -> tuple[Alternative, ...]:
+    return tuple(
+        [Alternative(tuple(resources), tuple([Claim(*claim) for claim in claims])) for resources, claims in packed]
+    )
 
 
-def _ask(packed: Sequence[Any]) -> Ask:
+def _ask(packed: Sequence[Any]) -> LeaseRequest:
     fields = list(packed)
     fields[_ASK_OPTIONS] = _options(fields[_ASK_OPTIONS])
     fields[_ASK_TOKENS] = tuple(fields[_ASK_TOKENS])
-    return Ask(*fields)
+    return LeaseRequest(*fields)
 
 
 def _hold(fields: list[Any]) -> Hold:
@@ -90,9 +104,9 @@ def _waiter(fields: list[Any]) -> Waiter:
     return Waiter(*fields)
 
 
-def _wish(fields: list[Any]) -> Wish:
+def _wish(fields: list[Any]) -> Poll:
     fields[_WISH_OPTIONS] = _options(fields[_WISH_OPTIONS])
-    return Wish(*fields)
+    return Poll(*fields)
 
 
 def _key(fields: list[Any]) -> Key:

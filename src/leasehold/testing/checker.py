@@ -29,7 +29,7 @@ when on the waiters of an engine (by its key) may be passed, because it was kill
 
 from __future__ import annotations
 
-from leasehold.domain.entries import Hold, Ref, Waiter, Wish
+from leasehold.domain.entries import Hold, Poll, Ref, Waiter
 from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.invariants.holds import Holds
 from leasehold.testing.invariants.queues import Queues
@@ -106,5 +106,5 @@ def residue_of(records: Mapping[str, Record]) -> list[Violation]:
         Violation("residue", f"{type(entry).__name__} {entry.id} is left in {key}")
         for key, record in records.items()
         for entry in (*record.holds.values(), *record.waiters, *record.notes.values())
-        if isinstance(entry, Hold | Waiter | Ref | Wish)
+        if isinstance(entry, Hold | Waiter | Ref | Poll)
     ]

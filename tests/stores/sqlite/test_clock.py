@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.entries import End, Hold, Presence, Put, Ref, Request, Wish
+from leasehold.domain.entries import End, Hold, Poll, Presence, Put, Ref, Request
 from leasehold.domain.rules.timing import after_reboot
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
@@ -134,7 +134,7 @@ def test_whoever_waited_went_down_with_the_machine(path: str) -> None:
         Put(node("a"), gone),
         Put(node("b"), gone._replace(ask=None)),
         Put(gone.actor, Ref(gone.id)),
-        Put(gone.actor, Wish("wish", (), 1, now(store) + MINUTE)),
+        Put(gone.actor, Poll("wish", (), 1, now(store) + MINUTE)),
         Put("qa", Request("request", gone.id, "", now(store) + MINUTE)),
         Put("ea", Presence("presence", now(store) + SECOND)),
     )

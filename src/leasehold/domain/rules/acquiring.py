@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import EMPTY, Ref, Request, Waiter, Wish
+from leasehold.domain.entries import EMPTY, Poll, Ref, Request, Waiter
 from leasehold.domain.nouns import new
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Queued, Refused
 from leasehold.domain.rules.conflicts import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.commands import Acquire
-    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
@@ -76,7 +76,7 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
     return _grant_or_queue(draft, command) if refused is None else refused
 
 
-def _is_untouched(draft: Draft, ask: Ask) -> bool:
+def _is_untouched(draft: Draft, ask: LeaseRequest) -> bool:
     """Whether nothing is known of any of it: then there is nothing to let go of, nor anything to agree with."""
     for option in ask.options:
         for claim in option.claims:
@@ -96,7 +96,7 @@ def _meet_others(draft: Draft, command: Acquire) -> Outcome | None:
     return _refuse_other_slots(draft, command.ask)
 
 
-def freshen(draft: Draft, ask: Ask) -> None:
+def freshen(draft: Draft, ask: LeaseRequest) -> None:
     """Let go of whatever ran out on the wanted nodes, and serve those who came before."""
     nodes = nodes_of(ask)
     if len(nodes) > 1:
@@ -120,7 +120,7 @@ def refuse_session(draft: Draft, command: Acquire) -> Refused | None:
     return None
 
 
-def _as_session(draft: Draft, actor: str, ask: Ask) -> Ask:
+def _as_session(draft: Draft, actor: str, ask: LeaseRequest) -> LeaseRequest:
     """A session acts in its own name, whoever shows its secret."""
     session = session_of(draft, actor)
     return ask if session is None else ask._replace(holder=session.holder)
@@ -201,12 +201,12 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
     return _tell_queued(draft, moved, ask, again=True)
 
 
-def queued(draft: Draft, waiter: Waiter, ask: Ask) -> Queued:
+def queued(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Queued:
     """Where a waiter stands."""
     return _new(_Queued, (waiter.id, queue_at(draft, ask, waiter.order)))
 
 
-def _again(draft: Draft, home: Hold, ask: Ask, actor: str, *, extend: bool = True) -> Granted:
+def _again(draft: Draft, home: Hold, ask: LeaseRequest, actor: str, *, extend: bool = True) -> Granted:
     """The lease that the caller has already: with the new token valid too, extended if it was asked for again."""
     known = terms(draft, home)
     new = tuple(token for token in ask.tokens if token not in known.tokens)
@@ -229,14 +229,14 @@ def _again(draft: Draft, home: Hold, ask: Ask, actor: str, *, extend: bool = Tru
     return Granted(lease_of(home, known, draft.now), "", False, unapplied(known, ask) if extend else ())
 
 
-def _said_anew(known: Ask, ask: Ask) -> dict[str, object]:
+def _said_anew(known: LeaseRequest, ask: LeaseRequest) -> dict[str, object]:
     """What a re-acquire says otherwise than the acquire did, and may change."""
     said: dict[str, object] = {"name": ask.name, "context": ask.context, "reason": ask.reason}
     had: dict[str, object] = {"name": known.name, "context": known.context, "reason": known.reason}
     return {field: value for field, value in said.items() if value is not None and value != had[field]}
 
 
-def rewrite(draft: Draft, home: Hold, ask: Ask, expires_at: int) -> Hold:
+def rewrite(draft: Draft, home: Hold, ask: LeaseRequest, expires_at: int) -> Hold:
     """Write a lease with new terms and a new expiry, on every node that it covers."""
     for claim in ask.options[0].claims[1:]:
         grip = draft.record(claim.node).holds[home.id]
@@ -247,7 +247,7 @@ def rewrite(draft: Draft, home: Hold, ask: Ask, expires_at: int) -> Hold:
     return home
 
 
-def _refuse_other_slots(draft: Draft, ask: Ask) -> Refused | None:
+def _refuse_other_slots(draft: Draft, ask: LeaseRequest) -> Refused | None:
     clash = slots_clash(draft, ask)
     if clash is None:
         return None
@@ -306,7 +306,7 @@ def _refuse_try(draft: Draft, command: Acquire, answer: Held) -> Outcome:
         if deadlock is not None:
             return deadlock
         ask = command.ask
-        draft.put(command.actor, Wish(WISH, ask.options, ask.slots, draft.now + INTENT_LIFE, ask.space, ask.holder))
+        draft.put(command.actor, Poll(WISH, ask.options, ask.slots, draft.now + INTENT_LIFE, ask.space, ask.holder))
     draft.tell("refused", command.ask, by=[blocker.holder for blocker in answer.blockers])
     return answer
 
@@ -353,7 +353,7 @@ def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
     return _tell_queued(draft, waiter, ask, again=False)
 
 
-def _tell_queued(draft: Draft, waiter: Waiter, ask: Ask, *, again: bool) -> Queued:
+def _tell_queued(draft: Draft, waiter: Waiter, ask: LeaseRequest, *, again: bool) -> Queued:
     answer = queued(draft, waiter, ask)
     draft.tell(
         "queued",

@@ -15,7 +15,7 @@ from leasehold.domain.timestamps import FOREVER
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import Clear, Force, Steal
-    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
@@ -90,7 +90,7 @@ def clear(draft: Draft, command: Clear) -> Outcome:
     return Cleared(tuple(opened), cleared=bool(closed))
 
 
-def _cleared(draft: Draft, command: Clear, hold: Hold, ask: Ask) -> Event:
+def _cleared(draft: Draft, command: Clear, hold: Hold, ask: LeaseRequest) -> Event:
     was = "quarantine" if hold.expires_at == FOREVER else "grace"
     detail = {"by": command.by, "why": command.reason, **by_another(ask, command.authority), "was": was}
     resources = ask.options[0].resources

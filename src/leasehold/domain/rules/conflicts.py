@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from leasehold.domain.entries import Ask, Hold, Option, Waiter
+    from leasehold.domain.entries import Alternative, Hold, LeaseRequest, Waiter
     from leasehold.domain.rules.draft import Draft
 
 _new: Final = new
@@ -82,7 +82,7 @@ def waiters_in_the_way(
     return ahead if taken + len(ahead) >= slots else []
 
 
-def in_the_way(draft: Draft, option: Option, slots: int, order: tuple[int, ...]) -> bool:
+def in_the_way(draft: Draft, option: Alternative, slots: int, order: tuple[int, ...]) -> bool:
     """Whether anything at all keeps this option from being granted."""
     if draft.now < draft.opens_at:
         return True
@@ -95,14 +95,14 @@ def in_the_way(draft: Draft, option: Option, slots: int, order: tuple[int, ...])
     return False
 
 
-def nodes_of(ask: Ask) -> list[str]:
+def nodes_of(ask: LeaseRequest) -> list[str]:
     """Every node that this request needs in any of its options, its home first."""
     if len(ask.options) == 1:
         return [claim.node for claim in ask.options[0].claims]
     return list(dict.fromkeys(claim.node for option in ask.options for claim in option.claims))
 
 
-def modes_of(ask: Ask) -> dict[str, str]:
+def modes_of(ask: LeaseRequest) -> dict[str, str]:
     """How each of those nodes is wanted; what is wanted itself outweighs an intention."""
     modes: dict[str, str] = {}
     for option in ask.options:
@@ -112,7 +112,7 @@ def modes_of(ask: Ask) -> dict[str, str]:
     return modes
 
 
-def queue_at(draft: Draft, ask: Ask, order: tuple[int, ...]) -> Queue:
+def queue_at(draft: Draft, ask: LeaseRequest, order: tuple[int, ...]) -> Queue:
     """How many want what this request wants, or something that overlaps with it; and its place among them."""
     modes = modes_of(ask)
     queues = [queue for queue in [who_wait(draft, node, mode) for node, mode in modes.items()] if queue]
@@ -131,7 +131,7 @@ def who_wait(draft: Draft, node: str, mode: str) -> tuple[Waiter, ...]:
     return waiters if mode in OWN_MODES else tuple([each for each in waiters if each.mode in OWN_MODES])
 
 
-def may_close_cycle(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> bool:
+def may_close_cycle(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> bool:
     """Whether anybody could wait for this actor if it queued: otherwise it cannot become part of a cycle.
 
     It is so if the actor holds something or waits already, or if its place is before that of somebody who waits.
@@ -146,7 +146,7 @@ def may_close_cycle(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) 
     return False
 
 
-def slots_clash(draft: Draft, ask: Ask) -> int | None:
+def slots_clash(draft: Draft, ask: LeaseRequest) -> int | None:
     """The number of slots under which the resource is held, if this request names another; of choices, if each is."""
     if ask.mode != SLOTS:
         return None
@@ -154,7 +154,7 @@ def slots_clash(draft: Draft, ask: Ask) -> int | None:
     return None if None in clashes else clashes[0]
 
 
-def _clash_on(draft: Draft, option: Option, slots: int) -> int | None:
+def _clash_on(draft: Draft, option: Alternative, slots: int) -> int | None:
     for claim in option.claims:
         if claim.mode != SLOTS:
             continue  # something above it is held: that is in the way, whatever the number of slots

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final, TypeAlias
 
-    from leasehold.domain.entries import Ask, Entry, Hold, Record
+    from leasehold.domain.entries import Entry, Hold, LeaseRequest, Record
     from leasehold.domain.leases import Lease
 
     Records: TypeAlias = Mapping[str, Record]
@@ -26,7 +26,7 @@ _Drop: Final = Drop
 _Event: Final = Event
 
 
-def resources_of(ask: Ask) -> tuple[str, ...]:
+def resources_of(ask: LeaseRequest) -> tuple[str, ...]:
     """Everything that this request names, in any of its options."""
     return tuple([name for option in ask.options for name in option.resources])
 
@@ -122,11 +122,11 @@ class Draft:
         if id_ in self.record(key).notes:
             self.drop(key, id_)
 
-    def tell(self, kind: str, ask: Ask, lease: Hold | None = None, **detail: object) -> None:
+    def tell(self, kind: str, ask: LeaseRequest, lease: Hold | None = None, **detail: object) -> None:
         """Note an event about a request or about the lease that came of it."""
         self.note(kind, ask, lease, detail)
 
-    def note(self, kind: str, ask: Ask, lease: Hold | None, detail: dict[str, object]) -> None:
+    def note(self, kind: str, ask: LeaseRequest, lease: Hold | None, detail: dict[str, object]) -> None:
         """The same, for whoever has the details in a dict already."""
         options = ask.options
         resources = options[0].resources if len(options) == 1 else resources_of(ask)

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.rules.draft import Draft
     from leasehold.requests.calls import Authority
 
@@ -24,7 +24,7 @@ ENDS_KEPT: Final = 32
 FORGOTTEN: Final = "it was released, expired or was forced: too many others have ended since to tell"
 
 
-def terms(draft: Draft, hold: Hold) -> Ask:
+def terms(draft: Draft, hold: Hold) -> LeaseRequest:
     """What the lease behind any of its holds was granted for."""
     told = hold if hold.ask is not None else draft.record(keys.home(hold.id)).holds[hold.id]
     if told.ask is None:
@@ -32,7 +32,7 @@ def terms(draft: Draft, hold: Hold) -> Ask:
     return told.ask
 
 
-def finish(draft: Draft, home: Hold, ask: Ask) -> None:
+def finish(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
     """Take the lease off every node, cleanly, so that whoever waits can be served."""
     for claim in ask.options[0].claims:
         draft.drop(claim.node, home.id)
@@ -52,13 +52,13 @@ def lapse(draft: Draft, node: str) -> None:
             _expire(draft, home, ask)
 
 
-def _reopen(draft: Draft, home: Hold, ask: Ask) -> None:
+def _reopen(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
     for claim in ask.options[0].claims:
         draft.drop(claim.node, home.id)
         draft.dirty[claim.node] = None
 
 
-def _expire(draft: Draft, home: Hold, ask: Ask) -> None:
+def _expire(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
     if home.ticket is not None:
         # Promised to a waiter whose engine never came for it: nobody ever worked under this lease.
         finish(draft, home, ask)
@@ -70,7 +70,7 @@ def _expire(draft: Draft, home: Hold, ask: Ask) -> None:
     end_uncleanly(draft, home, ask, "expired", home.expires_at)
 
 
-def end_uncleanly(draft: Draft, home: Hold, ask: Ask, reason: str, at: int) -> None:
+def end_uncleanly(draft: Draft, home: Hold, ask: LeaseRequest, reason: str, at: int) -> None:
     """End a lease that was not given back: remember why, and close the resource if that was asked for."""
     opens_at = FOREVER if home.after >= FOREVER else at + home.after
     if opens_at > draft.now:
@@ -83,7 +83,7 @@ def end_uncleanly(draft: Draft, home: Hold, ask: Ask, reason: str, at: int) -> N
     _remember(draft, keys.home(home.id), end)
 
 
-def by_another(ask: Ask, authority: Authority | None) -> dict[str, object]:
+def by_another(ask: LeaseRequest, authority: Authority | None) -> dict[str, object]:
     """What an event tells of the principal and the key that did it, if they are not those that took the lease."""
     if authority is None or (authority.principal, authority.key) == (ask.principal, ask.key):
         return {}
@@ -105,7 +105,7 @@ def take_away(
     end_uncleanly(draft, home, ask, f"forced by {by}: {reason}", draft.now)
 
 
-def _close(draft: Draft, home: Hold, ask: Ask, opens_at: int) -> None:
+def _close(draft: Draft, home: Hold, ask: LeaseRequest, opens_at: int) -> None:
     for claim in ask.options[0].claims:
         grip = draft.record(claim.node).holds[home.id]
         mode = EXCLUSIVE if grip.mode in OWN_MODES else INTENT_EXCLUSIVE
@@ -141,7 +141,7 @@ def end_of(draft: Draft, lease: str) -> End | None:
     return end if isinstance(end, End) else None
 
 
-def told_at_end(home: Hold, ask: Ask, told: dict[str, object] | None = None) -> dict[str, object]:
+def told_at_end(home: Hold, ask: LeaseRequest, told: dict[str, object] | None = None) -> dict[str, object]:
     """What the last event of a lease says about it, so that history alone can show the run; after what is `told`."""
     told = {} if told is None else told
     told["acquired_at"] = home.acquired_at

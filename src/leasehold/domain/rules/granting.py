@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
-    from leasehold.domain.entries import Ask, Claim, Option, Waiter
+    from leasehold.domain.entries import Alternative, Claim, LeaseRequest, Waiter
     from leasehold.domain.rules.draft import Draft
 
 _new: Final = new
@@ -42,7 +42,7 @@ SESSION_OVER: Final = Refused(
 _MODE_NAMES: Final = MODE_NAMES
 
 
-def lease_of(hold: Hold, ask: Ask, now: int) -> Lease:
+def lease_of(hold: Hold, ask: LeaseRequest, now: int) -> Lease:
     """The lease as others may see it."""
     space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _, principal, key, _ = ask
     resources, kind = options[0].resources, _MODE_NAMES[mode]
@@ -60,7 +60,7 @@ def session_of(draft: Draft, actor: str) -> Session | None:
     return session if isinstance(session, Session) and session.expires_us > draft.now else None
 
 
-def expiry(draft: Draft, actor: str, ask: Ask) -> int:
+def expiry(draft: Draft, actor: str, ask: LeaseRequest) -> int:
     """A full TTL from now; a lease never outlives the session that took it."""
     full = draft.now + ask.ttl
     if ask.session is None:
@@ -72,8 +72,8 @@ def expiry(draft: Draft, actor: str, ask: Ask) -> int:
 def grant(
     draft: Draft,
     actor: str,
-    ask: Ask,
-    option: Option,
+    ask: LeaseRequest,
+    option: Alternative,
     ticket: str | None = None,
     told: dict[str, object] | None = None,
     *,
@@ -107,11 +107,11 @@ def grant(
     return home
 
 
-def _slots_at(claim: Claim, ask: Ask) -> int:
+def _slots_at(claim: Claim, ask: LeaseRequest) -> int:
     return ask.slots if claim.mode == SLOTS else 1
 
 
-def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object] | None) -> None:
+def _note_grant(draft: Draft, home: Hold, ask: LeaseRequest, told: dict[str, object] | None) -> None:
     draft.put(home.actor, _new(_Ref, (home.id,)))
     draft.discard(home.actor, WISH)
     detail: dict[str, object] = {
@@ -130,14 +130,14 @@ def _note_grant(draft: Draft, home: Hold, ask: Ask, told: dict[str, object] | No
     draft.note("granted", ask, home, detail)
 
 
-def remember_request(draft: Draft, ask: Ask, became: str) -> None:
+def remember_request(draft: Draft, ask: LeaseRequest, became: str) -> None:
     """Note what the request of this id came to."""
     if ask.request is not None:
         until = draft.now + ask.ttl + REQUEST_MEMORY
         draft.put(ask.request, Request(REQUEST, became, ask.body, until))
 
 
-def leave(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+def leave(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
     """Take a waiter out of every queue that it is in."""
     for node in nodes_of(ask):
         draft.drop(node, waiter.id)
@@ -152,7 +152,7 @@ def find_waiter(draft: Draft, id_: str) -> Waiter | None:
     return None if place is None else queue[place]
 
 
-def waiting_for(draft: Draft, waiter: Waiter) -> Ask:
+def waiting_for(draft: Draft, waiter: Waiter) -> LeaseRequest:
     """What a waiter in any of its queues wants."""
     if waiter.ask is not None:
         return waiter.ask
@@ -200,7 +200,7 @@ def _serve(draft: Draft, node: str) -> None:
             return  # nobody behind an exclusive waiter can overtake it here
 
 
-def _send_back(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+def _send_back(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
     """Out of the queue: nothing but leases of its own is left in its way. Its engine asks again, and is told so."""
     leave(draft, waiter, ask)
     if ask.request is not None:
@@ -208,7 +208,7 @@ def _send_back(draft: Draft, waiter: Waiter, ask: Ask) -> None:
     draft.tell("cancelled", ask, waiter=waiter.id, reason="only leases of its own are in its way", yours=True)
 
 
-def turn_away(draft: Draft, waiter: Waiter, ask: Ask) -> None:
+def turn_away(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
     """Out of the queue without having been served: its time or its session is over, or whoever waited is gone."""
     leave(draft, waiter, ask)
     if waiter.deadline <= draft.now:
@@ -220,16 +220,16 @@ def turn_away(draft: Draft, waiter: Waiter, ask: Ask) -> None:
         draft.tell("cancelled", ask, waiter=waiter.id, reason="whoever waited is gone")
 
 
-def _wants(draft: Draft, waiter: Waiter, ask: Ask) -> bool:
+def _wants(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> bool:
     return is_alive(draft, waiter) and _lives(draft, waiter, ask)
 
 
-def _lives(draft: Draft, waiter: Waiter, ask: Ask) -> bool:
+def _lives(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> bool:
     """Whether it asks in the name of no session, or of one that is alive."""
     return ask.session is None or session_of(draft, waiter.actor) is not None
 
 
-def _takeable(draft: Draft, waiter: Waiter, ask: Ask) -> Option | None:
+def _takeable(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Alternative | None:
     for option in ask.options:
         for claim in option.claims:
             if draft.record(claim.node).holds:
@@ -239,7 +239,7 @@ def _takeable(draft: Draft, waiter: Waiter, ask: Ask) -> Option | None:
     return None
 
 
-def _promote(draft: Draft, waiter: Waiter, ask: Ask, option: Option) -> None:
+def _promote(draft: Draft, waiter: Waiter, ask: LeaseRequest, option: Alternative) -> None:
     leave(draft, waiter, ask)
     is_ours = waiter.engine == draft.engine
     told: dict[str, object] = {"waiter": waiter.id, "waited": draft.now - waiter.since}
@@ -248,6 +248,6 @@ def _promote(draft: Draft, waiter: Waiter, ask: Ask, option: Option) -> None:
         draft.picked_up.append((waiter.id, lease_of(hold, hold.ask, draft.now)))
 
 
-def forget_request(draft: Draft, ask: Ask, became: str) -> None:
+def forget_request(draft: Draft, ask: LeaseRequest, became: str) -> None:
     """Note that the request of this id came to nothing, so that a late copy of it is not served."""
     remember_request(draft, ask, became)

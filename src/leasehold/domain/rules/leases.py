@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.commands import Proof, Release, Renew, Update
-    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
     from leasehold.requests.calls import Authority
@@ -46,7 +46,7 @@ def _open_hold(draft: Draft, node: str, lease: str) -> Hold | None:
     return hold if hold is not None and not hold.closed else None
 
 
-def is_within(ask: Ask, authority: Authority | None) -> bool:
+def is_within(ask: LeaseRequest, authority: Authority | None) -> bool:
     """True if the lease lies where the key of the principal is for: a proof that was handed on does not widen it."""
     if authority is None:
         return True
@@ -55,7 +55,7 @@ def is_within(ask: Ask, authority: Authority | None) -> bool:
     return not authority.prefixes or all(name.startswith(authority.prefixes) for name in ask.options[0].resources)
 
 
-def is_entitled(draft: Draft, hold: Hold, ask: Ask, proof: Proof) -> bool:
+def is_entitled(draft: Draft, hold: Hold, ask: LeaseRequest, proof: Proof) -> bool:
     """Only the token, its session's secret or an admin may touch a lease, and only within the bounds of its key."""
     if not is_within(ask, proof.authority):
         return False
@@ -92,7 +92,7 @@ def renew(draft: Draft, command: Renew) -> Outcome:
     return Renewed(lease_of(hold, ask, draft.now))
 
 
-def renewed(draft: Draft, hold: Hold, ask: Ask, ttl: int | None = None) -> tuple[Hold, Ask]:
+def renewed(draft: Draft, hold: Hold, ask: LeaseRequest, ttl: int | None = None) -> tuple[Hold, LeaseRequest]:
     """The lease with its clock set back."""
     if ttl is not None:
         ask = ask._replace(ttl=ttl)
@@ -124,7 +124,7 @@ def release(draft: Draft, command: Release) -> Outcome:
 
 
 def give_back(
-    draft: Draft, hold: Hold, ask: Ask, status: str, error: str | None = None, proof: Proof | None = None
+    draft: Draft, hold: Hold, ask: LeaseRequest, status: str, error: str | None = None, proof: Proof | None = None
 ) -> None:
     """A clean end, with its outcome in the history, and whose it was if it was not the holder's."""
     told: dict[str, object] = {"status": status, "error": error}

@@ -9,11 +9,11 @@ from leasehold.domain.rules.ending import terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.entries import Ask, Hold, Option
+    from leasehold.domain.entries import Alternative, Hold, LeaseRequest
     from leasehold.domain.rules.draft import Draft
 
 
-def is_own(draft: Draft, hold: Hold, ask: Ask, actor: str, shown: tuple[str, ...]) -> bool:
+def is_own(draft: Draft, hold: Hold, ask: LeaseRequest, actor: str, shown: tuple[str, ...]) -> bool:
     """True if a token in `shown` opens this live lease, or if the session that asks has it.
 
     The secret of that session has been checked before.
@@ -25,7 +25,7 @@ def is_own(draft: Draft, hold: Hold, ask: Ask, actor: str, shown: tuple[str, ...
     return bool(shown) and not set(shown).isdisjoint(terms(draft, hold).tokens)
 
 
-def own_lease(draft: Draft, ask: Ask, actor: str, shown: tuple[str, ...]) -> Hold | None:
+def own_lease(draft: Draft, ask: LeaseRequest, actor: str, shown: tuple[str, ...]) -> Hold | None:
     """The home of a live lease of the caller's own that covers the request, or one of its choices."""
     if ask.session is None and not shown:
         return None
@@ -39,7 +39,7 @@ def own_lease(draft: Draft, ask: Ask, actor: str, shown: tuple[str, ...]) -> Hol
     return None
 
 
-def _covers(known: Ask, ask: Ask, option: Option) -> bool:
+def _covers(known: LeaseRequest, ask: LeaseRequest, option: Alternative) -> bool:
     """True if the lease keeps out everybody whom a lease on this option would keep out."""
     if known.mode != EXCLUSIVE and (known.mode != ask.mode or known.slots != ask.slots):
         return False
@@ -53,7 +53,7 @@ def _covers(known: Ask, ask: Ask, option: Option) -> bool:
     return all(any(names.lies_in(name, held.resources[place]) for place in above) for name in option.resources)
 
 
-def unapplied(known: Ask, ask: Ask) -> tuple[str, ...]:
+def unapplied(known: LeaseRequest, ask: LeaseRequest) -> tuple[str, ...]:
     """Arguments of a re-acquire that the lease does not have, and that only a new lease could have."""
     differs = {
         "mode": known.mode != ask.mode,
@@ -67,7 +67,7 @@ def unapplied(known: Ask, ask: Ask) -> tuple[str, ...]:
 
 
 def is_own_obstacle(
-    draft: Draft, ask: Ask, actor: str, shown: tuple[str, ...], order: tuple[int, ...] | None = None
+    draft: Draft, ask: LeaseRequest, actor: str, shown: tuple[str, ...], order: tuple[int, ...] | None = None
 ) -> bool:
     """True if only leases of the caller's own keep it from each of its choices: a wait for them would never end.
 
@@ -79,7 +79,12 @@ def is_own_obstacle(
 
 
 def _is_blocked_by_own(
-    draft: Draft, ask: Ask, option: Option, actor: str, shown: tuple[str, ...], order: tuple[int, ...] | None
+    draft: Draft,
+    ask: LeaseRequest,
+    option: Alternative,
+    actor: str,
+    shown: tuple[str, ...],
+    order: tuple[int, ...] | None,
 ) -> bool:
     is_blocked = False
     for claim in option.claims:

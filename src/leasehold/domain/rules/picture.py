@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.domain.entries import Option
+    from leasehold.domain.entries import Alternative
     from leasehold.domain.rules.deadlock import Need
     from leasehold.domain.rules.draft import Draft
     from leasehold.domain.rules.waitgraph import Rival
@@ -28,7 +28,7 @@ class _Place(Noun):
     holder: str
     space: str
     id: str | None
-    options: tuple[Option, ...]
+    options: tuple[Alternative, ...]
     slots: int
     order: tuple[int, ...]
 

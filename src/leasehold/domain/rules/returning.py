@@ -18,7 +18,7 @@ from leasehold.domain.rules.waitgraph import cycle_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import Reconsider
-    from leasehold.domain.entries import Ask, Waiter
+    from leasehold.domain.entries import LeaseRequest, Waiter
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
@@ -36,7 +36,7 @@ def reconsider(draft: Draft, command: Reconsider) -> Outcome:
     return Done()
 
 
-def give_way(draft: Draft, waiter: Waiter, ask: Ask) -> Deadlock | None:
+def give_way(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Deadlock | None:
     """Out of the queue, if this wait is part of a cycle; whoever asks again with its request_id asks anew."""
     cycle = cycle_of(draft, waiter, ask)
     if cycle is None:
@@ -49,7 +49,7 @@ def give_way(draft: Draft, waiter: Waiter, ask: Ask) -> Deadlock | None:
     return Deadlock(resources_of(ask), cycle)
 
 
-def _may_be_waited_for(draft: Draft, waiter: Waiter, ask: Ask, modes: dict[str, set[str]]) -> bool:
+def _may_be_waited_for(draft: Draft, waiter: Waiter, ask: LeaseRequest, modes: dict[str, set[str]]) -> bool:
     """Whether a search could find anything: thousands may be in one queue, and each has to be looked at.
 
     Who has nothing but its place in one queue is only waited for by those behind it. If all of them want the same, they

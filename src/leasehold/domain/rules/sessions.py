@@ -24,7 +24,7 @@ from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, Ses
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import EndSession, Proof, RenewSession, StartSession
-    from leasehold.domain.entries import Ask, Hold
+    from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
@@ -116,7 +116,7 @@ def end(draft: Draft, command: EndSession) -> Outcome:
     return SessionEnded(command.session, ended=True, released=tuple(released))
 
 
-def _end_lease(draft: Draft, hold: Hold, ask: Ask, command: EndSession) -> None:
+def _end_lease(draft: Draft, hold: Hold, ask: LeaseRequest, command: EndSession) -> None:
     """Given back with the session; or, if an admin ends that, taken away like any other lease that an admin ends.
 
     Unless it was only promised: then nobody ever worked under it.

@@ -15,7 +15,7 @@ from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.entries import Ask, Hold, Waiter
+    from leasehold.domain.entries import Hold, LeaseRequest, Waiter
     from leasehold.domain.rules.draft import Draft
 
 BLOCKERS_TOLD = 8
@@ -24,7 +24,7 @@ RETRY_AT_MOST = 30 * SECOND
 """A lease may be released long before it expires, so nobody is told to stay away longer than this."""
 
 
-def held(draft: Draft, ask: Ask, order: tuple[int, ...], actor: str = "", shown: tuple[str, ...] = ()) -> Held:
+def held(draft: Draft, ask: LeaseRequest, order: tuple[int, ...], actor: str = "", shown: tuple[str, ...] = ()) -> Held:
     """The refusal of a request that is not granted now. `actor` and `shown` prove which leases are the caller's own."""
     blockers = blockers_of(draft, ask, order, actor, shown)
     first_end = min((each.until_us for each in blockers if each.state != "waiting"), default=draft.now + RETRY_AT_MOST)
@@ -33,7 +33,7 @@ def held(draft: Draft, ask: Ask, order: tuple[int, ...], actor: str = "", shown:
 
 
 def blockers_of(
-    draft: Draft, ask: Ask, order: tuple[int, ...], actor: str, shown: tuple[str, ...]
+    draft: Draft, ask: LeaseRequest, order: tuple[int, ...], actor: str, shown: tuple[str, ...]
 ) -> tuple[Blocker, ...]:
     """Who is in the way of any option, each lease and waiter once, the first few of them."""
     told: dict[str, Blocker] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from leasehold.domain.entries import SLOTS, Ref, Wish
+from leasehold.domain.entries import SLOTS, Poll, Ref
 from leasehold.domain.keys import home
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import place_in
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leasehold.domain.entries import Ask, Claim, Option, Waiter
+    from leasehold.domain.entries import Alternative, Claim, LeaseRequest, Waiter
     from leasehold.domain.rules.deadlock import Choice, Wait
     from leasehold.domain.rules.draft import Draft
 
@@ -28,7 +28,7 @@ FIRST = (-FOREVER, 0)
 """The order of whoever has it already."""
 
 
-def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> tuple[str, ...] | None:
+def cycle_closed_by(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> tuple[str, ...] | None:
     """The cycle (holder, resource, holder, resource, …) that this request would close by waiting.
 
     Worth asking only of one that `may_close_cycle`.
@@ -37,7 +37,7 @@ def cycle_closed_by(draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) 
     return graph.named(find_cycle(actor, graph.waits_of, graph.wanted()))
 
 
-def cycle_of(draft: Draft, waiter: Waiter, ask: Ask) -> tuple[str, ...] | None:
+def cycle_of(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> tuple[str, ...] | None:
     """The same of somebody who is in the queue already."""
     graph = _Searched(draft)
     graph.names[waiter.actor] = ask.holder
@@ -62,7 +62,7 @@ class Seeker(Noun):
     """Somebody who wants one of these, at this place of the order."""
 
     actor: str
-    options: tuple[Option, ...]
+    options: tuple[Alternative, ...]
     slots: int
     order: tuple[int, ...]
 
@@ -99,12 +99,12 @@ class WaitGraph:
         session = self.draft.record(actor).notes.get(SESSION)
         return not isinstance(session, Session) or session.expires_us > self.draft.now
 
-    def wish(self, actor: str) -> Wish | None:
+    def wish(self, actor: str) -> Poll | None:
         """What it was refused a short while ago, and is expected to ask for again."""
         wish = self.draft.record(actor).notes.get(WISH)
-        return wish if isinstance(wish, Wish) and wish.until > self.draft.now else None
+        return wish if isinstance(wish, Poll) and wish.until > self.draft.now else None
 
-    def waiters(self, actor: str) -> list[tuple[Waiter, Ask]]:
+    def waiters(self, actor: str) -> list[tuple[Waiter, LeaseRequest]]:
         """Its places in queues."""
         notes = self.draft.record(actor).notes
         ids = [id_ for id_, note in notes.items() if id_.startswith("w") and isinstance(note, Ref)]
@@ -120,17 +120,17 @@ class WaitGraph:
             queue = self._queues[node] = {waiter.id: waiter for waiter in self.draft.record(node).waiters}
         return queue.get(id_)
 
-    def choices(self, actor: str, options: tuple[Option, ...], slots: int, order: tuple[int, ...]) -> Wait:
+    def choices(self, actor: str, options: tuple[Alternative, ...], slots: int, order: tuple[int, ...]) -> Wait:
         """What stands before somebody who wants one of these, at this place of the order."""
         if len(options) > 1 or len(options[0].claims) > 1:
             self.draft.require([claim.node for option in options for claim in option.claims])
         seeker = Seeker(actor, options, slots, order)
         return tuple(self._choice(seeker, option) for option in options)
 
-    def _choice(self, seeker: Seeker, option: Option) -> Choice:
+    def _choice(self, seeker: Seeker, option: Alternative) -> Choice:
         return tuple(need for claim in option.claims for need in self._needs(seeker, option, claim))
 
-    def _needs(self, seeker: Seeker, option: Option, claim: Claim) -> Iterable[Need]:
+    def _needs(self, seeker: Seeker, option: Alternative, claim: Claim) -> Iterable[Need]:
         """Who would have to give way; whoever asks does not wait for itself, nor for a closed resource's ghost."""
         counted: list[Rival] = []
         others: list[Rival] = []
@@ -219,7 +219,7 @@ class _Searched(WaitGraph):
         super().__init__(draft)
         self._lines: dict[tuple[str, str, int, bool], _Lines] = {}
 
-    def _needs(self, seeker: Seeker, option: Option, claim: Claim) -> Iterable[Need]:
+    def _needs(self, seeker: Seeker, option: Alternative, claim: Claim) -> Iterable[Need]:
         order, slots = seeker.order, seeker.slots
         key = (claim.node, claim.mode, slots, order == LAST)
         lines = self._lines.get(key)
@@ -268,7 +268,7 @@ def _shared_need(seeker: Seeker, resource: str, line: _Line, spare: int) -> Need
 class _Considered(_Searched):
     """With one more wait that is only being considered."""
 
-    def __init__(self, draft: Draft, actor: str, ask: Ask, order: tuple[int, ...]) -> None:
+    def __init__(self, draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> None:
         super().__init__(draft)
         self.actor = actor
         self.ask = ask

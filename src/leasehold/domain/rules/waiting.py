@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import End, Hold, Presence, Receipt, Request, Wish
+from leasehold.domain.entries import End, Hold, Poll, Presence, Receipt, Request
 from leasehold.domain.outcomes import Cancelled, Done, Granted, Queued, Refused, TimedOut
 from leasehold.domain.rules.acquiring import freshen, queued, rewrite
 from leasehold.domain.rules.conflicts import PRESENCE
@@ -31,7 +31,7 @@ from leasehold.domain.timestamps import SECOND
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import Beat, Cancel, Check, GiveUp, Sweep
-    from leasehold.domain.entries import Ask, Waiter
+    from leasehold.domain.entries import LeaseRequest, Waiter
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules.draft import Draft
 
@@ -85,7 +85,7 @@ def _serve_or_stay(draft: Draft, command: Check) -> Outcome:
     return queued(draft, waiter, command.ask) if waiter is not None else Done((command.waiter,))
 
 
-def _time_out(draft: Draft, waiter: Waiter, ask: Ask) -> TimedOut:
+def _time_out(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> TimedOut:
     answer = held(draft, ask, waiter.order, waiter.actor, waiter.shown)
     leave(draft, waiter, ask)
     forget_request(draft, ask, "timeout")
@@ -94,7 +94,7 @@ def _time_out(draft: Draft, waiter: Waiter, ask: Ask) -> TimedOut:
     return TimedOut(answer.resources, answer.blockers, answer.queue, answer.retry_us)
 
 
-def _promised(draft: Draft, waiter: str, ask: Ask) -> Hold | None:
+def _promised(draft: Draft, waiter: str, ask: LeaseRequest) -> Hold | None:
     for option in ask.options:
         for hold in draft.record(option.claims[0].node).holds.values():
             if hold.ticket == waiter and not hold.closed:
@@ -218,7 +218,7 @@ def _turn_away_overdue(draft: Draft, node: str) -> None:
 
 def _drop_old_notes(draft: Draft, key: str) -> None:
     for note in tuple(draft.record(key).notes.values()):
-        if isinstance(note, End | Wish | Request | Presence | Receipt) and note.until <= draft.now:
+        if isinstance(note, End | Poll | Request | Presence | Receipt) and note.until <= draft.now:
             if isinstance(note, Request) and _is_in_use(draft, note):
                 draft.put(key, note._replace(until=draft.now + REQUEST_MEMORY))
             else:

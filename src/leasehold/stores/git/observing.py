@@ -11,7 +11,7 @@ from __future__ import annotations
 import apsw
 
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import End, Hold, Presence, Receipt, Request, Waiter, Wish
+from leasehold.domain.entries import End, Hold, Poll, Presence, Receipt, Request, Waiter
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.errors import StoreError
@@ -30,7 +30,7 @@ _FUTURE = {
     Hold: "expires_at",
     Waiter: "deadline",
     End: "until",
-    Wish: "until",
+    Poll: "until",
     Session: "expires_us",
     Key: "until_us",
     Request: "until",

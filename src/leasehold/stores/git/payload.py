@@ -11,7 +11,19 @@ import json
 
 from leasehold.domain.api_keys import Key
 from leasehold.domain.durations import format as duration
-from leasehold.domain.entries import Ask, Claim, End, Hold, Option, Presence, Receipt, Ref, Request, Waiter, Wish
+from leasehold.domain.entries import (
+    Alternative,
+    Claim,
+    End,
+    Hold,
+    LeaseRequest,
+    Poll,
+    Presence,
+    Receipt,
+    Ref,
+    Request,
+    Waiter,
+)
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.sessions import Session
@@ -31,7 +43,7 @@ _KINDS: dict[str, type] = {
     "waiter": Waiter,
     "end": End,
     "ref": Ref,
-    "wish": Wish,
+    "wish": Poll,
     "session": Session,
     "request": Request,
     "presence": Presence,
@@ -39,7 +51,7 @@ _KINDS: dict[str, type] = {
     "key": Key,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_INSIDE: dict[str, type] = {"ask": Ask, "options": Option, "claims": Claim}
+_INSIDE: dict[str, type] = {"ask": LeaseRequest, "options": Alternative, "claims": Claim}
 """Fields that are nouns, or sequences of nouns."""
 
 

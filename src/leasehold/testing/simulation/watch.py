@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from leasehold.domain.entries import Drop, Option, Record
+    from leasehold.domain.entries import Alternative, Drop, Record
     from leasehold.domain.events import Event
     from leasehold.domain.leases import Lease
 
@@ -196,7 +196,7 @@ class Watch:
             ask is not None and waiter.deadline > self.now and any(self._is_empty(waiter, each) for each in ask.options)
         )
 
-    def _is_empty(self, waiter: Waiter, option: Option) -> bool:
+    def _is_empty(self, waiter: Waiter, option: Alternative) -> bool:
         here = [self.records.get(claim.node, EMPTY) for claim in option.claims]
         return all(
             all(hold.expires_at <= self.now for hold in record.holds.values())
