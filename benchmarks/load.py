@@ -15,12 +15,12 @@ from leasehold.requests.to_command import Order, order
 from leasehold.stores.sqlite import SqliteStore, lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from leasehold.domain.entries import Drop, Put
+    from leasehold.domain.entries import Drop, Put, Record
     from leasehold.domain.events import Event
-    from leasehold.stores import Transaction
+    from leasehold.stores.protocol import Transaction
 
 SETTINGS = Settings()
 
@@ -33,12 +33,19 @@ class Counted:
         self._rows = rows
         self.now = inner.now
         self.fence = inner.fence
+        self.opens_at = inner.opens_at
         self.load = inner.load
         self.due = inner.due
         self.close = inner.close
 
-    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
-        self._inner.commit(changes, events, fence)
+    def commit(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,
+    ) -> None:
+        self._inner.commit(changes, events, fence, after)
         self._rows.append(len(changes) + len(events) + 1)  # and the one row with the fence and the time
 
 
@@ -50,6 +57,7 @@ class CountingStore:
         self.rows: list[int] = []
         self.capabilities = inner.capabilities
         self.hint, self.read, self.scan, self.loss_mark = inner.hint, inner.read, inner.scan, inner.loss_mark
+        self.others = inner.others
         self.history, self.prune, self.close = inner.history, inner.prune, inner.close
 
     def pragma(self, setting: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Record
     from leasehold.requests.calls import Call
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 COMMAND = (sys.executable, "-m", "leasehold.cli", "serve", "--port", "0", "--rate", "0")
 AT_ONCE = 30

@@ -27,7 +27,7 @@ from tests.domain.junk import CIRCULAR, DEEP, JUNK, ODD, deep
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 EXAMPLES = 2_000 if os.environ.get("LEASEHOLD_PROVE") == "1" else 40
 NOT_FUZZED = {"lock", "guarded", "keys", "whoami", "gc", "close"}

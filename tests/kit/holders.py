@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Granted
     from leasehold.locks.aio import AsyncLocks
     from leasehold.locks.sync import Locks
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
     Run: TypeAlias = Callable[[Callable[[AsyncLocks], Awaitable[None]]], None]
     """What the fixture `run` gives."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from leasehold.domain.entries import Drop, Entry, Put, Record
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 MINUTE = 60 * SECOND
 SPACE = "default"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from leasehold.locks.aio import AsyncLocks
     from leasehold.locks.sync import Locks
-    from leasehold.stores import Transaction
+    from leasehold.stores.protocol import Transaction
     from tests.kit.holders import Run
 
 

@@ -16,7 +16,7 @@ from tests.kit.holders import ENDS, PATIENCE, TTL, Losses, last_end, store_of, u
 
 if TYPE_CHECKING:
     from leasehold.locks.sync import Locks
-    from leasehold.stores import Transaction
+    from leasehold.stores.protocol import Transaction
 
 
 pytestmark = pytest.mark.usefixtures("eager")

@@ -172,8 +172,8 @@ KEEPING = (
     Mutant(
         "the loop begins although the store is not ready",
         "engine/batch.py",
-        '    if not hasattr(store, "ready") or not store.ready(keys):\n',
-        '    if not hasattr(store, "ready"):\n',
+        "    if not is_networked(store) or not store.ready(keys):\n",
+        "    if not is_networked(store):\n",
         ("tests/project/test_steps.py",),
     ),
     Mutant(

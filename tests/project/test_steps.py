@@ -17,6 +17,7 @@ from leasehold.engine.engine import Engine
 from leasehold.errors import Closed, Conflict
 from leasehold.steps import through
 from leasehold.stores.memory import Memory, MemoryStore, MemoryTransaction
+from leasehold.stores.protocol import NetworkStore, NetworkTransaction
 from leasehold.testing.conformance.asking import PATIENCE
 from tests.engine.rig import acquire, release, until_so
 
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
 
 
-class Far(MemoryStore):
+class Far(MemoryStore, NetworkStore):
     """A memory behind a socket: a commit that was sent is carried out once the other side has answered."""
+
+    capabilities = MemoryStore.capabilities._replace(remote=True)
 
     def __init__(self, memory: Memory) -> None:
         super().__init__(memory)
@@ -60,7 +63,7 @@ class Far(MemoryStore):
         super().close()
 
 
-class FarTransaction(MemoryTransaction):
+class FarTransaction(MemoryTransaction, NetworkTransaction):
     """It can be left until it is answered."""
 
     def __init__(self, store: Far) -> None:
@@ -70,7 +73,13 @@ class FarTransaction(MemoryTransaction):
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
         return {**super().load(keys), **self._memory.records}  # it remembers all of them
 
-    def committing(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
+    def committing(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,
+    ) -> Steps[None]:
         if self._far.is_answered_at_once:
             self._far.answer()
         yield self
@@ -79,7 +88,11 @@ class FarTransaction(MemoryTransaction):
         if self._far.conflicts:
             self._far.conflicts -= 1
             raise Conflict("somebody else was quicker")
-        self.commit(changes, events, fence)
+        self.commit(changes, events, fence, after)
+
+    def confirming(self) -> Steps[None]:
+        return
+        yield
 
     def fileno(self) -> int:
         return self._far.here.fileno()

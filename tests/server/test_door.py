@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 BUSY = LASTING + ALONE + 10
 """After so many commits a store keeps its journal."""

@@ -1,8 +1,7 @@
-"""What the documentation says of stores is what they declare, and what they are asked for."""
+"""The table of stores in the documentation is what they declare."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "stores.md"
-PACKAGE = ROOT / "src" / "leasehold"
 HEAD = """\
 | store | an acknowledged grant survives | first come, first served | history | a waiter elsewhere learns of its grant |
 | --- | --- | --- | --- | --- |
@@ -37,17 +35,6 @@ def table() -> str:
 
 def test_the_documented_table_is_what_the_stores_declare() -> None:
     assert table() in PAGE.read_text(encoding="utf-8")
-
-
-def test_what_a_store_may_have_besides_is_told_to_whoever_writes_one() -> None:
-    """It is asked for by its name: no type says what there is, and a store that spells it otherwise goes unheard."""
-    asked = set()
-    for name in ("batch.py", "engine.py", "served.py"):
-        text = (PACKAGE / name).read_text()
-        asked |= set(re.findall(r'(?:has|get)attr\((?:store|transaction|self\.transaction), "(\w+)"', text))
-    assert {"committing", "foresee", "ready", "tell_hints", "others"} <= asked
-    told = (PACKAGE / "stores" / "__init__.py").read_text()
-    assert not [name for name in asked if f"`{name}" not in told]
 
 
 if __name__ == "__main__":

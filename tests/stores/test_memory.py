@@ -13,7 +13,7 @@ from leasehold.stores.memory import Memory, MemoryStore
 from tests.kit.samples import commit, entries, event, hold, seen
 
 if TYPE_CHECKING:
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 
 class Time:

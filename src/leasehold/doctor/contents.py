@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from leasehold.domain.entries import Hold, Waiter
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 LONG_QUEUE = 100
 

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
     from leasehold.stores.sqlite.checkup import Facts
 
 CLOCK_APART = 5 * SECOND

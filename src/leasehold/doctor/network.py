@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from leasehold.config.settings import Choice
     from leasehold.locks.sync import Locks
-    from leasehold.stores import Store
     from leasehold.stores.etcd.checkup import Facts as EtcdFacts
     from leasehold.stores.postgres.checkup import Facts
+    from leasehold.stores.protocol import Store
 
 CLOCK_APART = 5 * SECOND
 PROBE = "leasehold-doctor"

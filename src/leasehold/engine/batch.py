@@ -1,7 +1,7 @@
-"""One batch: many commands, one transaction. It loads, lets the rules decide, and commits; it decides nothing.
+"""Run one batch: many commands in one transaction. Load the records, let the rules decide, commit. It decides nothing.
 
-Nothing is handed back before it is durable. A conflict means that somebody else was quicker: everything is
-decided again from what is true now. It goes step by step (see ``stepwise``).
+No outcome is returned before it is durable. After a conflict with another process, all commands are decided again on
+the records as they are now. A batch runs step by step, so that an event loop need not wait for a network.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from leasehold.domain.entries import Put, Receipt
 from leasehold.domain.rules import Need, keys_of, step
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, LeaseholdError, OutcomeUnknown, StoreError
+from leasehold.stores import is_networked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,20 +27,20 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules import Step
     from leasehold.steps import Steps
-    from leasehold.stores import Store, Transaction
+    from leasehold.stores.protocol import NetworkTransaction, Store, Transaction
 
     Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], list[Command]]
 
 ATTEMPTS: Final = 100
-"""How often a batch is decided again before its callers are told that the store is too busy."""
+"""Attempts at a batch before its callers get `StoreError`: the store is too busy."""
 LOOKS_AHEAD: Final = 8
-"""So often a batch is looked through for what the commands to come will need, where each load is a trip."""
+"""How often an attempt also loads what its later commands will need, where each load is a round trip."""
 RECEIPT: Final = "receipt"
 RECEIPT_LIFE: Final = 3600 * SECOND
 
 
-class View:
-    """Records as the batch sees them: what it has changed itself, on top of what the store has loaded."""
+class BatchRecords:
+    """The records of a batch: those that it has changed, on top of those that the store has loaded."""
 
     __slots__ = ("_transaction", "changed", "loaded")
 
@@ -50,58 +51,57 @@ class View:
         self.changed: dict[str, Record] = {}
 
     def get(self, key: str, /) -> Record | None:
-        """The record, if it is here."""
+        """Return the record if it is loaded."""
         found = self.changed.get(key)
         return found if found is not None else self.loaded.get(key)
 
     def fetch(self, keys: Sequence[str]) -> None:
-        """Load these as well."""
+        """Load more records."""
         more = self._transaction.load(keys)
         if more is not self.loaded:
             self.loaded = {**self.loaded, **more}
 
 
 class Unresolved(OutcomeUnknown):
-    """Nobody can tell yet whether this batch was committed: `happened` will, as soon as the store answers again."""
+    """It is not known yet whether this batch was committed: `happened` tells once the store answers again."""
 
     def __init__(self, receipt: Put, why: object) -> None:
-        super().__init__(f"nobody said whether this was committed, and the store does not answer now: {why}; try again")
+        super().__init__(f"the store did not confirm this commit, and it does not answer now: {why}; try again")
         self.receipt = receipt
-        self.result: Result | None = None
+        self.result: BatchResult | None = None
 
 
-class Result:
-    """What became of a batch."""
+class BatchResult:
+    """The outcomes of a batch. Its transaction stays open until `close`."""
 
     __slots__ = ("_transaction", "events", "now", "outcomes", "picked_up", "view")
 
-    def __init__(self, outcomes: list[Outcome | Exception], deciding: _Deciding) -> None:
-        self._transaction = deciding.transaction
+    def __init__(self, outcomes: list[Outcome | Exception], attempt: _Attempt) -> None:
+        self._transaction = attempt.transaction
         self.outcomes = outcomes
-        """One a command, in order; an exception where the rules themselves broke."""
-        self.picked_up = deciding.picked_up
-        """Waiters of this engine that were granted their lease on the way."""
-        self.events = deciding.events
-        self.now = deciding.transaction.now
-        self.view = deciding.view
+        """One for each command, in order; an exception where a rule failed."""
+        self.picked_up = attempt.picked_up
+        """Waiters of this engine that were granted their lease in this batch."""
+        self.events = attempt.events
+        self.now = attempt.transaction.now
+        self.view = attempt.view
 
     def close(self) -> None:
-        """Let others have their turn."""
+        """End the transaction: other processes may begin theirs."""
         self._transaction.close()
 
 
-def run(store: Store, commands: list[Command], engine: str, closing: Closing) -> Steps[Result]:
-    """Decide these commands in order and commit them together. Whoever gets the result closes it, soon.
+def run(store: Store, commands: list[Command], engine: str, closing: Closing) -> Steps[BatchResult]:
+    """Decide these commands in order and commit them together. The caller closes the result, soon.
 
-    `closing` may add commands once the others are decided: an engine's heartbeat, a sweep of what is due.
+    `closing` may add commands once these are decided: an engine's heartbeat, a sweep of expired records.
     """
     wanted: dict[str, None] = {}
     for command in commands:
         for key in keys_of(command):
             wanted[key] = None
     keys = list(wanted)
-    # `hasattr` first, here and below: compiled, a `getattr` that finds nothing takes a microsecond to say so.
-    if not hasattr(store, "ready") or not store.ready(keys):
+    if not is_networked(store) or not store.ready(keys):
         yield None
     why = ""
     for _ in range(ATTEMPTS):
@@ -111,8 +111,8 @@ def run(store: Store, commands: list[Command], engine: str, closing: Closing) ->
             why = str(error)
         yield None
     raise StoreError(
-        f"the store is too busy: somebody else was quicker {ATTEMPTS} times in a row; try again. If nobody else is at "
-        f"work there, this is why it failed: {why}"
+        f"the store is too busy: another process was quicker {ATTEMPTS} times in a row; try again. If no other process "
+        f"is at work there, this is why it failed: {why}"
     )
 
 
@@ -122,23 +122,23 @@ def _attempt(
     engine: str,
     closing: Closing,
     keys: list[str],
-) -> Steps[Result]:
-    transaction = store.begin()
+) -> Steps[BatchResult]:
+    networked: NetworkTransaction | None = None
+    if is_networked(store):
+        transaction: Transaction = (networked := store.begin())
+    else:
+        transaction = store.begin()
     try:
-        deciding = _Deciding(transaction, keys, engine, commands, LOOKS_AHEAD if store.capabilities.remote else 0)
-        part = transaction.part if hasattr(transaction, "part") else 0
-        decided = deciding.decide_all(commands, 0, part)
-        if decided < len(commands):
-            yield from _with_more(deciding, commands, decided, part)
-        outcomes = list(deciding.outcomes)
+        attempt = _Attempt(transaction, networked, keys, engine, commands)
+        part = 0 if networked is None else networked.part
+        yield from _decide(attempt, commands, part)
+        outcomes = list(attempt.outcomes)
         more = closing(outcomes, transaction)
         if more:
-            decided = deciding.decide_all(more, 0)
-            if decided < len(more):
-                yield from _with_more(deciding, more, decided, 0)
-        result = Result(outcomes, deciding)
+            yield from _decide(attempt, more, 0)
+        result = BatchResult(outcomes, attempt)
         try:
-            yield from deciding.commit(store)
+            yield from attempt.commit(store)
         except Unresolved as unresolved:
             unresolved.result = result
             raise
@@ -148,16 +148,17 @@ def _attempt(
     return result
 
 
-def _with_more(deciding: _Deciding, commands: list[Command], decided: int, part: int) -> Steps[None]:
-    """The rest of these, from the first that needs records which are not here."""
+def _decide(attempt: _Attempt, commands: list[Command], part: int) -> Steps[None]:
+    """Decide all commands, and load what they need on the way."""
+    decided = attempt.decide_all(commands, 0, part)
     while decided < len(commands):
         yield None
-        deciding.fetch()
-        decided = deciding.decide_all(commands, decided, part)
+        attempt.fetch()
+        decided = attempt.decide_all(commands, decided, part)
 
 
-class _Deciding:
-    """The state of one attempt."""
+class _Attempt:
+    """One attempt at a batch."""
 
     __slots__ = (
         "changes",
@@ -168,63 +169,69 @@ class _Deciding:
         "keys",
         "looks_ahead",
         "needed",
+        "networked",
         "opens_at",
         "outcomes",
         "picked_up",
-        "told",
         "transaction",
         "view",
+        "written_events",
         "wrote_ahead",
     )
 
     def __init__(
-        self, transaction: Transaction, keys: list[str], engine: str, commands: list[Command], looks_ahead: int
+        self,
+        transaction: Transaction,
+        networked: NetworkTransaction | None,
+        keys: list[str],
+        engine: str,
+        commands: list[Command],
     ) -> None:
         self.commands = commands
-        self.looks_ahead = looks_ahead
+        self.looks_ahead = 0 if networked is None else LOOKS_AHEAD
         self.transaction = transaction
+        self.networked = networked
+        """The transaction if it is one behind a network."""
         self.keys = keys
         self.engine = engine
-        self.view = View(transaction, keys)
+        self.view = BatchRecords(transaction, keys)
         self.fence = transaction.fence
-        self.opens_at: int = transaction.opens_at if hasattr(transaction, "opens_at") else 0
+        self.opens_at = transaction.opens_at
         self.changes: dict[tuple[str, str], Put | Drop] = {}
         """By record and entry: each entry is written once."""
         self.events: list[Event] = []
-        self.told = 0
-        """So many of them were handed on already,"""
+        self.written_events = 0
+        """How many of the events were written ahead."""
         self.wrote_ahead = False
-        """and changes with them, or without any."""
         self.outcomes: list[Outcome | Exception] = []
         self.picked_up: dict[str, Lease] = {}
         self.needed: tuple[str, ...] = ()
-        """What has to be fetched before the next command can be decided."""
+        """Keys to load before the next command can be decided."""
 
-    def decide_all(self, commands: list[Command], decided: int, part: int = 0) -> int:
-        """These, one on top of the other, from this place on. How many are decided: then something has to be fetched.
+    def decide_all(self, commands: list[Command], decided: int, part: int) -> int:
+        """Decide commands from this index on; return how many are decided: the next needs records that are not loaded.
 
-        Before each such `part` of them, but not shortly before the end, a store that can write ahead is given what was
-        decided.
+        After each `part` of them, but not shortly before the end, a store that can write ahead gets what is decided.
         """
         last = len(commands) - part // 4
         while decided < len(commands):
             if part and decided and decided % part == 0 and decided < last:
-                self.hand_on()
+                self.write_ahead()
             if self.decide(commands[decided]):
                 break
             decided += 1
         return decided
 
     def decide(self, command: Command) -> bool:
-        """Run one command on top of those before it; a breakage of one leaves the others untouched.
+        """Decide a command on top of those before it; return True if records have to be loaded first.
 
-        Whether something has to be fetched first.
+        If a rule fails, the other commands are not affected.
         """
         try:
             result = self._step(command)
         except (LeaseholdError, MemoryError):
             raise
-        except Exception as error:  # noqa: BLE001 (told to the caller whose command it was)
+        except Exception as error:  # noqa: BLE001 (it is the outcome of this command)
             self.outcomes.append(error)
             return False
         if isinstance(result, Need):
@@ -240,55 +247,57 @@ class _Deciding:
         return False
 
     def fetch(self) -> None:
-        """Load what is needed now, and what the commands to come are known to need."""
-        wanted = (*self.needed, *self._wanted_later())
-        # What is asked for now comes first the next time, should the store make us start over.
-        self.keys.extend(wanted)
+        """Load what is needed now, and what later commands are known to need."""
+        wanted = (*self.needed, *self._needed_later())
+        self.keys.extend(wanted)  # if the store makes us start over, the first load includes them
         self.view.fetch(wanted)
-        # A number from before this record was ours may be smaller than one that it has seen meanwhile.
+        # A fence read before this record was ours may be smaller than one that the record contains.
         self.fence = max(self.fence, self.transaction.fence)
 
     def _step(self, command: Command) -> Step | Need:
         view = self.view
         return step(view.loaded, command, self.transaction.now, self.fence, self.engine, self.opens_at, view.changed)
 
-    def _wanted_later(self) -> list[str]:
-        """Where each load is a trip over a network: what the commands that are still to come need now."""
+    def _needed_later(self) -> list[str]:
+        """Return what later commands need, where each load is a round trip."""
         wanted: dict[str, None] = {}
         if self.looks_ahead:
             self.looks_ahead -= 1
             for command in islice(self.commands, len(self.outcomes) + 1, None):
-                wanted.update(dict.fromkeys(self._needs(command)))
+                try:
+                    result = self._step(command)
+                except Exception:  # noqa: BLE001, S112 (it fails again when its turn comes, as its outcome)
+                    continue
+                if isinstance(result, Need):
+                    wanted.update(dict.fromkeys(result.keys))
         return list(wanted)
 
-    def _needs(self, command: Command) -> tuple[str, ...]:
-        try:
-            result = self._step(command)
-        except Exception:  # noqa: BLE001 (it breaks again when it is its turn, and is told then)
-            return ()
-        return result.keys if isinstance(result, Need) else ()
+    def write_ahead(self) -> None:
+        """Give the store what was decided since the last time, to be written meanwhile."""
+        if self.networked is not None and (self.changes or len(self.events) > self.written_events):
+            self.networked.write_ahead(list(self.changes.values()), self.events[self.written_events :])
+            self.changes, self.written_events, self.wrote_ahead = {}, len(self.events), True
 
     def commit(self, store: Store) -> Steps[None]:
-        """Make it durable; where the outcome can stay unknown, find out by the receipt that was left."""
+        """Make it durable. If the store does not confirm the commit, look for the receipt that it left."""
+        networked = self.networked
         if not self.changes and not self.events and not self.wrote_ahead:
-            if hasattr(self.transaction, "confirming"):  # a store that goes on from what it saw last:
-                yield from self.transaction.confirming()  # no answer may rest on that alone
+            if networked is not None:
+                yield from networked.confirming()
             return
         changes = list(self.changes.values())
-        if hasattr(self.transaction, "foresee"):  # a store that remembers records need not
-            self.transaction.foresee(self.view.changed)  # work out what the rules have worked out
-        events = self.events[self.told :] if self.told else self.events
+        events = self.events[self.written_events :] if self.written_events else self.events
         if not store.capabilities.receipts:
-            self.transaction.commit(changes, events, self.fence)
+            self.transaction.commit(changes, events, self.fence, self.view.changed)
             return
         receipt = self._receipt()
         changes.append(receipt)
         lost: OutcomeUnknown | None = None
         try:
-            if hasattr(self.transaction, "committing"):  # a store that can leave us alone until it answers
-                yield from self.transaction.committing(changes, events, self.fence)
+            if networked is None:
+                self.transaction.commit(changes, events, self.fence, self.view.changed)
             else:
-                self.transaction.commit(changes, events, self.fence)
+                yield from networked.committing(changes, events, self.fence, self.view.changed)
         except OutcomeUnknown as unknown:
             lost = unknown
         if lost is not None:
@@ -300,12 +309,6 @@ class _Deciding:
             if not is_there:
                 raise Conflict("the commit did not happen") from None
 
-    def hand_on(self) -> None:
-        """A store that can write while we go on deciding is given what was decided since the last time."""
-        if hasattr(self.transaction, "write_ahead") and (self.changes or len(self.events) > self.told):
-            self.transaction.write_ahead(list(self.changes.values()), self.events[self.told :])
-            self.changes, self.told, self.wrote_ahead = {}, len(self.events), True
-
     def _receipt(self) -> Put:
         # To the minute: a store with an index of such times need not change it with each commit.
         until = self.transaction.now + RECEIPT_LIFE
@@ -313,6 +316,6 @@ class _Deciding:
 
 
 def happened(store: Store, receipt: Put) -> bool:
-    """Whether the batch that left this receipt was committed."""
+    """Return True if the batch that left this receipt was committed."""
     _, found = store.read((receipt.key,))
     return found[receipt.key].notes.get(RECEIPT) == receipt.entry

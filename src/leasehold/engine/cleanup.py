@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from leasehold.engine.pending import Pending
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 PAUSE = 0.05
 """Between two steps, in seconds, while nobody waits for the end."""

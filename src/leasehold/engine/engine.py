@@ -19,6 +19,7 @@ from leasehold.engine import batch
 from leasehold.engine.pending import NEVER, Errand, Pending
 from leasehold.errors import CLOSED, Closed, LeaseholdError
 from leasehold.steps import through
+from leasehold.stores import is_networked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import LeaseRequest
     from leasehold.domain.events import Event
     from leasehold.domain.outcomes import Outcome
-    from leasehold.engine.batch import Result
+    from leasehold.engine.batch import BatchResult
     from leasehold.engine.cleanup import Collection
     from leasehold.engine.waiters import Attendance
     from leasehold.steps import Steps
-    from leasehold.stores import Store, Transaction
+    from leasehold.stores.protocol import Store, Transaction
 
 _Queued: Final = Queued
 _Released: Final = Released
@@ -94,9 +95,8 @@ class Engine:
         self._housekeeping = housekeeping
         """Whether it sweeps every second although nobody asks anything, as a server does."""
 
-        tell_hints = getattr(store, "tell_hints", None)
-        if tell_hints is not None:
-            tell_hints(self._hinted)
+        if is_networked(store):
+            store.tell_hints(self._hinted)
 
     def _hinted(self) -> None:
         """The store has a hint, and says so at once; from any thread."""
@@ -281,7 +281,7 @@ class Engine:
 
     # --------------------------------------------------------------------------------------- answers
 
-    def _answer(self, asked: list[Pending], extra: list[c.Command], result: Result) -> None:
+    def _answer(self, asked: list[Pending], extra: list[c.Command], result: BatchResult) -> None:
         # Whoever has waited comes first: it has work to do, while who gave back only wants to know. Then other
         # processes may have their turn.
         try:

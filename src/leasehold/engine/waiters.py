@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.domain.leases import Lease
     from leasehold.domain.outcomes import Outcome
-    from leasehold.engine.batch import Result, View
+    from leasehold.engine.batch import BatchRecords, BatchResult
     from leasehold.engine.pending import Pending
     from leasehold.errors import LeaseholdError
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 _new: Final = new
 _Granted: Final = Granted
@@ -201,12 +201,12 @@ class Attendance:
         if pending.abandoned:
             self.give_back(pending, id_)
 
-    def serve(self, result: Result) -> None:
+    def serve(self, result: BatchResult) -> None:
         """Tell those who were granted what they waited for."""
         for id_, lease in result.picked_up.items():
             self._served(id_, lease, result.view)
 
-    def learn(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:
+    def learn(self, result: BatchResult, extra: Sequence[c.Command], decided_at: float) -> None:
         """What a batch did for those who wait. `extra`: what `due` asked for; its outcomes come last."""
         if self._is_beating:
             self._beat_at, self.has_presence = decided_at + self._store.capabilities.beat / SECOND, True
@@ -243,7 +243,7 @@ class Attendance:
         """True if only the store's clock, which was set forward, says that this wait is over."""
         return wait.deadline - self._clock() > APART
 
-    def _served(self, id_: str, lease: Lease, view: View) -> None:
+    def _served(self, id_: str, lease: Lease, view: BatchRecords) -> None:
         wait, home = self._waits.get(id_), view.get(keys.home(lease.id))
         hold = home.holds.get(lease.id) if home is not None else None
         if wait is not None and (hold is None or hold.closed):
@@ -292,7 +292,7 @@ class Attendance:
                 else:
                     self._end(wait.id, _how_it_ended(event, wait))
 
-    def _look_ahead(self, result: Result, extra: Sequence[c.Command], decided_at: float) -> None:
+    def _look_ahead(self, result: BatchResult, extra: Sequence[c.Command], decided_at: float) -> None:
         """For each watched node that was looked at: be there the moment something on it runs out."""
         nodes = [node for node in result.view.changed if self._waits.is_watched(node)]
         for command in extra:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from leasehold.locks.hosted import Served
     from leasehold.requests.calls import Answers
     from leasehold.requests.checks import Settings
-    from leasehold.stores import Store
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.postgres import PostgresStore
+    from leasehold.stores.protocol import Store
 
     Timeout: TypeAlias = float | str | timedelta
 

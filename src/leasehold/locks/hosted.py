@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from leasehold.engine.pending import Pending
     from leasehold.requests.calls import Authority, Call, LossSource
     from leasehold.requests.checks import Settings
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
     Watched: TypeAlias = HistoryQuery
 
@@ -128,7 +128,6 @@ class Served:
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
         self.watchers: list[Callable[[Sequence[Event]], None]] = []
         """Called with the events of each committed batch of this process."""
-        self._others: Callable[[], object] | None = getattr(store, "others", None)
         self._loop = loop
         self._probing: asyncio.Task[None] | None = None
         self._probed_until = 0.0
@@ -186,8 +185,8 @@ class Served:
         return self.keys(), self.ping()
 
     def others(self) -> object:
-        """What is the same as it was if nobody but this process has committed since; None: that cannot be told."""
-        return self._others() if self._others is not None else None
+        """Return a value that changes once another process may have committed; None while that is unknown."""
+        return self._store.others()
 
     def session(self, space: str, session: str) -> Session | None:
         """A live session, with the hash of its secret. It asks the store: not for the event loop."""

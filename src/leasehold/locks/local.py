@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leasehold.engine.pending import Pending
     from leasehold.requests.calls import Call, LossSource
     from leasehold.requests.checks import Settings
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 
 def finished(outcome: Outcome, secret: str, store: Store) -> Outcome:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.leases import Lease
     from leasehold.domain.outcomes import Held, TimedOut
-    from leasehold.stores import ObservingStore
+    from leasehold.stores.protocol import ObservingStore
 
 
 def with_watch(outcome: Held | TimedOut, store: ObservingStore) -> Held | TimedOut:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leasehold.domain.graph import Graph
     from leasehold.domain.leases import Lease
     from leasehold.requests.checks import Settings
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
     T = TypeVar("T")
 

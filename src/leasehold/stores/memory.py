@@ -14,6 +14,7 @@ from leasehold.domain.records import apply
 from leasehold.domain.rules.timing import first_due
 from leasehold.errors import Closed, StoreError
 from leasehold.stores import Capabilities
+from leasehold.stores.protocol import Store, Transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Memory:
         self.version += 1
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """One connection."""
 
     capabilities = Capabilities(
@@ -174,8 +175,13 @@ class MemoryStore:
             raise Closed("this store is closed; connect again")
 
 
-class MemoryTransaction:
+class MemoryTransaction(Transaction):
     """One turn."""
+
+    __slots__ = ("_is_over", "_memory", "_store", "fence", "now")
+
+    now: int
+    fence: int
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -194,7 +200,13 @@ class MemoryTransaction:
         come = [(at, key) for key, at in times.items() if at is not None and at <= self.now]
         return [key for _, key in sorted(come)[:limit]]
 
-    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+    def commit(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,  # noqa: ARG002
+    ) -> None:
         """All of this, or nothing of it."""
         if self._is_over:
             raise StoreError("this transaction is over; begin another")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from leasehold.domain.nouns import Noun
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
+from leasehold.stores.protocol import Store, Transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Drop, Put, Record
     from leasehold.domain.events import Event
-    from leasehold.stores import HistoryQuery, Store, Transaction
+    from leasehold.stores import Capabilities, HistoryQuery
 
     Committed: TypeAlias = Callable[[int, Sequence[Put | Drop], Sequence[Event], int], None]
 
@@ -76,17 +77,22 @@ class Luck:
         return False
 
 
-class FaultyStore:
+class FaultyStore(Store):
     """One process's way to a shared store."""
 
     def __init__(self, inner: Store, luck: Luck, committed: Committed) -> None:
-        self.capabilities = inner.capabilities._replace(receipts=True, poll=POLL)
+        self._capabilities = inner.capabilities._replace(receipts=True, poll=POLL, remote=False)
         self.luck = luck
         self.failures = 0
         """How often somebody here was told that something failed."""
         self.committed = committed
         self._inner = inner
         self._is_mute = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return those of the wrapped store, with receipts."""
+        return self._capabilities
 
     def begin(self) -> FaultyTransaction:
         """Start a transaction, if the store can be reached."""
@@ -133,12 +139,19 @@ class FaultyStore:
             raise Unreachable("injected: the store does not answer")
 
 
-class FaultyTransaction:
+class FaultyTransaction(Transaction):
     """A transaction that may end in every way in which transactions end."""
+
+    __slots__ = ("_inner", "_loads", "_store", "fence", "now", "opens_at")
+
+    now: int
+    fence: int
+    opens_at: int
 
     def __init__(self, store: FaultyStore, inner: Transaction) -> None:
         self.now = inner.now
         self.fence = inner.fence
+        self.opens_at = inner.opens_at
         self._store = store
         self._inner = inner
         self._loads = 0
@@ -154,7 +167,13 @@ class FaultyTransaction:
         """Keys of records with something due."""
         return self._inner.due(limit)
 
-    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+    def commit(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,  # noqa: ARG002
+    ) -> None:
         """Write it all, or fail before, or fail after. In any case it is over then."""
         try:
             self._commit(changes, events, fence)

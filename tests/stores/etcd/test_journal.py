@@ -464,8 +464,8 @@ def test_what_was_foreseen_and_a_receipt_are_both_remembered() -> None:
         turn = one.begin()
         before = turn.load(["na"])["na"]
         changes = [Put("na", Ref("y")), Put("na", Receipt("receipt", "b", HOUR))]
-        turn.foresee({"na": apply(before, changes[0])})  # as an engine does, which adds its receipt later
-        turn.commit(changes, [], turn.fence)
+        after = {"na": apply(before, changes[0])}  # as an engine does, which adds its receipt later
+        turn.commit(changes, [], turn.fence, after)
         assert set(one.replica.cache.records["na"].notes) == {"x", "y", "receipt"}
         assert one.read(["na"])[1] == two.read(["na"])[1]
         assert one.replica.overlay.lines["na"].mark == HOUR

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from leasehold.steps import Steps
-    from leasehold.stores import Answering
     from leasehold.stores.etcd.transaction import EtcdTransaction
+    from leasehold.stores.protocol import Answering
     from leasehold.testing.etcd import Member
 
 PATIENCE = 60_000

@@ -140,13 +140,13 @@ def test_a_connection_that_is_lost_after_it_leaves_nothing_behind(store: Postgre
 
 def test_a_large_batch_is_written_in_parts_and_is_whole(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[int] = []
-    hand_on = batch._Deciding.hand_on
+    write_ahead = batch._Attempt.write_ahead
 
-    def counted(deciding: batch._Deciding) -> None:
-        parts.append(len(deciding.changes))
-        hand_on(deciding)
+    def counted(attempt: batch._Attempt) -> None:
+        parts.append(len(attempt.changes))
+        write_ahead(attempt)
 
-    monkeypatch.setattr(batch._Deciding, "hand_on", counted)
+    monkeypatch.setattr(batch._Attempt, "write_ahead", counted)
     engine = Engine(store)
     locks = Locks(EngineAnswers(engine, ThreadDriver(engine), Settings()), holder="h")
     count = 3 * PART

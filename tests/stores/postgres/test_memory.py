@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.entries import EMPTY, Put, Receipt, Ref
+from leasehold.domain.entries import Put, Receipt, Ref
 from leasehold.domain.records import apply
 from leasehold.errors import Conflict
 from leasehold.stores.postgres import PostgresStore
@@ -150,22 +150,13 @@ def test_an_entry_that_is_there_against_all_knowledge_is_found_out(pair: Pair) -
     assert pair.ids(pair.one, [A]) == [["r1", "r2"]]
 
 
-def test_what_did_not_come_to_a_commit_is_not_remembered(pair: Pair) -> None:
-    pair.put(pair.one, A, "r1")
-    transaction = pair.one.begin()
-    transaction.load([A])
-    transaction.foresee({A: EMPTY})
-    transaction.close()
-    assert pair.ids(pair.one, [A]) == [["r1"]]
-
-
-def test_what_is_foreseen_is_remembered_and_receipts_with_it(pair: Pair) -> None:
+def test_records_given_to_a_commit_are_cached_and_receipts_with_them(pair: Pair) -> None:
     def commit(receipt: str) -> Record:
         transaction = pair.one.begin()
         loaded = transaction.load([A, ENGINE])
         change = Put(A, Ref(receipt))
-        transaction.foresee({A: apply(loaded[A], change)})
-        transaction.commit([change, Put(ENGINE, Receipt("receipt", receipt, 1))], [], transaction.fence)
+        changes = [change, Put(ENGINE, Receipt("receipt", receipt, 1))]
+        transaction.commit(changes, [], transaction.fence, {A: apply(loaded[A], change)})
         return pair.one.cache.records[ENGINE]
 
     commit("r1")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Entry, Record
     from leasehold.domain.events import Event
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
     from tests.kit.samples import FakeClock
 
 STAYS = 3

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from leasehold.domain.events import Event
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 DAY = 24 * 60 * MINUTE
 LONG = 5

@@ -23,7 +23,7 @@ from tests.stores.sqlite.journals import ALL, plain, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from leasehold.stores import Store
+    from leasehold.stores.protocol import Store
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
 MANNERS = ("before", "amidst", "after")

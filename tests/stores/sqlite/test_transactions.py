@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from leasehold.stores import Store, Transaction
+    from leasehold.stores.protocol import Store, Transaction
 
 
 @pytest.fixture

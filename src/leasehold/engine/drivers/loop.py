@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Outcome
     from leasehold.engine.engine import Engine
     from leasehold.steps import Steps
-    from leasehold.stores import Answering
+    from leasehold.stores.protocol import Answering
 
 PATIENCE = 0.25
 """So many seconds a loop listens for a store's answer; then a thread waits for it."""

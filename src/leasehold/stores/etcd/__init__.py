@@ -27,6 +27,7 @@ from leasehold.stores.etcd.replica import Replica
 from leasehold.stores.etcd.timekeeping import Timekeeper
 from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
+from leasehold.stores.protocol import NetworkStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ DOUBT = 20
 """Transactions that read unknown records, after one was found that had been assumed to be absent."""
 
 
-class EtcdStore:
+class EtcdStore(NetworkStore):
     """A `Store` in one etcd cluster. Transactions from one thread at a time, everything else from any."""
 
     capabilities = Capabilities(

@@ -19,6 +19,7 @@ from leasehold.stores.etcd.checkpointing import Checkpoint
 from leasehold.stores.etcd.journal import MOST, NOTHING, JournalEntry, encode, mark_of
 from leasehold.stores.etcd.parts import LargeValues, id_in, is_reference
 from leasehold.stores.etcd.reminders import reminders_in
+from leasehold.stores.protocol import NetworkTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ ASSUMED = 120
 """Records that a transaction may assume to be absent; each takes a compare of the commit."""
 
 
-class EtcdTransaction:
+class EtcdTransaction(NetworkTransaction):
     """A `Transaction` of an `EtcdStore`."""
 
     def __init__(self, store: EtcdStore) -> None:
@@ -47,7 +48,6 @@ class EtcdTransaction:
         self._assumed: dict[str, None] = {}
         self._assumes: bool | None = None
         """Whether this transaction may assume anything; decided once, so that it does not repeat a wrong assumption."""
-        self._foreseen: Mapping[str, Record] = {}
         self._is_over = False
         self._has_shown = False
         """True once the engine has seen something that must stay true until the commit."""
@@ -181,10 +181,6 @@ class EtcdTransaction:
 
     # ------------------------------------------------------------------------------------- writing
 
-    def foresee(self, records: Mapping[str, Record]) -> None:
-        """Take the engine's records as they will be after the commit, receipts excepted."""
-        self._foreseen = records
-
     def confirming(self) -> Steps[None]:
         """Confirm, step by step, that what the engine saw is true, although nothing is written."""
         yield from self._fixing_time()
@@ -193,30 +189,44 @@ class EtcdTransaction:
             self._assumed.clear()
         yield from self._store.precedence.dropping()
 
-    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+    def commit(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,
+    ) -> None:
         """Write all of this, or nothing."""
-        through(self.committing(changes, events, fence))
+        through(self.committing(changes, events, fence, after))
 
-    def committing(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
+    def committing(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,
+    ) -> Steps[None]:
         """Write step by step. If the caller abandons the steps, the commit's outcome is unknown."""
         if self._is_over:
             raise StoreError("this transaction is over; begin another")
         try:
             yield from self._fixing_time()
             if changes or events or fence != self.fence:
-                yield from self._write(changes, events, fence)
+                yield from self._write(changes, events, fence, after or {})
             else:
                 yield from self.confirming()
         finally:
             self.close()
 
-    def _write(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
+    def _write(
+        self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int, foreseen: Mapping[str, Record]
+    ) -> Steps[None]:
         store, replica = self._store, self._replica
         known = replica.cache.records
         unknown = [change.key for change in changes if change.key not in known]
         if unknown:
             yield from self.loading(unknown)
-        after = self._after(changes)
+        after = self._after(changes, foreseen)
         while replica.overlay.is_long(MOST):
             yield from self._checkpoint()
         spilled = LargeValues(store, self._now)
@@ -235,8 +245,9 @@ class EtcdTransaction:
             checkpoint.done(meta.at)
         store.won()
 
-    def _after(self, changes: Sequence[Put | Drop]) -> dict[str, Record]:
-        known, foreseen = self._replica.cache.records, self._foreseen
+    def _after(self, changes: Sequence[Put | Drop], foreseen: Mapping[str, Record]) -> dict[str, Record]:
+        """Return each changed record as it will be; `foreseen` has them without receipts."""
+        known = self._replica.cache.records
         after: dict[str, Record] = {}
         for change in changes:
             key = change.key

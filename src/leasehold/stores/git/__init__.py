@@ -26,6 +26,7 @@ from leasehold.stores.git.observing import Observer
 from leasehold.stores.git.remote import Remote
 from leasehold.stores.git.snapshot import Snapshot
 from leasehold.stores.git.transaction import GitTransaction
+from leasehold.stores.protocol import NetworkStore, ObservingStore
 from leasehold.stores.sqlite.clock import system_clock
 
 TYPE_CHECKING = False
@@ -59,13 +60,13 @@ PAUSES_GROW = 5
 """After a lost race: at most 20 ms, twice as long after each more, up to 320 ms."""
 
 
-class GitStore:
+class GitStore(NetworkStore, ObservingStore):
     """A `Store` at one remote. Transactions from one thread at a time, everything else from any thread."""
 
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
         self._cache = address.cache
         self._own = place.make(address.cache)
-        self.capabilities = CAPABILITIES._replace(poll=address.poll, beat=max(4 * address.poll, CAPABILITIES.beat))
+        self._capabilities = CAPABILITIES._replace(poll=address.poll, beat=max(4 * address.poll, CAPABILITIES.beat))
         self.objects = Objects(address.cache)
         self.foresight = Foresight(address.cache, self.objects)
         self.remote = Remote(address, self._own)
@@ -97,6 +98,11 @@ class GitStore:
         self._marked_at = -math.inf
         self._trusted: tuple[Snapshot, float] | None = None
         self._distrusted_until = 0.0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what this store can do. It polls as often as its URL says."""
+        return self._capabilities
 
     # ------------------------------------------------------------------------- going on from the last push
 

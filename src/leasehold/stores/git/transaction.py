@@ -14,6 +14,7 @@ from leasehold.stores.git import payload, refs
 from leasehold.stores.git.payload import Stamp, Stored
 from leasehold.stores.git.remote import Change
 from leasehold.stores.git.snapshot import Snapshot, Torn
+from leasehold.stores.protocol import NetworkTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ COMPARED = 200
 """At most so many refs that were only read are compared by the push once more."""
 
 
-class GitTransaction:
+class GitTransaction(NetworkTransaction):
     """One turn."""
 
     def __init__(self, store: GitStore) -> None:
@@ -91,7 +92,13 @@ class GitTransaction:
         come = sorted((at, key) for key, at in times.items() if at <= now)
         return [key for _, key in come[:limit]]
 
-    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:  # noqa: ARG002
+    def commit(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],  # noqa: ARG002
+        fence: int,
+        after: Mapping[str, Record] | None = None,  # noqa: ARG002
+    ) -> None:
         """All of this in one push, or nothing of it. Events are not kept."""
         self._check_under_way()
         try:

@@ -25,6 +25,7 @@ from leasehold.stores.postgres.memory import Memory
 from leasehold.stores.postgres.rows import each_record, events_of, gathered, signs_of
 from leasehold.stores.postgres.texts import listed
 from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
+from leasehold.stores.protocol import NetworkStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ _DAY = 24 * 3_600 * SECOND
 _LAST = 2**62
 
 
-class PostgresStore:
+class PostgresStore(NetworkStore):
     """A `Store` in one PostgreSQL database. Transactions from one thread at a time, everything else from any."""
 
     capabilities = Capabilities(

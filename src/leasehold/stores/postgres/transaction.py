@@ -63,7 +63,6 @@ class PostgresTransaction:
         """The statements that end the turn, once they were sent."""
         self._ending: tuple[int, bytes, int | None, int, int] | None = None
         """Number and id of the turn, where the journal begins, the next fence, the longest TTL; or no change."""
-        self._foreseen: Mapping[str, Record] | None = None
         self._decided = Decided()
         self._now = 0
         self._fence = 0
@@ -224,10 +223,6 @@ class PostgresTransaction:
 
     # ----------------------------------------------------------------------------------------- writing
 
-    def foresee(self, records: Mapping[str, Record]) -> None:
-        """Note what the changed records will be after `commit`, except engines' own."""
-        self._foreseen = records
-
     def write_ahead(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
         """Have PostgreSQL write these while the rest is still being decided. `commit` makes them durable, with it."""
         self._check_under_way()
@@ -245,14 +240,26 @@ class PostgresTransaction:
         except psycopg.Error as error:
             raise self._lost(connection, error) from error
 
-    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+    def commit(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,
+    ) -> None:
         """Make all of this durable, or nothing of it."""
-        through(self.committing(changes, events, fence))
+        through(self.committing(changes, events, fence, after))
 
-    def committing(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Steps[None]:
+    def committing(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,
+    ) -> Steps[None]:
         """Commit step by step: an event loop does something else until PostgreSQL answers."""
         yield self.send_commit(changes, events, fence)
-        self.finish_commit()
+        self.finish_commit(after)
 
     def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Exchange:
         """Send everything, and return the answer that is on its way."""
@@ -293,8 +300,8 @@ class PostgresTransaction:
         values = [b"%d" % number, *this, *rows, *told(events), *whom]
         return [*self._taking(), (self._queries.called("end_turn"), values), commit]
 
-    def finish_commit(self) -> None:
-        """Wait for the answer, and apply the committed changes to the cache."""
+    def finish_commit(self, after: Mapping[str, Record] | None = None) -> None:
+        """Wait for the answer, and apply the committed changes to the cache; `after` has no receipts."""
         sent, ending = self._sent, self._ending
         if sent is None:
             raise StoreError("nothing was sent that could be waited for")
@@ -312,10 +319,10 @@ class PostgresTransaction:
             return
         number, id_, since, fence, longest = ending
         now = number_of((answers[-1] or answers[-2])[0])  # COMMIT has no answer of its own
-        if self._foreseen is None:
+        if after is None:
             self._store.cache.follow(self._decided.changes)
         else:
-            self._store.cache.renew(self._foreseen)
+            self._store.cache.renew(after)
             self._store.cache.follow(self._decided.engines)
         certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
         self._store.got_through(number, id_, since, certain)

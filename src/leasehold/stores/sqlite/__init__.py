@@ -144,10 +144,10 @@ class SqliteTransaction:
     """One turn at the gate."""
 
     __slots__ = (
+        "_after",
         "_cache",
         "_committed",
         "_database",
-        "_foreseen",
         "_is_over",
         "_retention",
         "_row",
@@ -163,7 +163,8 @@ class SqliteTransaction:
         self._is_over = False
         self._committed: Sequence[Put | Drop] | None = None
         """The committed changes; `close` applies them to the cache."""
-        self._foreseen: Mapping[str, Record] | None = None
+        self._after: Mapping[str, Record] | None = None
+        """The changed records as they are now, if the caller knows them."""
         self._row: Row | None = None
         """The row of the journal that it is written to, of which the journal has yet to learn."""
         self.now = database.time(database.meta)
@@ -195,14 +196,13 @@ class SqliteTransaction:
         found = [row[:2] for row in rows] if journal is None else journal.come_due(rows, self.now)[:limit]
         return list(dict.fromkeys(key for _, key in found))
 
-    def foresee(self, records: Mapping[str, Record]) -> None:
-        """Note what all changed records will be after `commit`.
-
-        The caller has worked out all changes, and names each entry once.
-        """
-        self._foreseen = records
-
-    def commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+    def commit(
+        self,
+        changes: Sequence[Put | Drop],
+        events: Sequence[Event],
+        fence: int,
+        after: Mapping[str, Record] | None = None,
+    ) -> None:
         """Make all of this durable, or nothing of it. It stays our turn until `close`, unless this fails."""
         self._check_under_way()
         if not changes and not events and fence == self.fence:
@@ -213,12 +213,12 @@ class SqliteTransaction:
         database.log.longest = max(database.log.longest, longest_of(changes))
         try:
             if database.journal is None:
-                write(database.cursor, changes if self._foreseen is not None else last_of_each(changes))
+                write(database.cursor, changes if after is not None else last_of_each(changes))
                 is_told = bool(events) and self._tell(events, fence)
                 database.commit(fence, len(events), self.now, is_told=is_told)
             else:
                 self._journal(database.journal, changes, events, fence)
-            self._committed = changes
+            self._committed, self._after = changes, after
         except BaseException as error:
             self.close()
             if isinstance(error, apsw.Error):
@@ -291,10 +291,10 @@ class SqliteTransaction:
         if self._row is not None and journal is not None:
             journal.append(self._row)
             journal.follow(changes, self._cache.records)
-        if self._foreseen is None:
+        if self._after is None:
             self._cache.follow(changes)
         else:
-            self._cache.renew(self._foreseen)
+            self._cache.renew(self._after)
         self._database.trust()
 
 
