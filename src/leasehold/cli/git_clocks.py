@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.cli.output import clock
 from leasehold.domain.names import shown
-from leasehold.wire.shapes import SKEW, is_quicker_by_the_wall
+from leasehold.wire.sentences import SKEW, is_quicker_by_the_wall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from leasehold.domain.keys import is_lease_id
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
 from leasehold.domain.timestamps import FOREVER
-from leasehold.wire.shapes import rfc3339, sentence
+from leasehold.wire.sentences import sentence
+from leasehold.wire.shapes import rfc3339
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

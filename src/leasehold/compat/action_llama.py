@@ -11,7 +11,7 @@ from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, Released, Renewed
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
-from leasehold.wire.shapes import sentence
+from leasehold.wire.sentences import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from leasehold.domain import keys, names
 from leasehold.domain.outcomes import Granted, Refused, Released
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.wire.shapes import sentence
+from leasehold.wire.sentences import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

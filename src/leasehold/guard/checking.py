@@ -19,7 +19,7 @@ from leasehold.domain import names
 from leasehold.domain.leases import Inspection
 from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
-from leasehold.wire.shapes import sentence
+from leasehold.wire.sentences import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from leasehold.domain.keys import secret_hash
 from leasehold.domain.outcomes import Held
 from leasehold.requests.checks import TOKENS_MOST, session_id
-from leasehold.wire.shapes import is_yours
+from leasehold.wire.sentences import is_yours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -39,7 +39,7 @@ def create(context: Context) -> int:
     if where is None:
         return context.end(outcome, outcome.credential)
     _write(context, where, outcome)
-    told = {"key": wire.key(outcome.key), "key_file": where}  # the key itself is in the file, and nowhere else
+    told = {"key": wire.encoded("Key", outcome.key), "key_file": where}  # the secret is in the file alone
     return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}, {outcome.key.role}", told)
 
 
@@ -57,7 +57,7 @@ def rotate(context: Context) -> int:
         context.out.warn(f"Key {outcome.key.id} of {shown(outcome.key.name)}; {until}")
         return context.end(outcome, outcome.credential)
     _write(context, where, outcome)
-    told = {"key": wire.key(outcome.key), "before": wire.key(outcome.before), "key_file": where}
+    told = {"key": wire.encoded("Key", outcome.key), "before": wire.encoded("Key", outcome.before), "key_file": where}
     return context.end(outcome, f"Key {outcome.key.id} of {shown(outcome.key.name)}; {until}", told)
 
 
@@ -93,7 +93,7 @@ def list_keys(context: Context) -> int:
     ]
     heads = ("KEY", "ROLE", "SPACE", "NAME", "SINCE", "UNTIL", "PREFIXES")
     text = table(rows, heads, width_of_terminal()) if rows else "No keys."
-    return context.end(found, text, {"keys": [wire.key(each) for each in found]})
+    return context.end(found, text, {"keys": wire.encoded("Key[]", found)})
 
 
 def _until(key: Key) -> str:

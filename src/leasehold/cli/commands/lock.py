@@ -15,6 +15,7 @@ from leasehold.domain.outcomes import Granted, Held, Refused, Renewed, TimedOut
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
+from leasehold.wire import sentences
 from leasehold.wire import shapes as wire
 from leasehold.wire.shapes import SCHEMA_VERSION
 
@@ -83,7 +84,7 @@ def _more(resource: str, lock: Lock, blocker: Blocker | None) -> list[str]:
     """What grite's page does not show: by way of what it is held, for what work, and how this machine counts it."""
     lines = [f"  Held as: {shown(lock.resource)}"] if lock.resource != resource else []
     lines += [f"  Work: {shown(lock.work)}"] if lock.work else []
-    if blocker is None or not wire.is_quicker_by_the_wall(blocker):
+    if blocker is None or not sentences.is_quicker_by_the_wall(blocker):
         return lines  # as short as on grite's page
     return lines + watch_lines(blocker)
 

@@ -27,7 +27,7 @@ def inspect(context: Context) -> int:
     if isinstance(seen, Refused):
         return context.end(seen, "")
     own = {lease.id for lease in seen.leases if context.is_proven(lease)}
-    told = wire.inspection(seen)
+    told = wire.answer(seen)
     return context.end(seen, _inspected(seen, own), {**told, "leases": _with_yours(told["leases"], own)})
 
 
@@ -132,4 +132,4 @@ def graph(context: Context) -> int:
     seen = context.locks.graph(space=None if context.values["all_spaces"] else context.space)
     if isinstance(seen, Refused):
         return context.end(seen, "")
-    return context.end(seen, formats[context.values["format"]](seen), wire.graph(seen))
+    return context.end(seen, formats[context.values["format"]](seen), wire.answer(seen))

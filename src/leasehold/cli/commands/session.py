@@ -89,4 +89,4 @@ def list_sessions(context: Context) -> int:
     ]
     heads = ("SESSION", "HOLDER", "UNTIL", "WORK")
     text = table(rows, heads, width_of_terminal()) if rows else "No live sessions."
-    return context.end(found, text, {"sessions": [wire.listed_session(each) for each in found]})
+    return context.end(found, text, {"sessions": wire.encoded("ListedSession[]", found)})

@@ -132,7 +132,7 @@ def _watch_plainly(context: Context, every: float, count: int | None) -> int:
 
 def _print(context: Context, seen: Look) -> None:
     if context.out.json:
-        data = {**wire.leases(seen.leases), "waiting": [wire.waiting(each, seen.now) for each in seen.waiting.values()]}
+        data = {**wire.leases(seen.leases), "waiting": wire.encoded("Waiting[]", seen.waiting.values(), seen.now)}
         context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": True, "data": data})
         return
     lines = [f"{_clock()}  {counted(len(seen.leases), 'lease')}, {len(seen.waiting)}{seen.more} waiting"]

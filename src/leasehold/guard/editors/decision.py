@@ -9,7 +9,7 @@ from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Refused, TimedOut
 from leasehold.guard.checking import NOT_YOURS, REQUIRE, REQUIRE_OWN, WARN, LeaseOwner, judged, place_of, typed
-from leasehold.wire.shapes import sentence
+from leasehold.wire.sentences import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from leasehold.domain.timestamps import SECOND
 from leasehold.errors import LeaseholdError, LeaseLost, NotAcquired, StoreError
 from leasehold.locks.holding.renewal import Tenure, steady
 from leasehold.requests import to_command as orders
-from leasehold.wire.shapes import sentence
+from leasehold.wire.sentences import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

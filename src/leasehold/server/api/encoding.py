@@ -17,9 +17,9 @@ def _shape(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401 (a type t
     return msgspec.defstruct(name, [(field, Any) for field in fields], frozen=True, gc=False)
 
 
-_LEASE: Final = _shape("Lease", wire.LEASE)
-_GRANTED: Final = _shape("Granted", wire.GRANTED)
-_RELEASED: Final = _shape("Released", wire.RELEASED)
+_LEASE: Final = _shape("Lease", wire.names("Lease"))
+_GRANTED: Final = _shape("Granted", wire.names("Granted")[:3])
+_RELEASED: Final = _shape("Released", wire.names("Released"))
 
 
 def answer(outcome: object) -> object:

@@ -40,12 +40,8 @@ class Route(msgspec.Struct, frozen=True):
         return (self.takes.__doc__ or "").strip()
 
 
-def _several(name: str, one: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    return lambda they: {name: [one(each) for each in they]}
-
-
-def _collected(it: Any) -> dict[str, Any]:  # noqa: ANN401 (a Collected)
-    return {"swept": it.swept, "forgotten": it.forgotten}
+def _listed(shape: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda they: wire.encoded(shape, they)
 
 
 TAKING = (
@@ -72,21 +68,29 @@ ROUTES = (
     Route("POST", "/v1/sessions", "start_session", r.StartSession, a.SessionStarted, ("conflict",)),
     Route("POST", "/v1/sessions/renew", "renew_session", r.OfSession, a.SessionRenewed, ("lost",)),
     Route("POST", "/v1/sessions/end", "end_session", r.EndSession, a.SessionEnded),
-    Route("GET", "/v1/sessions", "sessions", r.InSpace, a.Sessions, (), _several("sessions", wire.listed_session)),
+    Route(
+        "GET",
+        "/v1/sessions",
+        "sessions",
+        r.InSpace,
+        a.Sessions,
+        (),
+        _listed("Sessions"),
+    ),
     Route("POST", "/v1/force-release", "force_release", r.ForceRelease, a.Released),
     Route("POST", "/v1/steal", "steal", r.Steal, a.Granted, TAKING),
     Route("POST", "/v1/clear", "clear", r.Clear, a.Cleared),
-    Route("POST", "/v1/gc", "gc", r.Collect, a.Collected, (), _collected),
+    Route("POST", "/v1/gc", "gc", r.Collect, a.Collected, ()),
     Route("GET", "/v1/inspect", "inspect", r.Inspect, a.Inspection),
     Route("GET", "/v1/leases", "list", r.Listing, a.Leases, (), wire.leases),
     Route("GET", "/v1/graph", "graph", r.WhoWaits, a.Graph),
     Route("GET", "/v1/history", "history", r.History, a.Events, (), wire.events, {"kind": "kinds"}),
-    Route("GET", "/v1/keys", "keys", r.Nothing, a.Keys, (), _several("keys", wire.key)),
+    Route("GET", "/v1/keys", "keys", r.Nothing, a.Keys, (), _listed("Keys")),
     Route("POST", "/v1/keys", "create_key", r.CreateKey, a.KeyCreated, ("conflict",)),
     Route(
         "POST", "/v1/keys/rotate", "rotate_key", r.RotateKey, a.KeyRotated, ("not_found",), wire.answer, {"id": "key"}
     ),
-    Route("GET", "/v1/whoami", "whoami", r.Nothing, a.Whoami, (), wire.whoami),
+    Route("GET", "/v1/whoami", "whoami", r.Nothing, a.Whoami, (), wire.answer),
     Route("POST", "/v1/keys/revoke", "revoke_key", r.RevokeKey, a.KeyRevoked, (), wire.answer, {"id": "key"}),
     *(
         Route(row.method, row.path, row.verb, row.takes, row.gives, row.problems, steps=row.steps)

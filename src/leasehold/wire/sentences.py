@@ -1,0 +1,83 @@
+"""Refusals in one sentence that says what to do next. It decides nothing."""
+
+from __future__ import annotations
+
+from leasehold.domain import durations
+from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
+from leasehold.domain.timestamps import FOREVER, SECOND
+from leasehold.wire.shapes import rfc3339
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from leasehold.domain.leases import Blocker
+
+SKEW: Final = "30s"
+"""The `max_skew` that messages propose: clocks kept by NTP differ by far less."""
+
+
+def sentence(outcome: Held | TimedOut | Deadlock | Lost | Refused) -> str:
+    """Return a refusal as one sentence that says what to do next."""
+    if isinstance(outcome, Held) and is_yours(outcome):
+        return f"{_what(outcome)} is {_by_you(outcome)}; go on under it (reentrant extends it), or release it first"
+    if isinstance(outcome, Held):
+        return f"{_what(outcome)} is {_by(outcome)}; try again later, or wait for it{_watched(outcome)}"
+    if isinstance(outcome, TimedOut):
+        return f"{_what(outcome)} is still {_by(outcome)}; the wait is over{_watched(outcome)}"
+    if isinstance(outcome, Deadlock):
+        path = " → ".join((*outcome.cycle, outcome.cycle[0]))
+        return f"possible deadlock: {path}; release what you hold and try again"
+    if isinstance(outcome, Lost):
+        return f"the lease is gone ({outcome.reason}); stop working on it, or acquire it anew"
+    return f"{outcome.field}: {outcome.message}" if outcome.field else outcome.message
+
+
+def is_yours(outcome: Held | TimedOut) -> bool:
+    """Return True if only leases that the caller has proved to hold stand in the way."""
+    return bool(outcome.blockers) and all(each.yours and each.state == "held" for each in outcome.blockers)
+
+
+def _by_you(outcome: Held) -> str:
+    names = " + ".join(dict.fromkeys(each.resource for each in outcome.blockers))
+    since = (rfc3339(outcome.blockers[0].since_us) or "")[:19] + "Z"
+    return f"yours since {since}{'' if names == _what(outcome) else f', as {names}'}"
+
+
+def _what(outcome: Held | TimedOut) -> str:
+    return " + ".join(outcome.resources)
+
+
+def _watched(outcome: Held | TimedOut) -> str:
+    """Say, over git, since when the blocking lease was watched, when it may be taken over, and how to do so sooner."""
+    first = outcome.blockers[0] if outcome.blockers else None
+    if first is None or first.watched_us is None or first.until_us >= FOREVER:
+        return ""
+    told = f". Watched from here since {rfc3339(first.watched_us)}; may be taken over at {rfc3339(first.until_us)}"
+    if not is_quicker_by_the_wall(first):
+        return told
+    return f"{told}, or {SKEW} after it expires by its holder's clock with max_skew={SKEW} (docs/git-clocks.md)"
+
+
+def is_quicker_by_the_wall(it: Blocker) -> bool:
+    """Return True if an observer that trusts wall clocks may take over this lease sooner."""
+    return it.recorded_us is not None and it.recorded_us + durations.parse(SKEW) < it.until_us
+
+
+def _rounded(left: int) -> int:
+    """Round up to whole milliseconds or seconds: the text calls it the most that is left."""
+    exact = 1_000 if left < 10 * SECOND else SECOND
+    return -(-left // exact) * exact
+
+
+def _by(outcome: Held | TimedOut) -> str:
+    if not outcome.blockers:
+        return "held"
+    first = outcome.blockers[0]
+    work = f" ({first.name})" if first.name else ""
+    if first.state == "quarantined":
+        return f"closed after {first.holder}{work} ended uncleanly, until somebody clears it"
+    state = {"held": "held by", "waiting": "wanted before you by", "grace": "closed for a while after"}[first.state]
+    left = durations.format(_rounded(max(0, first.until_us - first.as_of_us)))
+    more = f" and {len(outcome.blockers) - 1} more" if len(outcome.blockers) > 1 else ""
+    return f"{state} {first.holder}{work}{more}, for another {left} at most"
