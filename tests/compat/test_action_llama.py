@@ -145,7 +145,7 @@ def test_whoever_waits_or_left_it_closed_is_told_of_as_such(server: Running) -> 
     reply = one.post("acquire", "closed://x")
     assert reply.status == 409
     assert reply.json["holder"] == "ann"
-    assert "until somebody clears it" in reply.json["reason"]
+    assert "until a person has opened it again" in reply.json["reason"]
 
 
 def test_a_lock_that_its_session_would_cut_short_gets_its_full_life(server: Running) -> None:

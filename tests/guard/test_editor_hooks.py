@@ -124,6 +124,69 @@ def test_after_a_tool_the_leases_have_a_full_ttl_again(project: Project) -> None
     assert after[0].fence == before[0].fence
 
 
+def taken_from(project: Project, way: str, name: str = "path:src/a.py", url: str | None = None) -> None:
+    with leasehold.connect(url or project.env["LEASEHOLD_URL"], holder="ops") as ops:
+        (lease,) = [each for each in ops.list() if name in each.resources]  # type: ignore[union-attr]
+        if way == "session":
+            assert lease.session is not None
+            assert ops.end_session(lease.session, admin="ops")
+        else:
+            assert ops.force_release(name, by="ops", reason="hotfix")
+
+
+@pytest.mark.parametrize("way", ["force-release", "session"])
+def test_after_a_loss_the_next_hook_tells_the_agent_once(project: Project, way: str) -> None:
+    for path in ("src/a.py", "src/b.py"):
+        assert project.hook("claude", project.edit("aaaa", path)) is None
+    after = project.claude("aaaa", "PostToolUse", "Bash", command="make")
+    assert project.hook("claude", after) is None
+    taken_from(project, way)
+    told = project.hook("claude", after)["hookSpecificOutput"]
+    assert told["hookEventName"] == "PostToolUse"
+    assert told["additionalContext"].startswith("LOST: path:src/a.py is no longer yours (")
+    assert ("path:src/b.py" in told["additionalContext"]) == (way == "session")
+    assert ("forced by ops: hotfix" in told["additionalContext"]) == (way == "force-release")
+    assert project.hook("claude", after) is None
+    assert project.hook("claude", project.edit("aaaa", "src/a.py")) is None, "it was told already"
+    assert project.hook("claude", after) is None
+
+
+def test_before_an_edit_an_agent_is_told_that_it_had_lost_the_file_meanwhile(project: Project) -> None:
+    project.hook("claude", project.edit("aaaa", "src/a.py"))
+    taken_from(project, "force-release")
+    told = project.hook("claude", project.edit("aaaa", "src/a.py"))["hookSpecificOutput"]
+    assert told["hookEventName"] == "PreToolUse"
+    assert told["additionalContext"].startswith("LOST: path:src/a.py is no longer yours (forced by ops: hotfix)")
+    assert told["additionalContext"].endswith("You hold path:src/a.py again: read it anew before you change it.")
+    assert project.hook("claude", project.edit("aaaa", "src/a.py")) is None
+    taken_from(project, "force-release")
+    project.hook("claude", project.edit("bbbb", "src/a.py"))
+    denied = reason(project.hook("claude", project.edit("aaaa", "src/a.py")))
+    assert denied.startswith("LOST: path:src/a.py is no longer yours")
+    assert "held by claude-bbbb" in denied
+
+
+def test_cursor_tells_a_loss_where_its_agent_reads_it(project: Project) -> None:
+    common = {"conversation_id": "dddd", "workspace_roots": [str(project.root)]}
+    write = {"tool_name": "Write", "tool_input": {"file_path": str(project.root / "src/a.py")}}
+    project.hook("cursor", {**common, "hook_event_name": "preToolUse", **write})
+    taken_from(project, "force-release")
+    assert project.hook("cursor", {**common, "hook_event_name": "afterFileEdit"}) is None
+    told = project.hook("cursor", {**common, "hook_event_name": "postToolUse"})
+    assert told["additional_context"].startswith("LOST: path:src/a.py is no longer yours (forced by ops")
+
+
+def test_over_http_a_hook_tells_of_a_loss_too(project: Project, tmp_path: Path) -> None:
+    asked = f"/v1/hooks/claude?root={project.root}"
+    with serving(tmp_path) as server:
+        assert server.ask("POST", asked, project.edit("aaaa", "src/a.py")).json == {}
+        taken_from(project, "force-release", url=server.url)
+        after = project.claude("aaaa", "PostToolUse", "Bash", command="make")
+        told = server.ask("POST", asked, after).json["hookSpecificOutput"]["additionalContext"]
+        assert told.startswith("LOST: path:src/a.py is no longer yours (forced by ops: hotfix)")
+        assert server.ask("POST", asked, after).json == {}
+
+
 @pytest.mark.parametrize(
     ("policy", "is_allowed", "is_told"),
     [("off", True, False), ("warn", True, True), ("require", False, True), ("require-own", False, True)],

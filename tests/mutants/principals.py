@@ -77,6 +77,13 @@ PRINCIPALS = (
         ("tests/mcp/test_owning.py", "-k", "sub_agents and stdio"),
     ),
     Mutant(
+        "a hook does not tell the agent that its lease was taken",
+        "guard/editors/decision.py",
+        "        if alive is None or each.lease in alive:\n",
+        "        if alive is not None or each.lease:\n",
+        ("tests/guard/test_editor_hooks.py", "-k", "after_a_loss and force"),
+    ),
+    Mutant(
         "an agent that clears its environment may do what is for people",
         "config/identity/__init__.py",
         "return self.line.agent is not None or (",

@@ -54,7 +54,7 @@ def _session_left(lease: Lease) -> str:
 
 def _on_held(outcome: Held | TimedOut) -> str:
     if any(each.state == "quarantined" for each in outcome.blockers):
-        return "Skip it: it is closed after an unclean end, until a person has looked at it and cleared it."
+        return "Skip it: it is closed after an unclean end, until a person has checked and opened it again."
     return "Do not touch it: skip it and go on with something else, or call wait_for_lock if you need this very one."
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import Lost
 from leasehold.errors import LeaseholdError
-from leasehold.locks.holding.losses import told_of, watch_of
+from leasehold.locks.holding.losses import watch_of
+from leasehold.wire.sentences import told_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,4 +74,5 @@ class LostLeases:
             return
         if isinstance(outcome, Lost) and lease in self._held:
             self.forget(lease)
-            self._news.setdefault(granted.lease.holder, {})[lease] = told_of(granted.lease, outcome.reason)
+            name = " + ".join(granted.lease.resources)
+            self._news.setdefault(granted.lease.holder, {})[lease] = told_lost(name, outcome.reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import durations
+from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.wire.shapes import rfc3339
@@ -31,6 +32,11 @@ def sentence(outcome: Held | TimedOut | Deadlock | Lost | Refused) -> str:
     if isinstance(outcome, Lost):
         return f"the lease is gone ({outcome.reason}); stop working on it, or acquire it anew"
     return f"{outcome.field}: {outcome.message}" if outcome.field else outcome.message
+
+
+def told_lost(name: str, reason: str) -> str:
+    """Return what an agent is told of a lease that was taken from it."""
+    return shown(f"LOST: {name} is no longer yours ({reason}). Stop working on it now: somebody else may have it.")
 
 
 def is_yours(outcome: Held | TimedOut) -> bool:
@@ -76,7 +82,7 @@ def _by(outcome: Held | TimedOut) -> str:
     first = outcome.blockers[0]
     work = f" ({first.name})" if first.name else ""
     if first.state == "quarantined":
-        return f"closed after {first.holder}{work} ended uncleanly, until somebody clears it"
+        return f"closed after {first.holder}{work} ended uncleanly, until a person has opened it again"
     state = {"held": "held by", "waiting": "wanted before you by", "grace": "closed for a while after"}[first.state]
     left = durations.format(_rounded(max(0, first.until_us - first.as_of_us)))
     more = f" and {len(outcome.blockers) - 1} more" if len(outcome.blockers) > 1 else ""

@@ -93,6 +93,7 @@ def _ask(context: Context, occasion: HookCall) -> Decision:
     if occasion.moment != "before" and not hooking.is_known(occasion, os.environ, scope):
         return YES  # it took nothing: there is nothing to renew or to end
     decision = _asked(context, choice, terms, steps)
+    hooking.remember(occasion, os.environ, scope, decision)
     if occasion.moment == "end":
         hooking.forget(occasion, os.environ, scope)
     return decision
@@ -108,7 +109,8 @@ def _terms(context: Context, occasion: HookCall, choice: Choice) -> HookTerms:
     is_asking = policy != OFF and occasion.session
     wants = is_asking and (occasion.moment == "before" or hooking.is_known(occasion, os.environ, choice.url))
     credential = hooking.credential(occasion, os.environ, choice.url) if wants else ""
-    return HookTerms(holder, credential, policy, choice.ttl, takes=not context.values["look_only"])
+    known = hooking.known(occasion, os.environ, choice.url) if wants else ()
+    return HookTerms(holder, credential, policy, choice.ttl, takes=not context.values["look_only"], known=known)
 
 
 def _asked(context: Context, choice: Choice, terms: HookTerms, steps: Deciding) -> Decision:

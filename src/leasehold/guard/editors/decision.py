@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
-from leasehold.domain.outcomes import Deadlock, Granted, Held, Refused, TimedOut
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, TimedOut
+from leasehold.domain.sessions import SessionRenewed
 from leasehold.guard.checking import NOT_YOURS, REQUIRE, REQUIRE_OWN, WARN, LeaseOwner, judged, place_of, typed
-from leasehold.wire.sentences import sentence
+from leasehold.wire.sentences import sentence, told_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     Deciding: TypeAlias = "Steps[Decision]"
 
 
+NAMED = 5
+"""So many lost leases are named in one message."""
+
+
+class KnownLease(Noun):
+    """A lease that a hook took for its agent."""
+
+    lease: str
+    name: str
+
+
 class Decision(Noun):
     """What the editor is told."""
 
@@ -29,6 +41,10 @@ class Decision(Noun):
     """Empty: nothing at all is said."""
     agent_id: str = ""
     """The name to put into a call of one of our own tools."""
+    taken: tuple[KnownLease, ...] = ()
+    """Leases to remember for the next hooks of this agent."""
+    lost: tuple[str, ...] = ()
+    """Ids of leases to forget: this message tells the agent that they were taken from it."""
 
 
 class HookTerms(Noun):
@@ -41,6 +57,8 @@ class HookTerms(Noun):
     ttl: float | str
     takes: bool = True
     """Lock on first edit: the lease is taken, not only looked for."""
+    known: tuple[KnownLease, ...] = ()
+    """Leases that earlier hooks of this agent took, and of whose loss it was not told."""
 
 
 YES = Decision()
@@ -48,11 +66,28 @@ YES = Decision()
 
 def before_edit(paths: tuple[Resource, ...], terms: HookTerms) -> Deciding:
     """May these resources be written? The leases are taken on the way, unless the terms say otherwise."""
+    taken: list[KnownLease] = []
+    decision = yield from _edit(paths, terms, taken)
+    held = [each.lease for each in taken]
+    doubted = [each for each in terms.known if each.name in paths and each.lease not in held]
+    lost: list[tuple[KnownLease, str]] = []
+    for each in doubted:
+        answer = yield "renew", {"lease": each.lease, "session": terms.credential}
+        if isinstance(answer, Lost):
+            lost.append((each, answer.reason))
+    new = tuple(each for each in taken if each not in terms.known)
+    return _tell_lost(decision._replace(taken=new), lost)
+
+
+def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]) -> Deciding:
     note, verb = "", "inspect"
     for path in paths:
         if terms.takes and isinstance(path, str):
             outcome = yield from _take(path, terms)
-            trouble = None if isinstance(outcome, Granted) else _in_the_way(outcome, terms)
+            if isinstance(outcome, Granted):
+                taken.append(KnownLease(outcome.lease.id, " + ".join(outcome.lease.resources)))
+                continue
+            trouble = _in_the_way(outcome, terms)
         else:
             verdict = yield from _look(path, terms, must_own=terms.policy == REQUIRE_OWN)
             trouble = None if verdict.allowed else verdict.message
@@ -73,9 +108,33 @@ def before_command(paths: tuple[Resource, ...], terms: HookTerms, note: str = ""
 
 
 def after_tool(terms: HookTerms) -> Deciding:
-    """The agent lives: a full TTL again for its session and all of its leases."""
-    yield "renew_session", {"session": terms.credential}
-    return YES
+    """The agent lives: a full TTL again for its session and all of its leases. It is told which of them it has lost."""
+    outcome = yield "renew_session", {"session": terms.credential}
+    if isinstance(outcome, Lost):
+        return _tell_lost(YES, [(each, outcome.reason) for each in terms.known])
+    alive = [each.id for each in outcome.leases] if isinstance(outcome, SessionRenewed) else None
+    lost: list[tuple[KnownLease, str]] = []
+    for each in terms.known:
+        if alive is None or each.lease in alive:
+            continue
+        answer = yield "renew", {"lease": each.lease, "session": terms.credential}
+        if isinstance(answer, Lost):  # else another hook of this agent took it meanwhile
+            lost.append((each, answer.reason))
+    return _tell_lost(YES, lost)
+
+
+def _tell_lost(decision: Decision, lost: list[tuple[KnownLease, str]]) -> Decision:
+    """The decision, and before it which leases were taken from the agent."""
+    if not lost:
+        return decision
+    told = [told_lost(each.name, reason) for each, reason in lost[:NAMED]]
+    if len(lost) > NAMED:
+        told.append(f"So are {len(lost) - NAMED} more.")
+    again = [each.name for each in decision.taken if each.name in {gone.name for gone, _ in lost}]
+    if again:
+        told.append(f"You hold {' + '.join(again)} again: read it anew before you change it.")
+    message = " ".join((*told, decision.message)).rstrip()
+    return decision._replace(message=message, lost=tuple(each.lease for each, _ in lost))
 
 
 def at_end(terms: HookTerms) -> Deciding:

@@ -12,7 +12,7 @@ from leasehold.config import paths as places
 from leasehold.errors import StoreUnsuitable
 from leasehold.guard.checking import OFF, ROOT, Below, name_of
 from leasehold.guard.editors import decision as deciding
-from leasehold.guard.editors.decision import Decision, HookTerms
+from leasehold.guard.editors.decision import Decision, HookTerms, KnownLease
 from leasehold.guard.editors.payloads import AFTER, BEFORE, END
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def steps(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
     if occasion.moment == BEFORE:
         return _before(occasion, terms, root)
     if occasion.moment == AFTER:
-        return deciding.after_tool(terms)
+        return deciding.after_tool(terms if occasion.is_heard else terms._replace(known=()))
     return deciding.at_end(terms) if occasion.moment == END else None
 
 
@@ -93,12 +93,42 @@ def resources(paths: tuple[str, ...], cwd: str, root: str) -> tuple[Resource, ..
 def credential(occasion: HookCall, env: Mapping[str, str], scope: str) -> str:
     """`ID.SECRET`, drawn with the first edit of this agent and kept for the next ones."""
     path = _file(occasion, env, scope)
-    id_ = session_id(occasion)
     try:
-        secret = _kept(path)
+        secret = _kept(path)[0]
     except FileNotFoundError:
         secret = _draw(path)
-    return f"{id_}.{secret}"
+    return f"{session_id(occasion)}.{secret}"
+
+
+def known(occasion: HookCall, env: Mapping[str, str], scope: str) -> tuple[KnownLease, ...]:
+    """The leases that hooks of this agent took, and of whose loss it was not told."""
+    try:
+        lines = _kept(_file(occasion, env, scope))[1:]
+    except FileNotFoundError:
+        return ()
+    found: dict[str, str] = {}
+    for line in lines:
+        lease, _, name = line.partition(" ")
+        if name:
+            found[lease] = name
+        else:
+            found.pop(lease, None)
+    return tuple(KnownLease(lease, name) for lease, name in found.items())
+
+
+def remember(occasion: HookCall, env: Mapping[str, str], scope: str, decision: Decision) -> None:
+    """Append what this hook took, and which losses it told, for the next hooks; several may do so at once."""
+    lines = [*(f"{each.lease} {each.name}" for each in decision.taken), *decision.lost]
+    if not lines:
+        return
+    try:
+        descriptor = os.open(_file(occasion, env, scope), os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # the agent has ended meanwhile
+    try:
+        os.write(descriptor, "".join(f"\n{line}" for line in lines).encode("utf-8", "surrogateescape"))
+    finally:
+        os.close(descriptor)
 
 
 def _draw(path: str) -> str:
@@ -111,19 +141,19 @@ def _draw(path: str) -> str:
     try:
         os.link(draft, path)
     except FileExistsError:
-        secret = _kept(path)
+        secret = _kept(path)[0]
     finally:
         os.unlink(draft)
     return secret
 
 
-def _kept(path: str) -> str:
-    """Return the secret in this file, which must be private: another user may have put it, or a FIFO, there."""
+def _kept(path: str) -> list[str]:
+    """Return the lines of this file, the secret first. Another user may have put it, or a FIFO, there."""
     status = os.lstat(path)
     if not S_ISREG(status.st_mode) or places.exposure(status):
         raise StoreUnsuitable(f"{path} is no private file of this user: remove it")
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), encoding="ascii") as file:
-        return file.read().strip()
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read().decode("utf-8", "surrogateescape").strip().split("\n")
 
 
 def forget(occasion: HookCall, env: Mapping[str, str], scope: str) -> None:

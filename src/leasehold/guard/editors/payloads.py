@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 START, BEFORE, AFTER, END, OTHER = "start", "before", "after", "end", "other"
 _PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+_UNHEARD = ("afterFileEdit", "afterShellExecution")
+"""Fire and forget: cupcake.eqtylab.io/reference/harnesses/cursor, 2026."""
 _READING = ("Read", "Grep", "Glob", "LS")
 LOCK_TOOLS = ("acquire_lock", "wait_for_lock", "renew_lock", "release_lock")
 
@@ -38,6 +40,13 @@ class HookCall(Noun):
     """The shell command that is about to be run."""
     lock_tool: str = ""
     """The tool of ours that is about to be called without saying by whom."""
+    event: str = ""
+    """What the editor calls this moment."""
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the agent reads the answer: Cursor drops those to some of its events."""
+        return self.event not in _UNHEARD
 
 
 def read(editor: str, text: str) -> HookCall:
@@ -47,7 +56,7 @@ def read(editor: str, text: str) -> HookCall:
 
 def of(editor: str, given: dict[str, str]) -> HookCall:
     """The same, from the texts of its input by their paths."""
-    return _EDITORS[editor](given)
+    return _EDITORS[editor](given)._replace(event=given.get("hook_event_name", ""))
 
 
 def flatten(document: dict[str, Any]) -> dict[str, str]:
@@ -153,19 +162,21 @@ def answer(occasion: HookCall, decision: Decision, tool_input: dict[str, Any] | 
         return _with_agent_id(occasion, {**tool_input, "agent_id": decision.agent_id})
     if not decision.message:
         return None
-    return _cursor_answer(decision) if occasion.editor == "cursor" else _claude_answer(decision)
+    return _cursor_answer(occasion, decision) if occasion.editor == "cursor" else _claude_answer(occasion, decision)
 
 
-def _claude_answer(decision: Decision) -> dict[str, Any]:
+def _claude_answer(occasion: HookCall, decision: Decision) -> dict[str, Any]:
     """Claude Code and Codex."""
     if decision.allowed:
-        told = {"hookEventName": "PreToolUse", "additionalContext": decision.message}
+        told = {"hookEventName": occasion.event, "additionalContext": decision.message}
         return {"systemMessage": decision.message, "hookSpecificOutput": told}
     told = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": decision.message}
     return {"hookSpecificOutput": told}
 
 
-def _cursor_answer(decision: Decision) -> dict[str, Any]:
+def _cursor_answer(occasion: HookCall, decision: Decision) -> dict[str, Any]:
+    if occasion.moment == AFTER:
+        return {"additional_context": decision.message}
     permission = "allow" if decision.allowed else "deny"
     return {"permission": permission, "user_message": decision.message, "agent_message": decision.message}
 

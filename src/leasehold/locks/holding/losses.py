@@ -11,7 +11,6 @@ import threading
 import time
 
 from leasehold.domain.events import LOSS_KINDS
-from leasehold.domain.names import shown
 from leasehold.errors import Closed, LeaseholdError
 from leasehold.locks.queries import ended
 
@@ -193,9 +192,3 @@ class StoreLosses:
     def close(self) -> None:
         """Stop listening to the engine."""
         self._engine.observe = None
-
-
-def told_of(lease: Lease, reason: str) -> str:
-    """What its agent is told of a lease that was taken from it."""
-    name = shown(" + ".join(lease.resources))
-    return f"LOST: {name} is no longer yours ({shown(reason)}). Stop working on it now: somebody else may have it."

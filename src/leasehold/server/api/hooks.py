@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from leasehold.guard.editors.decision import Decision, KnownLease
     from leasehold.guard.editors.payloads import HookCall
     from leasehold.server.access.principals import Principal
     from leasehold.server.api.app import App
@@ -65,11 +66,19 @@ def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
 
 
 class Secrets:
-    """The secrets of agents' sessions; of too many, the principal that has most loses the one not used for longest."""
+    """The secrets of agents' sessions, and the leases that their hooks took.
+
+    Of too many, the principal that has most loses the one not used for longest.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
-        self._shares = Shares[tuple[str, str]](REMEMBERED_EACH, REMEMBERED, self._known.__delitem__, lambda _: True)
+        self._leases: dict[tuple[str, str], dict[str, KnownLease]] = {}
+        self._shares = Shares[tuple[str, str]](REMEMBERED_EACH, REMEMBERED, self._drop, lambda _: True)
+
+    def _drop(self, seat: tuple[str, str]) -> None:
+        del self._known[seat]
+        self._leases.pop(seat, None)
 
     def of(self, who: Principal, session: str) -> str:
         """`ID.SECRET`, the same until it is forgotten."""
@@ -82,10 +91,22 @@ class Secrets:
             raise Problem("too_many", "too many agents use the hooks of this server at once; try again later")
         return f"{session}.{self._known[seat]}"
 
+    def leases(self, who: Principal, session: str) -> tuple[KnownLease, ...]:
+        """The leases that hooks of this agent took, and of whose loss it was not told."""
+        return tuple(self._leases.get((party_of(who), session), {}).values())
+
+    def remember(self, who: Principal, session: str, decision: Decision) -> None:
+        """What a hook took, and which losses it told."""
+        leases = self._leases.setdefault((party_of(who), session), {})
+        leases.update((each.lease, each) for each in decision.taken)
+        for lease in decision.lost:
+            leases.pop(lease, None)
+
     def forget(self, who: Principal, session: str) -> None:
         """It has ended."""
         seat = (party_of(who), session)
-        if self._known.pop(seat, None) is not None:
+        if seat in self._known:
+            self._drop(seat)
             self._shares.leave(payer(who), seat)
 
 
@@ -134,13 +155,15 @@ async def _told(
     app: App, who: Principal, occasion: HookCall, given: dict[str, Any], request: Request, secrets: Secrets
 ) -> dict[str, Any] | None:
     session = hooking.session_id(occasion)
-    terms = _terms(app, occasion, request, secrets.of(who, session))
+    credential = secrets.of(who, session)
+    terms = _terms(app, occasion, request, credential)._replace(known=secrets.leases(who, session))
     root = request.query_params.get("root") or occasion.cwd
     # It looks at a command of any length, and at folders.
     steps = await asyncio.to_thread(hooking.steps, occasion, terms, root)
     if steps is None:
         return None
     decision = await aask(lambda verb, asked: _ask(app, who, verb, asked), steps)
+    secrets.remember(who, session, decision)
     if occasion.moment == occasions.END:
         secrets.forget(who, session)
     return answer(occasion, decision, given.get("tool_input"))
@@ -159,6 +182,7 @@ _ASKED: dict[str, dict[str, Any]] = {
     "start_session": {"space": None, "name": None},
     "renew_session": {"space": None},
     "end_session": {"space": None},
+    "renew": {"token": None, "ttl": None},
 }
 
 

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import Granted, Lost, Released
-from leasehold.locks.holding.losses import told_of
 from leasehold.wire import shapes as wire
+from leasehold.wire.sentences import told_lost
 
 if TYPE_CHECKING:
     from leasehold.domain.events import Event
@@ -60,7 +60,7 @@ class HandedLeases:
         for id_ in gone:
             party, lease = self._held[id_]
             why = wire.why_forced(event) if event.lease is not None else "its session ended"
-            self._news.setdefault((party, lease.holder), {})[id_] = told_of(lease, str(why))
+            self._news.setdefault((party, lease.holder), {})[id_] = told_lost(" + ".join(lease.resources), str(why))
             if len(self._news) > FOLLOWED:
                 del self._news[next(iter(self._news))]
             self._forget(id_)
