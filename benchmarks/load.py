@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasehold.domain.outcomes import Granted, Held
-from leasehold.engine.drivers.loop import LoopDriver
+from leasehold.engine.drivers.loop import PacedDriver
 from leasehold.engine.engine import Engine
 from leasehold.requests.checks import Settings
 from leasehold.requests.to_command import Order, order
@@ -84,7 +84,7 @@ def ordered(verb: str, engine: Engine, **arguments: object) -> Order:
     return made
 
 
-async def cycle(driver: LoopDriver, engine: Engine, name: str, holder: str) -> float:
+async def cycle(driver: PacedDriver, engine: Engine, name: str, holder: str) -> float:
     """One acquire and release; how long the acquire took."""
     asked = ordered("acquire", engine, resources=name, ttl=60, holder=holder)
     started = time.perf_counter()
@@ -98,7 +98,7 @@ async def cycle(driver: LoopDriver, engine: Engine, name: str, holder: str) -> f
 
 async def _run(store: CountingStore, callers: int, seconds: float, tag: str) -> Load:
     engine = Engine(store)
-    driver = LoopDriver(engine, asyncio.get_running_loop())
+    driver = PacedDriver(engine, asyncio.get_running_loop())
     latencies: list[float] = []
     store.rows.clear()
     started = time.perf_counter()

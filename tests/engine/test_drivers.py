@@ -16,7 +16,7 @@ import pytest
 
 import leasehold
 from leasehold.domain.outcomes import Granted, Released, TimedOut
-from leasehold.engine.drivers.loop import LoopDriver
+from leasehold.engine.drivers.loop import PacedDriver
 from leasehold.engine.drivers.thread import CallerDriver, ThreadDriver
 from leasehold.engine.engine import BATCH, Engine
 from leasehold.engine.pending import Latch
@@ -240,7 +240,7 @@ class TestLoopDriver:
         async def main() -> None:
             memory = Memory()
             engine = _engine(memory)
-            driver = LoopDriver(engine, asyncio.get_running_loop())
+            driver = PacedDriver(engine, asyncio.get_running_loop())
             first = await driver.ask(acquire(engine, "r"), "alice")
             waiting = [asyncio.ensure_future(driver.ask(acquire(engine, "r", name, wait=600), name)) for name in "xyz"]
             await until_so(lambda: engine.waiting == 3, "three are waiting")
@@ -259,7 +259,7 @@ class TestLoopDriver:
     def test_serves_at_an_expiry(self) -> None:
         async def main() -> None:
             engine = _engine()
-            driver = LoopDriver(engine, asyncio.get_running_loop())
+            driver = PacedDriver(engine, asyncio.get_running_loop())
             await driver.ask(acquire(engine, "r", ttl=0.05), "alice")
             assert isinstance(await driver.ask(acquire(engine, "r", "bob", wait=600), "bob"), Granted)
             driver.close()

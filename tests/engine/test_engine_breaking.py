@@ -181,7 +181,7 @@ class TestClosing:
                 engine.close()
                 super().append(pending)
 
-        engine._inbox = ClosingInbox()
+        engine._inbox._requests = ClosingInbox()
         with pytest.raises(Closed):
             engine.submit(acquire(engine, "r"), "token").result()
 

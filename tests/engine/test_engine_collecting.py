@@ -6,7 +6,7 @@ import pytest
 
 from leasehold.domain.commands import Sweep
 from leasehold.domain.outcomes import Collected, Granted
-from leasehold.engine.cleanup import PAUSE, Collection
+from leasehold.engine.cleanup import PAUSE, Cleanup
 from leasehold.engine.engine import FORGET_EVERY, SWEEP_AT_ONCE, Engine
 from leasehold.engine.pending import Pending
 from leasehold.errors import Closed, StoreError
@@ -74,12 +74,12 @@ class TestAsked:
         assert collected.swept >= 2 * SWEEP_AT_ONCE  # the turn in which it was asked has swept some already
 
     def test_what_a_sweep_does_not_change_is_not_swept_for_ever(self) -> None:
-        collection = Collection(MemoryStore())
-        collection.join(Pending(Sweep(())))
-        collection.count(("a", "b"), 2)
-        assert collection.sweeps
-        collection.count(("a", "b"), 2)
-        assert not collection.sweeps
+        cleanup = Cleanup(MemoryStore())
+        cleanup.join(Pending(Sweep(())))
+        cleanup.count(("a", "b"), 2)
+        assert cleanup.sweeps
+        cleanup.count(("a", "b"), 2)
+        assert not cleanup.sweeps
 
     def test_two_who_ask_are_both_answered(self) -> None:
         rig = with_backlog()

@@ -11,8 +11,7 @@ from functools import cache
 import pytest
 
 from leasehold.domain.rules import conflicts, draft, granting, leases, waiting
-from leasehold.engine import batch, engine
-from leasehold.engine import waiters as attendance
+from leasehold.engine import batch, engine, waiters
 from leasehold.testing.simulation import Failure, run
 
 PROVE = os.environ.get("LEASEHOLD_PROVE") == "1"
@@ -103,12 +102,12 @@ def test_a_guess_about_a_lost_reply_is_caught(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_grant_to_somebody_who_went_away_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.Engine, "_give_up", lambda *_: None)
-    monkeypatch.setattr(attendance.Attendance, "give_back", lambda *_: None)
+    monkeypatch.setattr(waiters.Waiters, "give_back", lambda *_: None)
     caught("nobody was told")
 
 
 def test_a_grant_that_is_not_picked_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attendance.Attendance, "_gone", lambda *_: [])
+    monkeypatch.setattr(waiters.Waiters, "_gone", lambda *_: [])
     caught("did not come for it")
 
 

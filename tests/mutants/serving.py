@@ -101,7 +101,7 @@ SERVING = (
     Mutant(
         "lost wake-up: a deadline that could not be looked at is forgotten",
         "engine/waiters.py",
-        "                self._waits.look_at_deadline(wait, now)\n",
+        "                self._waits.check_request(wait, now)\n",
         "                pass\n",
         ("tests/engine", *SOME_SEEDS),
     ),
@@ -138,8 +138,8 @@ SERVING = (
     Mutant(
         "grant to a caller who went away",
         "engine/engine.py",
-        "        if given is not None and not self._closed:\n",
-        "        if given is not None and self._closed:\n",
+        "        if given is not None and not self._inbox.is_closed:\n",
+        "        if given is not None and self._inbox.is_closed:\n",
         ("tests/engine",),
     ),
     Mutant(

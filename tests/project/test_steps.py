@@ -12,7 +12,7 @@ import pytest
 
 from leasehold.domain.outcomes import Granted, Released
 from leasehold.engine.drivers import loop as loop_drivers
-from leasehold.engine.drivers.loop import LoopThreadDriver
+from leasehold.engine.drivers.loop import LoopDriver
 from leasehold.engine.engine import Engine
 from leasehold.errors import Closed, Conflict
 from leasehold.steps import through
@@ -104,7 +104,7 @@ class FarTransaction(MemoryTransaction, NetworkTransaction):
 LOOP = threading.get_ident()
 
 
-async def on_its_way(store: Far, engine: Engine, driver: LoopThreadDriver) -> asyncio.Future[Outcome]:
+async def on_its_way(store: Far, engine: Engine, driver: LoopDriver) -> asyncio.Future[Outcome]:
     """A request whose commit was sent, and is not answered until the test does."""
     store.is_answered_at_once = False
     asking = asyncio.ensure_future(driver.ask(acquire(engine, "r"), "token"))
@@ -112,13 +112,13 @@ async def on_its_way(store: Far, engine: Engine, driver: LoopThreadDriver) -> as
     return asking
 
 
-def play(scene: Callable[[Far, Engine, LoopThreadDriver], Awaitable[None]]) -> None:
+def play(scene: Callable[[Far, Engine, LoopDriver], Awaitable[None]]) -> None:
     """In a loop of its own, on a store that is done with its first turn, in which it sweeps."""
 
     async def main() -> None:
         store = Far(Memory())
         engine = Engine(store)
-        driver = LoopThreadDriver(engine, asyncio.get_running_loop())
+        driver = LoopDriver(engine, asyncio.get_running_loop())
         try:
             assert isinstance(await driver.ask(acquire(engine, "first"), "token"), Granted)
             store.begun.clear()
@@ -132,7 +132,7 @@ def play(scene: Callable[[Far, Engine, LoopThreadDriver], Awaitable[None]]) -> N
 
 
 def test_what_is_ready_and_answered_is_done_by_the_loop() -> None:
-    async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
+    async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         granted = await driver.ask(acquire(engine, "r"), "token")
         assert isinstance(await driver.ask(release(granted)), Released)
         assert store.begun == store.ended == [LOOP, LOOP]
@@ -141,7 +141,7 @@ def test_what_is_ready_and_answered_is_done_by_the_loop() -> None:
 
 
 def test_the_loop_goes_on_until_it_is_answered() -> None:
-    async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
+    async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         asking = await on_its_way(store, engine, driver)
         for _ in range(100):
             await asyncio.sleep(0)
@@ -155,7 +155,7 @@ def test_the_loop_goes_on_until_it_is_answered() -> None:
 
 
 def test_what_comes_meanwhile_is_the_next_turn() -> None:
-    async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
+    async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         first = await on_its_way(store, engine, driver)
         others = [asyncio.ensure_future(driver.ask(acquire(engine, f"r{place}"), "token")) for place in range(5)]
         await asyncio.sleep(0)
@@ -170,7 +170,7 @@ def test_what_comes_meanwhile_is_the_next_turn() -> None:
 
 
 def test_what_is_not_ready_is_left_to_a_thread() -> None:
-    async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
+    async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         store.is_ready = False
         assert isinstance(await driver.ask(acquire(engine, "r"), "token"), Granted)
         assert LOOP not in store.begun
@@ -182,7 +182,7 @@ def test_what_is_not_ready_is_left_to_a_thread() -> None:
 def test_an_answer_that_takes_long_is_waited_for_by_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_drivers, "PATIENCE", 0.01)
 
-    async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
+    async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         asking = await on_its_way(store, engine, driver)
         await until_so(lambda: driver._listening is None, "the loop has given up")
         store.answer()
@@ -194,7 +194,7 @@ def test_an_answer_that_takes_long_is_waited_for_by_a_thread(monkeypatch: pytest
 
 
 def test_whoever_has_lost_decides_again_in_a_thread() -> None:
-    async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
+    async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         store.conflicts = 1
         assert isinstance(await driver.ask(acquire(engine, "r"), "token"), Granted)
         first, second = store.begun
@@ -205,7 +205,7 @@ def test_whoever_has_lost_decides_again_in_a_thread() -> None:
 
 
 def test_closing_waits_for_the_answer_that_is_on_its_way() -> None:
-    async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
+    async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         asking = await on_its_way(store, engine, driver)
         late = asyncio.ensure_future(driver.ask(acquire(engine, "s"), "token"))
         await asyncio.sleep(0)
@@ -219,7 +219,7 @@ def test_closing_waits_for_the_answer_that_is_on_its_way() -> None:
 
 
 def test_a_breakage_in_the_loop_is_told_to_everybody() -> None:
-    async def scene(store: Far, engine: Engine, driver: LoopThreadDriver) -> None:
+    async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         told: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda _loop, said: told.append(str(said["exception"])))
         store.here.close()

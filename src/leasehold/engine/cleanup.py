@@ -1,7 +1,6 @@
-"""Clearing up at one engine: what is due is swept, old history is forgotten. A little each turn; it decides nothing.
+"""One cleanup of a store: sweep what has expired, delete old history, a little each turn. It decides nothing.
 
-Whoever asks something meanwhile is served between two steps. An engine that only acquires and releases does not
-import this.
+The engine answers other requests between two steps. An engine that only acquires and releases does not import this.
 """
 
 from __future__ import annotations
@@ -16,46 +15,46 @@ if TYPE_CHECKING:
     from leasehold.stores.protocol import Store
 
 PAUSE = 0.05
-"""Between two steps, in seconds, while nobody waits for the end."""
+"""Seconds between two steps while no caller waits for the end."""
 
 
-class Collection:
-    """One clearing up, from its first step to its last."""
+class Cleanup:
+    """One cleanup, from its first step to its last."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._askers: list[Pending] = []
+        self._callers: list[Pending] = []
         self._swept = 0
         self._forgotten = 0
         self._due_last: Sequence[str] = ()
         self.sweeps = False
-        """Whether there may be more to sweep."""
+        """True while there may be more to sweep."""
         self.at = 0.0
         """When the next step is due, on the engine's clock."""
 
     def join(self, pending: Pending) -> None:
-        """Somebody wants to know when it is over: now it goes on without a pause, and sweeps as well."""
-        self._askers.append(pending)
+        """Answer this request at the end. From now on the cleanup does not pause, and sweeps as well."""
+        self._callers.append(pending)
         self.sweeps = True
         self.at = 0.0
 
     def count(self, due: Sequence[str], most: int) -> None:
-        """These were swept, of at most so many at once."""
+        """Count the records of one sweep, which looks at `most` of them."""
         self._swept += len(due)
-        # The same ones again: a sweep does not change them, so more sweeps will not either.
+        # The same records twice: sweeping does not change them, so more sweeps will not either.
         self.sweeps = self.sweeps and len(due) == most and due != self._due_last
         self._due_last = due
 
     def forget_some(self, now: float) -> bool:
-        """Trim the history a little; whether nothing is left to do."""
+        """Delete a little old history; return True if nothing is left to do."""
         went = self._store.prune()
         self._forgotten += went
-        self.at = now if self._askers else now + PAUSE
+        self.at = now if self._callers else now + PAUSE
         return not went and not self.sweeps
 
-    def tell(self, error: Exception | None = None) -> None:
-        """It is over, or it broke: everybody who asked learns it."""
-        for pending in self._askers:
+    def finish(self, error: Exception | None = None) -> None:
+        """Answer the callers who asked for this cleanup, with its error if it failed."""
+        for pending in self._callers:
             if error is None:
                 pending.resolve(Collected(self._swept, self._forgotten))
             else:

@@ -1,11 +1,20 @@
-"""An answer to come. Light enough for a process that asks once: no futures, no threads unless somebody waits."""
+"""A request on its way through an engine, the inbox that it enters, and the latch of a thread that awaits its answer.
+
+All are light: a one-shot command loads neither futures nor `threading`.
+"""
 
 from __future__ import annotations
 
 import _thread
 
-from leasehold.domain.nouns import new
+from leasehold.domain.commands import Cancel, EndSession, Release
 from leasehold.domain.outcomes import Granted
+from leasehold.errors import CLOSED, Closed
+
+try:
+    from _collections import deque  # type: ignore[import-not-found] # a one-shot command need not load `collections`
+except ImportError:  # a Python without it
+    from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,35 +25,42 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Outcome
 
 NEVER: Final = 1e300
-"""A time that never comes, on any process's own clock."""
-_new: Final = new
-_Granted: Final = Granted
+"""A time that never comes, on a process's own clock."""
 
 
 class Pending:
-    """What somebody asked and is waiting for."""
+    """One command for an engine, and its answer once there is one."""
 
-    __slots__ = ("_done", "abandoned", "command", "error", "outcome", "stays", "token", "waiter")
+    __slots__ = ("_done", "abandoned", "command", "error", "is_internal", "outcome", "stays", "token", "waiter")
 
     def __init__(self, command: Command, token: str = "", done: Callable[[Pending], None] | None = None) -> None:
         self.command = command
         self.token = token
+        """Added to a grant: the store and the engine know only its hash."""
         self.outcome: Outcome | None = None
         self.error: Exception | None = None
         self.abandoned = False
+        """True once the caller has disconnected."""
         self.waiter: str | None = None
-        """Its place in the queue, once it has one."""
+        """The id of its place in the queue, while it waits."""
         self.stays = False
-        """Whether that is kept for a while when the engine goes, because whoever asks comes back to another."""
+        """True if its place is kept for a while when the engine closes, for a caller that comes back to another one."""
+        self.is_internal = False
+        """True if no caller waits for the answer: the engine repeats it until the store accepts it."""
         self._done = done
 
     @property
     def is_done(self) -> bool:
-        """Whether the answer is here."""
+        """True once there is an answer or an error."""
         return self.outcome is not None or self.error is not None
 
+    @property
+    def must_be_done(self) -> bool:
+        """True if the caller has disconnected and the command ends something: undone, it keeps others out."""
+        return self.abandoned and isinstance(self.command, Release | EndSession | Cancel)
+
     def result(self) -> Outcome:
-        """The answer; raises if something broke."""
+        """Return the answer, or raise the error."""
         if self.error is not None:
             raise self.error
         if self.outcome is None:
@@ -52,32 +68,81 @@ class Pending:
         return self.outcome
 
     def resolve(self, outcome: Outcome) -> None:
-        """Here is the answer; a grant comes with the token that only its caller knows."""
-        self.outcome = self._complete(outcome) if isinstance(outcome, _Granted) else outcome
-        self._tell()
-
-    def _complete(self, outcome: Granted) -> Granted:
-        return _new(_Granted, (outcome.lease, self.token, outcome.fresh, outcome.unapplied))
+        """Set the answer and call `done`. A grant gets the token that only its caller knows."""
+        if isinstance(outcome, Granted):
+            outcome = Granted(outcome.lease, self.token, outcome.fresh, outcome.unapplied)
+        self.outcome = outcome
+        self._report()
 
     def fail(self, error: Exception) -> None:
-        """Something broke."""
+        """Set the error and call `done`."""
         self.error = error
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
-        done, self._done = self._done, None  # which knows us: kept, both would stay until the collector comes by
+    def _report(self) -> None:
+        done, self._done = self._done, None  # it refers to this object: without the cycle both are freed at once
         if done is not None:
             done(self)
 
 
-class Errand(Pending):
-    """What an engine has to see to by itself: tried again until it is done."""
+class Inbox:
+    """The requests that no turn has taken yet. Any thread may add some; one at a time takes them."""
 
-    __slots__ = ()
+    __slots__ = ("_requests", "is_closed", "to_repeat")
+
+    def __init__(self) -> None:
+        self._requests: deque[Pending] = deque()
+        self.to_repeat: list[Pending] = []
+        """Internal requests that a failed transaction left undone."""
+        self.is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, pending: Pending) -> None:
+        """Add a caller's request, or fail it if the engine is closed."""
+        if not self.is_closed:
+            self._requests.append(pending)
+            if not self.is_closed:
+                return
+            try:  # closed meanwhile, by another thread: the thread that takes the request out answers it
+                self._requests.remove(pending)
+            except ValueError:
+                return
+        pending.fail(Closed(CLOSED))
+
+    def put(self, pending: Pending) -> None:
+        """Add a request from within a turn."""
+        self._requests.append(pending)
+
+    def take(self, most: int, repeats: bool) -> list[Pending]:
+        """Take the next requests, at most so many, and those `to_repeat` if it `repeats`."""
+        taken: list[Pending] = []
+        if repeats and self.to_repeat:
+            taken, self.to_repeat = self.to_repeat, []
+        requests = self._requests
+        while requests and len(taken) < most:
+            pending = requests.popleft()
+            if pending.abandoned and not pending.must_be_done:
+                pending.fail(Closed("the caller has disconnected"))
+            else:
+                taken.append(pending)
+        return taken
+
+    def close(self) -> list[Pending]:
+        """Accept no more requests, and return those that are left."""
+        self.is_closed = True
+        left, self.to_repeat = self.to_repeat, []
+        while self._requests:
+            try:
+                left.append(self._requests.popleft())
+            except IndexError:  # `add` has just taken it back
+                break
+        return left
 
 
 class Latch:
-    """A flag that one thread waits for and others set; to have waited for it takes it down again.
+    """A flag that one thread waits for and others set; a successful wait clears it.
 
     A plain lock: `queue.SimpleQueue`, asked to wait for a few microseconds, may wait for ever (CPython before 3.13).
     """
@@ -89,12 +154,12 @@ class Latch:
         self._lock.acquire()
 
     def set(self, _pending: Pending | None = None) -> None:
-        """Let the waiting thread go on."""
-        try:  # noqa: SIM105 (whoever asks once need not load contextlib)
+        """Set the flag and wake the waiting thread."""
+        try:  # noqa: SIM105 (a one-shot command does not load contextlib)
             self._lock.release()
         except RuntimeError:
-            pass  # it is set, and nobody has seen it yet
+            pass  # it is set already
 
     def wait(self, seconds: float = -1) -> bool:
-        """Wait until it is set; False if the time ran out first."""
+        """Wait until the flag is set; return False if the time runs out first."""
         return self._lock.acquire(timeout=seconds)

@@ -1,4 +1,4 @@
-"""Whom an engine waits for, and when it must look again. It keeps times; it decides nothing."""
+"""The requests that wait at one engine, and the times at which it must check them. It decides nothing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from leasehold.engine.pending import Pending
 
 
-class Wait:
-    """One caller in the queue."""
+class WaitingRequest:
+    """One place in the queue, and the callers who wait for it."""
 
     __slots__ = ("ask", "deadline", "id", "nodes", "pendings")
 
@@ -25,44 +25,41 @@ class Wait:
         """On this process's monotonic clock."""
         self.nodes = nodes_of(ask)
         self.pendings: list[Pending] = []
-        """Usually one; a retry of the same request_id joins the first."""
+        """Usually one; a retry with the same request_id joins the first."""
 
 
-class Waits:
-    """All callers of one engine that are in a queue, with the times at which something may happen for them."""
+class WaitTimers:
+    """All waiting requests of one engine, with their deadlines and the times at which holds in their way end."""
 
     def __init__(self) -> None:
-        self._waits: dict[str, Wait] = {}
+        self._waits: dict[str, WaitingRequest] = {}
         self._watched: dict[str, int] = {}
-        """How many of them want each node."""
+        """How many of them want each node, by its key."""
         self._deadlines: list[tuple[float, str]] = []
         self._changes: list[tuple[float, str]] = []
-        """When a hold on a watched node runs out; at most one time a node that counts, see `_looks`."""
-        self._looks: dict[str, float] = {}
+        """When a hold on a watched node ends. For each node only the time in `_next_checks` counts."""
+        self._next_checks: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._waits)
 
-    def __contains__(self, id_: str) -> bool:
-        return id_ in self._waits
-
-    def all(self) -> list[Wait]:
-        """Everybody who waits."""
+    def all(self) -> list[WaitingRequest]:
+        """Return all waiting requests."""
         return list(self._waits.values())
 
-    def get(self, id_: str) -> Wait | None:
-        """The wait of this id, while it lasts."""
+    def get(self, id_: str) -> WaitingRequest | None:
+        """Return the waiting request of this id, or None."""
         return self._waits.get(id_)
 
-    def add(self, wait: Wait) -> None:
-        """Somebody queues."""
+    def add(self, wait: WaitingRequest) -> None:
+        """Add a request that has queued."""
         self._waits[wait.id] = wait
         for node in wait.nodes:
             self._watched[node] = self._watched.get(node, 0) + 1
         heappush(self._deadlines, (wait.deadline, wait.id))
 
-    def remove(self, id_: str) -> Wait | None:
-        """Somebody's wait is over."""
+    def remove(self, id_: str) -> WaitingRequest | None:
+        """Remove a request whose wait is over, and return it."""
         wait = self._waits.pop(id_, None)
         if wait is not None:
             for node in wait.nodes:
@@ -71,26 +68,26 @@ class Waits:
                     self._watched[node] = others
                 else:
                     del self._watched[node]
-                    self._looks.pop(node, None)
+                    self._next_checks.pop(node, None)
         return wait
 
     def is_watched(self, node: str) -> bool:
-        """Whether somebody here waits for this node."""
+        """Return whether a request here waits for this node."""
         return node in self._watched
 
     def watched(self) -> tuple[str, ...]:
-        """Every node that somebody here waits for."""
+        """Return every node that a request here waits for."""
         return tuple(self._watched)
 
-    def look_again(self, node: str, at: float) -> None:
-        """Something on this node runs out then. An earlier look that is due anyway will find out by itself."""
-        known = self._looks.get(node)
+    def check_node(self, node: str, at: float) -> None:
+        """Check this node at `at`, unless an earlier check is due anyway."""
+        known = self._next_checks.get(node)
         if known is None or at < known:
-            self._looks[node] = at
+            self._next_checks[node] = at
             heappush(self._changes, (at, node))
 
     def next_time(self) -> float:
-        """When something may happen without anybody asking."""
+        """Return the next deadline or end of a hold."""
         at = NEVER
         deadlines, changes = self._deadlines, self._changes
         while deadlines:
@@ -101,30 +98,30 @@ class Waits:
             heappop(deadlines)
         while changes:
             first = changes[0]
-            if self._looks.get(first[1]) == first[0]:
+            if self._next_checks.get(first[1]) == first[0]:
                 return min(at, first[0])
             heappop(changes)
         return at
 
-    def overdue(self, now: float) -> list[Wait]:
-        """Those whose time to wait is over."""
-        found: list[Wait] = []
+    def overdue(self, now: float) -> list[WaitingRequest]:
+        """Return the requests whose deadline has passed."""
+        found: list[WaitingRequest] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             wait = self._waits.get(heappop(self._deadlines)[1])
             if wait is not None:
                 found.append(wait)
         return found
 
-    def look_at_deadline(self, wait: Wait, at: float) -> None:
-        """Be reminded of this wait then."""
+    def check_request(self, wait: WaitingRequest, at: float) -> None:
+        """Report this request as overdue at `at`."""
         heappush(self._deadlines, (at, wait.id))
 
     def changing(self, now: float) -> tuple[str, ...]:
-        """Watched nodes on which something has run out."""
+        """Return the watched nodes on which a hold has ended."""
         nodes = []
         while self._changes and self._changes[0][0] <= now:
             at, node = heappop(self._changes)
-            if self._looks.get(node) == at:
-                del self._looks[node]
+            if self._next_checks.get(node) == at:
+                del self._next_checks[node]
                 nodes.append(node)
         return tuple(nodes)

@@ -12,8 +12,7 @@ from collections import deque
 
 from leasehold.domain.commands import Beat, Sweep
 from leasehold.domain.outcomes import Refused
-from leasehold.engine.drivers.loop import LoopDriver, LoopThreadDriver
-from leasehold.engine.drivers.pacing import PacedDriver
+from leasehold.engine.drivers.loop import LoopDriver, PacedDriver
 from leasehold.engine.engine import Engine
 from leasehold.engine.waiters import BEATS
 from leasehold.errors import InvalidInput, StoreError
@@ -122,7 +121,7 @@ class Served:
     def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str) -> None:
         self._store = store
         self._engine = Engine(store, housekeeping=True)
-        self._driver = (LoopThreadDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
+        self._driver = (LoopDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
         self._driver.observing(self._observe)
         self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)

@@ -1,4 +1,9 @@
-"""Event loops that drive an engine: alone, or with a thread for what has to wait. They move it; they decide nothing."""
+"""Event loops that turn an engine for a server, with a thread for what may block. They decide nothing about leases.
+
+`LoopDriver` is for stores behind a network: the loop leaves the turn while an answer is on its way. `PacedDriver` is
+for stores on a local disk: the loop carries out whole turns while the disk is fast, and a thread while it is slow. A
+commit in the loop takes less time than one handed to a thread, but while it blocks, the loop hears no request.
+"""
 
 from __future__ import annotations
 
@@ -22,29 +27,63 @@ if TYPE_CHECKING:
     from leasehold.stores.protocol import Answering
 
 PATIENCE = 0.25
-"""So many seconds a loop listens for a store's answer; then a thread waits for it."""
+"""Seconds for which the loop awaits a store's answer; then a thread does."""
 LOOKS = 3
-"""So often a loop looks around for more to do in one turn, at most."""
+"""At most this many rounds the loop waits for more requests to share a turn."""
+SLOW = 0.006
+"""A thread takes over when turns block for longer than this on average, in seconds."""
+FAST = 0.003
+"""The loop takes over again when several turns in a row block for less than this, in seconds."""
+TIMED_EVERY = 4
+"""One turn of so many is measured: reading a thread's time invites the kernel to switch to another one."""
+SMOOTHING = 8
+"""The average is made of roughly so many measured turns."""
+TRY_EVERY = 1.0
+"""While a thread turns the engine, the loop tries one turn itself so often, in seconds."""
+TRIES = 3
 
 
 class LoopDriver:
-    """An event loop turns the engine, once for all that arrived in one round of the loop."""
+    """An event loop turns the engine, once for all requests of one round, and leaves it while the store answers.
+
+    Whatever else may block is left to a thread, with the rest of that turn. Answers are delivered by the loop, all
+    together, when the turn is over.
+    """
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (only for servers)
+
         self._engine = engine
         self._loop = loop
+        self._home = get_ident()
+        """The loop's own thread."""
+        self._aside = ThreadPoolExecutor(1, "leasehold")
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         """The time of the engine's clock that it is set to."""
+        self._turning: Steps[int] | None = None
+        """The turn that is under way, if it goes step by step."""
+        self._listening: int | None = None
+        """The socket on which the loop expects the store's answer, in the midst of a turn."""
+        self._patience: asyncio.TimerHandle | None = None
+        self._begun = 0.0
+        self._again = False
+        """True if a request came during the turn."""
+        self._seen = 0
+        """The number of requests at the last look."""
+        self._looks = 0
+        self._to_deliver: list[Callable[[], None]] = []
         self._closed = False
+        self.measure: Callable[[int, float], None] | None = None
+        """Called after each turn with its number of commands and its seconds."""
         engine.wake = self._wake
 
     async def ask(self, command: Command, token: str = "") -> Outcome:
-        """Ask, and let others run until the answer is there. Cancelled: out of the queue."""
+        """Return the answer to this command. A task that is cancelled leaves the queue."""
         answer: asyncio.Future[Outcome] = self._loop.create_future()
 
-        def tell(pending: Pending) -> None:
+        def deliver(pending: Pending) -> None:
             if answer.done():
                 return
             if pending.error is not None:
@@ -52,7 +91,7 @@ class LoopDriver:
             else:
                 answer.set_result(pending.result())
 
-        pending = self.submit(command, token, tell)
+        pending = self.submit(command, token, deliver)
         try:
             return await answer
         except BaseException:
@@ -61,39 +100,68 @@ class LoopDriver:
             raise
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
-        """Ask without waiting; `done` is called with the answer, by the loop."""
+        """Submit without waiting; the loop calls `done` with the answer."""
         pending = Pending(command, token, lambda pending: self.deliver(lambda: done(pending)))
         self.enter(pending)
         return pending
 
     def enter(self, pending: Pending) -> None:
-        """The same, of what somebody has ready; it has the loop told of its answer by `deliver`."""
+        """Submit a request whose `done` calls `deliver`."""
         self._engine.enter(pending)
+        if pending.is_done:  # at once: the engine is closed
+            self._loop.call_soon(self._deliver)
 
     def deliver(self, tell: Callable[[], None]) -> None:
-        """Called by a turn: have this called by the loop."""
-        tell()
+        """Have the loop call this when the turn is over. Called by a turn, perhaps in the thread."""
+        self._to_deliver.append(tell)
 
     def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
-        """Have the events of each committed batch told, by the loop."""
+        """Have the loop call this with the events of each committed batch."""
         self._engine.observe = lambda events: self.deliver(lambda: told(events))
 
     def enough(self) -> None:
-        """Whoever has just asked brought much at once: nobody else is waited for."""
+        """Start the next turn without waiting for more requests: one caller has just brought many."""
+        self._looks = LOOKS
+
+    # ---------------------------------------------------------------------------------- when to turn
 
     def _wake(self) -> None:
-        if not self._scheduled:
+        if self._scheduled:
+            return  # that turn has not taken its requests yet
+        if get_ident() == self._home:
+            self._wake_here()
+        elif not self._closed:  # by the store, or by the engine itself, in their threads
+            try:
+                self._loop.call_soon_threadsafe(self._wake_here)
+            except RuntimeError:
+                if not self._loop.is_closed():
+                    raise
+
+    def _wake_here(self) -> None:
+        if self._turning is not None:
+            self._again = True
+        elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._scheduled = False
-        if self._closed:
-            return
-        self._engine.turn()
-        if self._engine.has_work:
-            self._wake()
-        self._set_timer()
+        if self._closed or self._turning is not None:
+            self._scheduled = False
+        elif self._are_more_likely():
+            self._loop.call_soon(self._turn)  # after the loop has read from its other connections
+        else:
+            self._scheduled = self._again = False
+            self._begun = time.perf_counter()
+            self._begin()
+
+    def _are_more_likely(self) -> bool:
+        """Return True if several requests came since the last look: then others follow, and can share the turn."""
+        asked = self._engine.backlog
+        if asked > self._seen + 1 and self._looks < LOOKS:
+            self._seen, self._looks = asked, self._looks + 1
+            return True
+        self._seen = self._looks = 0
+        return False
 
     def _set_timer(self) -> None:
         at = self._engine.next_time()
@@ -110,94 +178,6 @@ class LoopDriver:
         self._timer = self._timer_at = None
         self._turn()
 
-    def close(self) -> None:
-        """Answer everybody and stop."""
-        self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._engine.close()
-
-
-class LoopThreadDriver(LoopDriver):
-    """An event loop turns the engine, and leaves it while an answer is on its way: for stores behind a network.
-
-    Whatever else may wait for the store, which no loop may do, is left to a thread, with the rest of that turn. What a
-    turn has to tell is told by the loop, all together, when the turn is over.
-    """
-
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (only for servers)
-
-        self._aside = ThreadPoolExecutor(1, "leasehold")
-        self._home = get_ident()
-        """The loop's own thread."""
-        self._turning: Steps[int] | None = None
-        self._listening: int | None = None
-        """The socket by which the loop expects an answer in the midst of a turn,"""
-        self._giving_up: asyncio.TimerHandle | None = None
-        """and until when."""
-        self._begun = 0.0
-        self._again = False
-        self._seen = 0
-        """How many had asked when the loop last looked."""
-        self._looks = 0
-        self._told: list[Callable[[], None]] = []
-        """What is to be told by the loop."""
-        self.measure: Callable[[int, float], None] | None = None
-        """Told how many commands each turn took on, and how many seconds it took."""
-        super().__init__(engine, loop)
-
-    def enter(self, pending: Pending) -> None:
-        """Ask without waiting, with what somebody has ready."""
-        self._engine.enter(pending)
-        if pending.is_done:  # at once: the engine is closed
-            self._loop.call_soon(self._deliver)
-
-    def deliver(self, tell: Callable[[], None]) -> None:
-        """Called by a turn, perhaps in the thread: have this called by the loop, when the turn is over."""
-        self._told.append(tell)
-
-    def _wake(self) -> None:
-        if self._scheduled:
-            return  # that turn has not looked into the inbox yet
-        if get_ident() == self._home:
-            self._wake_here()
-        elif not self._closed:  # by the store, or by the engine itself, in their threads
-            try:
-                self._loop.call_soon_threadsafe(self._wake_here)
-            except RuntimeError:
-                if not self._loop.is_closed():
-                    raise
-
-    def _wake_here(self) -> None:
-        if self._turning is not None:
-            self._again = True
-        else:
-            super()._wake()
-
-    def _turn(self) -> None:
-        if self._closed or self._turning is not None:
-            self._scheduled = False
-        elif self._are_more_likely():
-            self._loop.call_soon(self._turn)  # after the loop has looked who else has something to say
-        else:
-            self._scheduled = self._again = False
-            self._begun = time.perf_counter()
-            self._begin()
-
-    def enough(self) -> None:
-        """Whoever has just asked brought much at once, and has nothing to do meanwhile: nobody else is waited for."""
-        self._looks = LOOKS
-
-    def _are_more_likely(self) -> bool:
-        """Whether several have asked since the last look: then others are about to, and one turn for all costs less."""
-        asked = self._engine.backlog
-        if asked > self._seen + 1 and self._looks < LOOKS:
-            self._seen, self._looks = asked, self._looks + 1
-            return True
-        self._seen = self._looks = 0
-        return False
-
     # ----------------------------------------------------------------------------------- step by step
 
     def _begin(self) -> None:
@@ -205,14 +185,14 @@ class LoopThreadDriver(LoopDriver):
         self._go_on(self._turning)
 
     def _go_on(self, turning: Steps[int]) -> None:
-        """The next step, in the loop."""
+        """Take the next step, in the loop."""
         try:
             answering = next(turning)
         except StopIteration as end:
             self._turned(end.value)
         except Exception:
             self._turned(0)
-            raise  # a breakage: the engine has told all callers, the loop tells it
+            raise  # a breakage: the engine has reported it to its callers, the loop reports it as well
         else:
             if answering is None:
                 self._leave_to_thread(turning)
@@ -222,15 +202,15 @@ class LoopThreadDriver(LoopDriver):
     def _listen(self, turning: Steps[int], answering: Answering) -> None:
         self._listening = answering.fileno()
         self._loop.add_reader(self._listening, self._heard, turning, answering)
-        self._giving_up = self._loop.call_later(PATIENCE, self._give_up, turning)
+        self._patience = self._loop.call_later(PATIENCE, self._lose_patience, turning)
 
     def _heard(self, turning: Steps[int], answering: Answering) -> None:
         if answering.is_answered():
             self._stop_listening()
             self._go_on(turning)
 
-    def _give_up(self, turning: Steps[int]) -> None:
-        """It takes long: whoever can wait knows what to do about that."""
+    def _lose_patience(self, turning: Steps[int]) -> None:
+        """Leave a slow store to the thread, which can wait and repeat."""
         self._stop_listening()
         self._leave_to_thread(turning)
 
@@ -239,9 +219,9 @@ class LoopThreadDriver(LoopDriver):
         if self._listening is not None:
             self._loop.remove_reader(self._listening)
             self._listening = None
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def _leave_to_thread(self, turning: Steps[int]) -> None:
         rest = self._aside.submit(through, turning)
@@ -268,12 +248,12 @@ class LoopThreadDriver(LoopDriver):
             self.measure(commands, time.perf_counter() - self._begun)
 
     def _deliver(self) -> None:
-        told, self._told = self._told, []
-        for tell in told:
+        to_deliver, self._to_deliver = self._to_deliver, []
+        for tell in to_deliver:
             tell()
 
     def close(self) -> None:
-        """Answer everybody and stop, after the turn that is under way."""
+        """Finish the turn that is under way, answer every request and stop."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -286,3 +266,67 @@ class LoopThreadDriver(LoopDriver):
             self._engine.close()
         finally:
             self._deliver()
+
+
+class Pace:
+    """How long turns block for the disk: the average decides whether the loop or a thread carries them out."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waited = 0.0
+        self.is_slow = False
+        self._try_at = 0.0
+        self._good = 0
+
+    def wants_thread(self) -> bool:
+        """Return True if the next turn is for a thread."""
+        if not self.is_slow:
+            return False
+        now = self._clock()
+        if now < self._try_at:
+            return True
+        self._try_at = now + TRY_EVERY
+        return False
+
+    def saw(self, waited: float) -> None:
+        """Count a turn of the loop that blocked for so many seconds."""
+        if self.is_slow:
+            self._good = self._good + 1 if waited < FAST else 0
+            if self._good >= TRIES:
+                self.is_slow, self._waited = False, waited
+            return
+        self._waited += (waited - self._waited) / SMOOTHING
+        if self._waited > SLOW:
+            self.is_slow, self._good, self._try_at = True, 0, self._clock() + TRY_EVERY
+
+
+class PacedDriver(LoopDriver):
+    """An event loop turns the engine itself, or leaves whole turns to a thread while the disk is slow."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, pace: Pace | None = None) -> None:
+        self._pace = pace or Pace()
+        self._turns = 0
+        super().__init__(engine, loop)
+
+    def deliver(self, tell: Callable[[], None]) -> None:
+        """Call this now, or have the loop call it when the turn in the thread is over. Called by a turn."""
+        if self._turning is None:
+            tell()
+        else:
+            self._to_deliver.append(tell)
+
+    def _begin(self) -> None:
+        if self._pace.wants_thread():
+            super()._begin()
+            return
+        self._turns += 1
+        is_timed = self._pace.is_slow or self._turns % TIMED_EVERY == 0
+        worked = time.thread_time() if is_timed else 0.0
+        commands = self._engine.turn()
+        if commands:
+            if is_timed:
+                self._pace.saw(time.perf_counter() - self._begun - (time.thread_time() - worked))
+            self._took(commands)
+        if self._engine.has_work:
+            self._wake()
+        self._set_timer()

@@ -1,4 +1,4 @@
-"""Who drives an engine: the caller, or a thread; an event loop does in ``loop_drivers``. They decide nothing."""
+"""Drivers that turn an engine: the caller itself, or a thread; for event loops see ``loop``. They decide nothing."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from leasehold.engine.engine import Engine
 
     class Driver(Protocol):
-        """Asks an engine and waits for the answer."""
+        """Submits commands to an engine and waits for the answers."""
 
         def ask(self, command: Command, token: str = "") -> Outcome:
-            """The answer to this command."""
+            """Return the answer to this command."""
 
         def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
-            """Ask without waiting; `done` is called with the answer."""
+            """Submit without waiting; `done` is called with the answer."""
 
         def close(self) -> None:
-            """Answer everybody and stop."""
+            """Answer every request and stop."""
 
         def dismiss(self) -> None:
-            """Nobody is left who could ask, nor close: let go of everything, and keep nobody waiting for that."""
+            """Stop without waiting: the locks were garbage-collected before they were closed."""
 
 
 class CallerDriver:
-    """The caller drives: no thread, no event loop. For one caller at a time, as in a command line."""
+    """The caller turns the engine: no thread, no event loop. For one caller at a time, as in a command line."""
 
     def __init__(self, engine: Engine, progress: Callable[[], None] | None = None) -> None:
         self._engine = engine
         self._progress = progress
-        """Called again and again while the caller waits."""
+        """Called repeatedly while the caller waits."""
 
     def ask(self, command: Command, token: str = "") -> Outcome:
-        """Ask, and turn the engine until the answer is there."""
+        """Submit, turn the engine until it answers, and return the answer."""
         pending = self._engine.submit(command, token)
         try:
             while not pending.is_done:
@@ -51,14 +51,14 @@ class CallerDriver:
                     if self._progress is not None:
                         self._progress()
                     self._sleep()
-        except BaseException:  # an interrupt, for example: nobody is waiting any more
+        except BaseException:  # an interrupt, for example: the caller no longer waits
             self._engine.abandon(pending)
             self._engine.turn()
             raise
         return pending.result()
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
-        """Ask, and turn the engine once; who waits has to go on turning it."""
+        """Submit, and turn the engine once; a caller that waits must go on turning it."""
         pending = self._engine.submit(command, token, done)
         self._engine.turn()
         return pending
@@ -73,42 +73,42 @@ class CallerDriver:
         self._engine.close()
 
     def dismiss(self) -> None:
-        """Nothing: there is no thread that keeps the engine, so it goes with whoever had it."""
+        """Do nothing: without a thread, the engine is garbage-collected with the locks."""
 
 
 class ThreadDriver:
-    """A thread of its own turns the engine; any number of threads ask. Started by the first that does."""
+    """A thread of its own turns the engine for any number of threads. The first request starts it."""
 
     def __init__(self, engine: Engine) -> None:
-        import threading  # noqa: PLC0415 (not for those who drive by themselves)
+        import threading  # noqa: PLC0415 (`CallerDriver` does without)
 
         self._engine = engine
         self._pid = os.getpid()
         self._signal = Latch()
-        """One is enough for all that arrives before the thread looks."""
+        """Set once for all requests that arrive before the thread takes them."""
         self._closing = False
         self._is_dismissed = False
         self._breakage: Exception | None = None
         self._unclosed: Exception | None = None
-        """Why the queues could not be left at the end."""
+        """Why closing the engine failed."""
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         engine.wake = self._signal.set
 
     def ask(self, command: Command, token: str = "") -> Outcome:
-        """Ask, and sleep until the answer is there."""
+        """Submit, sleep until the engine answers, and return the answer."""
         latch = Latch()
         pending = self.submit(command, token, latch.set)
         try:
             if not pending.is_done:
                 latch.wait()
-        except BaseException:  # an interrupt, for example: nobody is waiting any more
+        except BaseException:  # an interrupt, for example: the caller no longer waits
             self._engine.abandon(pending)
             raise
         return pending.result()
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
-        """Ask without waiting; `done` is called with the answer, by the engine's thread."""
+        """Submit without waiting; the engine's thread calls `done` with the answer."""
         if os.getpid() != self._pid:
             raise StoreError("these locks were opened before a fork; connect again in the child process")
         if self._breakage is not None:
@@ -132,18 +132,18 @@ class ThreadDriver:
                 self._signal.wait(-1 if at is None else max(0.0, at - time.monotonic()))
             try:
                 self._engine.turn()
-            except Exception as error:  # noqa: BLE001 (the engine has told all callers, and each that comes is told)
+            except Exception as error:  # noqa: BLE001 (reported to all callers, and to each later one)
                 self._breakage = error
                 return
         try:
             self._engine.close()
-        except Exception as error:  # noqa: BLE001 (told to whoever closes)
+        except Exception as error:  # noqa: BLE001 (raised by `close`)
             self._unclosed = error
         if self._is_dismissed:
             self._engine.store.close()
 
     def close(self) -> None:
-        """Answer everybody, stop, and wait until it has stopped. Raises if the store could not be told."""
+        """Answer every request, stop, and wait until the thread has stopped. Raises if the store failed meanwhile."""
         with self._starting:
             if self._closing:
                 return
@@ -158,7 +158,7 @@ class ThreadDriver:
             raise self._unclosed
 
     def dismiss(self) -> None:
-        """The thread leaves the queues and closes the store. Safe from a finalizer, in whatever thread that runs."""
+        """Have the thread leave the queues and close the store. Safe from a finalizer in any thread."""
         if self._thread is not None and not self._closing:
             self._is_dismissed = True
             self._closing = True

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.domain.api_keys import Whoami
-from leasehold.domain.leases import Inspection, Lease, Waiting
+from leasehold.domain.leases import Inspection, Lease
 from leasehold.domain.sessions import Session
 from leasehold.requests import checks
 from leasehold.server.access.keys import session_id
@@ -120,10 +120,7 @@ def as_seen_by(who: Principal, outcome: Any) -> Any:  # noqa: ANN401 (each verb 
     return outcome
 
 
-T = TypeVar("T", Lease, Waiting, Session)
-
-
-def _nameless(it: T) -> T:
+def _nameless(it: Any) -> Any:  # noqa: ANN401 (a lease, a waiting request or a session)
     return it._replace(principal=None, key=None)
 
 
