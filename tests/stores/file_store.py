@@ -14,6 +14,7 @@ from leasehold.domain.rules.timing import first_due
 from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.codec import pack, unpack, unpack_event
+from leasehold.stores.overlay import entries_of
 from leasehold.stores.protocol import Store, Transaction
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class FileTransaction(Transaction):
 
 def packed(record: Record) -> list[list[object]]:
     """Return the entries of a record as JSON."""
-    return [pack(entry) for entry in (*record.holds.values(), *record.waiters, *record.notes.values())]
+    return [pack(entry) for entry in entries_of(record)]
 
 
 def clock(state: dict[str, Any]) -> int:

@@ -20,7 +20,6 @@ from leasehold.domain.events import Event
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict
 from leasehold.stores import postgres
-from leasehold.stores.overlay import Netting
 from leasehold.stores.postgres import PostgresStore, journal, transaction
 from leasehold.stores.postgres.promotion import EPOCH
 from leasehold.testing.conformance.asking import take, until
@@ -478,20 +477,3 @@ def test_when_hardly_anything_is_left_it_is_folded_sooner(
         turns += 2
     assert turns == 11
     assert _folded(store) == {A: ["r1"], B: ["r1", "r2"]}
-
-
-# ---------------------------------------------------------------------------------------------- netting
-
-
-def test_changes_come_to_what_is_left_of_them() -> None:
-    with_r1 = {A: leasehold.domain.entries.EMPTY._replace(notes={"r1": Ref("r1")}), B: leasehold.domain.entries.EMPTY}
-    net = Netting()
-    net.net([Put(A, Ref("r1")), Put(A, Ref("r2")), Put(B, Ref("r1")), Put(C, Ref("r1"))], with_r1)
-    assert net.new == {(A, "r2"), (B, "r1")}, "what is not known may be in the table"
-    net.net([Drop(A, "r1"), Drop(A, "r2"), Drop(B, "r1"), Drop(C, "r1"), Drop(D, "r1")], {})
-    assert net.changed == {(A, "r1"): None, (C, "r1"): None, (D, "r1"): None}
-    net.net(
-        [Put(A, Ref("r1")), Put(B, Ref("r1"))], {A: leasehold.domain.entries.EMPTY, B: leasehold.domain.entries.EMPTY}
-    )
-    assert net.changed[A, "r1"] == Ref("r1")
-    assert net.new == {(B, "r1")}, "what was dropped in here is still in the table"

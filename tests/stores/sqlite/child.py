@@ -15,7 +15,7 @@ from leasehold.stores.sqlite import SqliteStore
 if TYPE_CHECKING:
     from leasehold.stores.sqlite import SqliteTransaction
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COUNTER = "acounter"
 
 

@@ -102,7 +102,8 @@ class Checkpoint:
         if record is None and line.mark == NOTHING:
             return b""
         if record is None and line.base == NOTHING:  # the record is not stored: the overlay is all of it
-            return encode([raw for raw in line.changes.values() if not isinstance(raw, str)])
+            changes = self._replica.overlay.changes.changed[key]
+            return encode([packed for packed in changes.values() if packed is not None])
         record = record or self._replica.cache.records.get(key)
         return rows.record_data(record) if record is not None else None
 

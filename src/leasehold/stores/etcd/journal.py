@@ -14,13 +14,13 @@ from leasehold.domain.records import build
 from leasehold.domain.rules.timing import due, first_due
 from leasehold.stores import quick_json
 from leasehold.stores.codec import unpack
+from leasehold.stores.overlay import Overlay, entries_of, laid_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.domain.entries import Entry as RecordEntry
     from leasehold.domain.entries import Record
 
     Raw: TypeAlias = list[Any] | str
@@ -83,9 +83,9 @@ def decode(data: bytes, only: Sequence[str] | None = None) -> list[list[Any]]:
 
 
 class OverlaidRecord:
-    """The changes that the journal lays over one record."""
+    """What is known of a record that the journal changes."""
 
-    __slots__ = ("base", "based", "changes", "last", "mark", "written")
+    __slots__ = ("base", "based", "last", "mark", "written")
 
     def __init__(self, base: int | None, mark: int, number: int) -> None:
         self.base = base
@@ -98,14 +98,14 @@ class OverlaidRecord:
         """The last entry that changes this record."""
         self.written = 0
         """The record is known to be stored with all changes up to this entry."""
-        self.changes: dict[str, Raw] = {}
 
 
-class Overlay:
-    """The journal's changes, by record."""
+class EtcdOverlay:
+    """The journal's entries, and their changes by record."""
 
     def __init__(self) -> None:
         self.lines: dict[str, OverlaidRecord] = {}
+        self.changes = Overlay(unpack)
         self.entries: deque[tuple[int, list[str], int, str]] = deque()
         """Number, keys, size and parts of each entry, oldest first."""
         self.size = 0
@@ -122,9 +122,8 @@ class Overlay:
                 if base is not None:
                     line.base, line.based = base, number
                 line.mark, line.last = group[2], number
-            changes = line.changes
             for raw in group[3:]:
-                changes[raw if isinstance(raw, str) else raw[1]] = raw
+                self.changes.lay(key, *_change(raw))
         self.entries.append((number, [group[0] for group in entry.groups], entry.size, entry.parts))
         self.size += entry.size
 
@@ -133,7 +132,7 @@ class Overlay:
         line = self.lines.get(key)
         if line is None:
             return record
-        return EMPTY if line.mark == NOTHING else changed(record, line.changes.values())
+        return EMPTY if line.mark == NOTHING else build(self.changes.over(key, entries_of(record)))
 
     def known(self, key: str) -> Record | None:
         """The record, if it can be told without what is kept."""
@@ -175,6 +174,7 @@ class Overlay:
                 continue
             if line.last <= number:
                 del lines[key]
+                self.changes.forget(key)
             elif bases is not None and key in bases:
                 line.base, line.based, line.written = bases[key], number + 1, written
             elif number >= line.based:
@@ -196,12 +196,11 @@ def _less(many: int) -> int:
     return many - max(1, many // EIGHTH)
 
 
+def _change(raw: Raw) -> tuple[str, Raw | None]:
+    """Return the id of the changed entry, and the packed entry; None if it was dropped."""
+    return (raw, None) if isinstance(raw, str) else (raw[1], raw)
+
+
 def changed(record: Record, changes: Iterable[Raw]) -> Record:
     """Apply changes to a record."""
-    entries: dict[str, RecordEntry] = {**record.holds, **{each.id: each for each in record.waiters}, **record.notes}
-    for raw in changes:
-        if isinstance(raw, str):
-            entries.pop(raw, None)
-        else:
-            entries[raw[1]] = unpack(raw)
-    return build(entries.values()) if entries else EMPTY
+    return build(laid_over(entries_of(record), dict(map(_change, changes)), unpack))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leasehold.domain.entries import EMPTY
 from leasehold.stores.cache import Cache
 from leasehold.stores.etcd import messages, rows
-from leasehold.stores.etcd.journal import Overlay, changed, mark_of
+from leasehold.stores.etcd.journal import EtcdOverlay, changed, mark_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Replica:
         self.meta = rows.Meta()
         self.last: bytes | None = None
         """The stored value of `meta`; empty before the first commit. None while nothing is known."""
-        self.overlay = Overlay()
+        self.overlay = EtcdOverlay()
         self.cache = Cache()
 
     @property
@@ -38,7 +38,7 @@ class Replica:
 
     def _clear(self) -> None:
         self.cache.clear()
-        self.overlay = Overlay()
+        self.overlay = EtcdOverlay()
 
     # -------------------------------------------------------------------------------------- queries
 

@@ -5,7 +5,7 @@ Its writer never reads it. Others fold it into the table first, in SQL, or overl
 
 from __future__ import annotations
 
-from leasehold.stores.overlay import Netting
+from leasehold.stores.overlay import Overlay
 from leasehold.stores.postgres.rows import as_rows
 
 TYPE_CHECKING = False
@@ -27,14 +27,14 @@ LITTLE = 50
 class Journal:
     """Changes of our last turns that are not in the table."""
 
-    __slots__ = ("_length", "_netting", "_size", "newest", "since")
+    __slots__ = ("_length", "_overlay", "_size", "newest", "since")
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """All is in the table."""
-        self._netting = Netting()
+        self._overlay = Overlay()
         self.since: int | None = None
         """The turn that it begins with."""
         self.newest = b""
@@ -50,7 +50,7 @@ class Journal:
         was waited for and committed: after that there is no journal.
         """
         self.newest = writing.as_journal()
-        self._netting.net(changes, before)
+        self._overlay.add(changes, before)
         self._length += len(changes)
         self._size += len(self.newest)
         return None if self._is_full() else self.since or number
@@ -59,10 +59,9 @@ class Journal:
         """Return True if the journal is long, or half as long while hardly an entry of it would go into the table."""
         if self._length > FULL or self._size > LARGE:
             return True
-        return self._length > FULL // 2 and len(self._netting.changed) - self._dropped() <= self._length // LITTLE
-
-    def _dropped(self) -> int:
-        return sum([entry is None for entry in self._netting.changed.values()])
+        if self._length <= FULL // 2:
+            return False
+        return sum([entry is not None for _, _, entry in self._overlay.all()]) <= self._length // LITTLE
 
     def settle(self, since: int | None) -> None:
         """That was committed."""
@@ -72,9 +71,12 @@ class Journal:
 
     def folded(self) -> Values:
         """All that is in it, as rows of the table."""
+        drops: list[tuple[str, str]] = []
         fresh: dict[tuple[str, str], Entry] = {}
         others: dict[tuple[str, str], Entry] = {}
-        for place, entry in self._netting.changed.items():
-            if entry is not None:
-                (fresh if place in self._netting.new else others)[place] = entry
-        return as_rows([place for place, entry in self._netting.changed.items() if entry is None], fresh, others)
+        for key, id_, entry in self._overlay.all():
+            if entry is None:
+                drops.append((key, id_))
+            else:
+                (fresh if (key, id_) in self._overlay.fresh else others)[key, id_] = entry
+        return as_rows(drops, fresh, others)

@@ -382,5 +382,5 @@ def gathered(keys: Sequence[str], rows: Iterable[tuple[str, bytes]], journal: Jo
     for key, body in rows:
         entries.setdefault(key, []).append(unpack(apsw.jsonb_decode(body)))
     if journal is not None:
-        journal.lay_over(entries, keys)
+        return {key: build(journal.over(key, entries.get(key, ()))) for key in keys}
     return {key: build(entries[key]) if key in entries else EMPTY for key in keys}

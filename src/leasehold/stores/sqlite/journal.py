@@ -15,7 +15,7 @@ import apsw
 from leasehold.domain.entries import Drop, Put
 from leasehold.domain.rules.timing import due
 from leasehold.stores.codec import unpack
-from leasehold.stores.overlay import Netting
+from leasehold.stores.overlay import Overlay
 from leasehold.stores.sqlite import tell, write
 
 TYPE_CHECKING = False
@@ -53,17 +53,15 @@ _CHANGE = b'["'
 class Journal:
     """All of it, as far as it was read or written by us; of its events only how many there are."""
 
-    __slots__ = ("_fresh", "_netting", "_parts", "folded", "keys", "length", "number", "seq", "size", "told")
+    __slots__ = ("_fresh", "_overlay", "_parts", "folded", "length", "number", "seq", "size", "told")
 
     def __init__(self) -> None:
         self.clear(-1)
 
     def clear(self, number: int) -> None:
         """There is nothing behind this row, which was folded."""
-        self._netting = Netting()
+        self._overlay = Overlay()
         self.folded = self.number = number
-        self.keys: set[str] = set()
-        """Of all records that were changed, and of some of which nothing is left to say."""
         self.told = 0
         """Events in its rows,"""
         self._parts: list[Part] = []
@@ -108,9 +106,9 @@ class Journal:
             self.told += told
             self.length += len(changes) + told
             self.size += size
-        self._netting.changed.update({place: _entry(*said) for place, said in left.items()})
-        self._netting.new.difference_update(left)
-        self.keys.update([key for key, _ in left])
+        for (key, id_), (tag, what) in left.items():
+            self._overlay.lay(key, id_, None if tag == DROPPED else unpack((tag, *what)))
+        self._overlay.fresh.difference_update(left)
 
     def add(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
         """We are about to fold this as well: events and changes, of which `follow` is told before."""
@@ -120,40 +118,31 @@ class Journal:
 
     def follow(self, changes: Sequence[Put | Drop], before: Mapping[str, Record]) -> None:
         """Add these changes to the net effect; `before` has the records as far as they are known."""
-        self._netting.net(changes, before)
-        self.keys.update([change[0] for change in changes])
+        self._overlay.add(changes, before)
 
     # --------------------------------------------------------------------------------------- looking
 
-    def lay_over(self, entries: dict[str, list[Entry]], keys: Iterable[str]) -> None:
-        """Bring these records, as the table has them, up to date."""
-        known = self.keys.intersection(keys)
-        if not known:
-            return
-        changed = {place: entry for place, entry in self._netting.changed.items() if place[0] in known}
-        for key in known & entries.keys():
-            entries[key] = [entry for entry in entries[key] if (key, entry.id) not in changed]
-        for (key, _), entry in changed.items():
-            if entry is not None:
-                entries.setdefault(key, []).append(entry)
+    def over(self, key: str, entries: Iterable[Entry]) -> list[Entry]:
+        """Return the entries of a record as they are now, from those in the table."""
+        return self._overlay.over(key, entries)
 
     def merged(self, kind: str, rows: Iterable[tuple[str, Entry]]) -> Iterator[tuple[str, Entry]]:
         """All entries of this kind of record in the order of their keys, from those in the table in the same order."""
-        changed = self._netting.changed
-        ahead = [(key, entry) for (key, _), entry in changed.items() if entry is not None and key.startswith(kind)]
+        changed = self._overlay.changed
+        ahead = [(key, entry) for key, _, entry in self._overlay.all() if entry is not None and key.startswith(kind)]
         ahead.sort(key=_key_of, reverse=True)
         for key, entry in rows:
             while ahead and ahead[-1][0] <= key:
                 yield ahead.pop()
-            if (key, entry.id) not in changed:
+            if key not in changed or entry.id not in changed[key]:
                 yield key, entry
         yield from reversed(ahead)
 
     def come_due(self, rows: Iterable[tuple[int, str, str]], now: int) -> list[tuple[int, str]]:
         """Time and key of what is due now, the most urgent first, from what is due in the table."""
-        changed = self._netting.changed
-        found = [(at, key) for at, key, id_ in rows if (key, id_) not in changed]
-        times = [(due(entry), key) for (key, _), entry in changed.items() if entry is not None]
+        changed = self._overlay.changed
+        found = [(at, key) for at, key, id_ in rows if key not in changed or id_ not in changed[key]]
+        times = [(due(entry), key) for key, _, entry in self._overlay.all() if entry is not None]
         return sorted([*found, *((at, key) for at, key in times if at is not None and at <= now)])
 
     # --------------------------------------------------------------------------------------- writing
@@ -188,8 +177,8 @@ class Journal:
         """
         from leasehold.stores.sqlite.chapters import parts_in, tell_together  # noqa: PLC0415 (rare)
 
-        left = self._netting.changed.items()
-        write(cursor, [Drop(*place) if entry is None else Put(place[0], entry) for place, entry in left])
+        changes = self._overlay.all()
+        write(cursor, [Drop(key, id_) if entry is None else Put(key, entry) for key, id_, entry in changes])
         parts = self._parts if sum([part[0] for part in self._parts]) == self.told else parts_in(cursor)
         if is_lasting:
             from leasehold.stores.sqlite.appending import parts_of  # noqa: PLC0415 (not for one-shot processes)
@@ -203,7 +192,3 @@ class Journal:
 
 def _key_of(item: tuple[str, Entry]) -> str:
     return item[0]
-
-
-def _entry(tag: str, what: Any) -> Entry | None:  # noqa: ANN401 (any JSON value)
-    return None if tag == DROPPED else unpack((tag, *what))
