@@ -12,7 +12,7 @@ from leasehold import doctor as doctoring
 from leasehold.config import settings as config
 from tests.kit.postgres import schema
 from tests.kit.remotes import bare
-from tests.kit.serving import create_key, serving
+from tests.kit.serving import create_key, id_of, serving
 from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
@@ -74,7 +74,11 @@ def test_a_server_that_does_not_let_us_in_and_one_that_does(tmp_path: Path, monk
         assert findings["permissions"].ok is False
         assert "LEASEHOLD_API_KEY" in findings["permissions"].advice
         monkeypatch.setenv("LEASEHOLD_API_KEY", key)
-        assert {finding.ok for finding in found(running.url).values()} == {True}
+        findings = found(running.url)
+        assert {finding.ok for finding in findings.values()} == {True}
+        told = findings["permissions"].text
+        assert told.startswith("you are agent:")
+        assert told.endswith(f" by key {id_of(key)}: agent in the space default, only names that begin with path:docs")
 
 
 def test_a_store_behind_a_network() -> None:

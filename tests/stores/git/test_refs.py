@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -161,14 +162,33 @@ def test_an_entry_that_nobody_can_have_written_is_told_as_such(entry: object) ->
         payload.decode("n1f", f"a line\n\n{json.dumps(body)}\n")
 
 
+def rewritten(remote: Path, ref: str, schema: int) -> None:
+    told = message(remote, ref)
+    assert f'"schema": {payload.SCHEMA}' in told
+    tree = git("rev-parse", f"{ref}^{{tree}}", cwd=remote)
+    other = told.replace(f'"schema": {payload.SCHEMA}', f'"schema": {schema}')
+    git("update-ref", ref, git("commit-tree", tree, "-m", other, cwd=remote), cwd=remote)
+
+
 def test_a_newer_version_is_not_misread(remote: Path, connect: Callable[..., Locks]) -> None:
     take(connect(), "r")
     (ref,) = nodes(remote)
-    newer = message(remote, ref).replace('"schema": 2', '"schema": 3')
-    tree = git("rev-parse", f"{ref}^{{tree}}", cwd=remote)
-    git("update-ref", ref, git("commit-tree", tree, "-m", newer, cwd=remote), cwd=remote)
+    rewritten(remote, ref, payload.SCHEMA + 1)
     with pytest.raises(StoreError, match="update Leasehold"):
         connect("bob", "elsewhere").acquire("r", ttl=60)
+
+
+def test_an_older_version_is_refused_and_its_advice_starts_anew(remote: Path, connect: Callable[..., Locks]) -> None:
+    take(connect(), "r")
+    for ref in git("for-each-ref", "--format=%(refname)", "refs/leasehold", cwd=remote).split():
+        rewritten(remote, ref, payload.SCHEMA - 1)
+    before = git("for-each-ref", "refs/leasehold", cwd=remote)
+    with pytest.raises(StoreUnsuitable, match=f"schema {payload.SCHEMA} only: an older version") as refused:
+        connect("bob", "elsewhere").acquire("r", ttl=60)
+    assert git("for-each-ref", "refs/leasehold", cwd=remote) == before
+    command = str(refused.value).partition("\n")[2].replace("REMOTE", str(remote))
+    subprocess.run(["sh", "-c", command], cwd=remote, check=True, capture_output=True)
+    take(connect("bob", "elsewhere"), "r")
 
 
 def test_the_cache_may_be_removed_at_any_time(remote: Path, connect: Callable[..., Locks], tmp_path: Path) -> None:

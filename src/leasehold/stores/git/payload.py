@@ -27,7 +27,7 @@ from leasehold.domain.entries import (
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.sessions import Session
-from leasehold.errors import StoreError
+from leasehold.errors import StoreError, StoreUnsuitable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import Entry
 
 SCHEMA = 2
+START_ANEW = "git ls-remote REMOTE 'refs/leasehold/*' | sed 's/.*refs/:refs/' | xargs git push REMOTE"
 
 _KINDS: dict[str, type] = {
     "hold": Hold,
@@ -98,9 +99,14 @@ def parsed(message: str, what: str) -> dict[str, Any]:
         schema = body["schema"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _strange(what, "it was not written by Leasehold") from error
+    if isinstance(schema, int) and schema < SCHEMA:
+        raise StoreUnsuitable(
+            f"{what} below refs/leasehold/ has schema {schema}, and this Leasehold works with schema {SCHEMA} only: an "
+            "older version created it. Nothing was changed, and its locks are not carried over. To start anew, once "
+            f"nothing is held there, delete all refs of the locks at the remote:\n{START_ANEW}"
+        )
     if schema != SCHEMA:
-        way = "of an earlier Leasehold" if isinstance(schema, int) and schema < SCHEMA else "update Leasehold"
-        raise _strange(what, f"it has schema {schema}, and this version reads {SCHEMA}: {way}")
+        raise _strange(what, f"it has schema {schema}, and this version reads {SCHEMA}: update Leasehold")
     found: dict[str, Any] = body
     return found
 
