@@ -12,9 +12,9 @@ from leasehold.domain import keys
 from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.outcomes import Refused
-from leasehold.domain.records import build
+from leasehold.domain.records import build, due
 from leasehold.domain.rules import Step, step
-from leasehold.domain.rules.timing import after_reboot, due
+from leasehold.domain.rules.reboot import after_reboot
 from leasehold.errors import InvalidInput
 
 if TYPE_CHECKING:

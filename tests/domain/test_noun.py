@@ -124,10 +124,10 @@ def made_directly() -> Iterator[tuple[str, type, int]]:
                     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                         tuples[node.targets[0].id] = node.value
                 for node in ast.walk(function):
-                    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_new":
+                    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "new":
                         kind, values = node.args
                         assert isinstance(kind, ast.Name)
-                        name = kind.id.removeprefix("_")
+                        name = kind.id
                         told = tuples[values.id] if isinstance(values, ast.Name) else values
                         assert isinstance(told, ast.Tuple), f"{path.name}:{node.lineno}"
                         assert not any(isinstance(each, ast.Starred) for each in told.elts)

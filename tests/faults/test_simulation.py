@@ -10,7 +10,8 @@ from functools import cache
 
 import pytest
 
-from leasehold.domain.rules import conflicts, draft, granting, leases, waiting
+from leasehold.domain import records
+from leasehold.domain.rules import conflicts, granting, leases, waiting
 from leasehold.engine import batch, engine, waiters
 from leasehold.testing.simulation import Failure, run
 
@@ -87,11 +88,11 @@ def test_an_early_end_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_fence_that_does_not_grow_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stale(self: draft.Draft) -> int:
+    def stale(self: records.Draft) -> int:
         self.fence += 1
         return self.fence - 1 - self.fence % 2
 
-    monkeypatch.setattr(draft.Draft, "number", stale)
+    monkeypatch.setattr(records.Draft, "number", stale)
     caught()
 
 

@@ -9,8 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from leasehold.domain.entries import EMPTY
-from leasehold.domain.records import apply, build
-from leasehold.domain.rules.timing import first_due
+from leasehold.domain.records import apply, build, first_due
 from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.codec import pack, unpack, unpack_event

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from leasehold.domain.leases import Lease
-from leasehold.domain.nouns import new
 from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.errors import BY_CODE
@@ -144,7 +143,7 @@ def _of_shape(shape: Shape, untold: Mapping[str, Mapping[str, object]]) -> Decod
 
     def decode(it: Json) -> Any:  # noqa: ANN401 (the shape's noun)
         values = [default if lacks and key not in it else convert(it[key]) for key, convert, lacks, default in rows]
-        return new(noun, tuple(values))
+        return noun(*values)
 
     return decode
 

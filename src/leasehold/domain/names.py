@@ -15,15 +15,12 @@ from __future__ import annotations
 
 from leasehold.domain import keys
 from leasehold.domain.entries import INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, Claim
-from leasehold.domain.nouns import new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Final
 
-_new: Final = new
-_Claim: Final = Claim
 MAX_NAME: Final = 512
 """Longest name, in bytes of UTF-8."""
 
@@ -242,7 +239,7 @@ def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ())
     All of `repo:` share their nodes, the stripes, so the home says "a lease on the repository", not which.
     """
     if ":" not in name:  # a plain string has no ancestors
-        return (_new(_Claim, (keys.node(space, name), mode, 0)),)
+        return (Claim(keys.node(space, name), mode),)
     kind, _, _ = _split(name)
     if kind == "repo":
         return tuple(Claim(_stripe(space, number), mode) for number in range(STRIPES))

@@ -10,9 +10,8 @@ from leasehold.domain import commands as c
 from leasehold.domain import keys
 from leasehold.domain.leases import Queue
 from leasehold.domain.outcomes import Deadlock, Done, Granted, Queued, Refused, TimedOut
-from leasehold.domain.rules.draft import resources_of
+from leasehold.domain.records import next_change, resources_of
 from leasehold.domain.rules.granting import SESSION_OVER
-from leasehold.domain.rules.timing import next_change
 from leasehold.domain.timestamps import SECOND
 from leasehold.engine.pending import NEVER, Pending
 from leasehold.engine.timers import WaitingRequest, WaitTimers

@@ -6,8 +6,8 @@ from leasehold.domain import keys, names
 from leasehold.domain.api_keys import Key
 from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, MODE_NAMES, Poll, Ref
 from leasehold.domain.leases import Inspection, Waiting
+from leasehold.domain.records import Draft, Missing
 from leasehold.domain.rules.conflicts import nodes_of, who_wait
-from leasehold.domain.rules.draft import Draft, Missing
 from leasehold.domain.rules.ending import lapse, terms
 from leasehold.domain.rules.granting import lease_of, waiting_for
 from leasehold.domain.rules.picture import picture

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Final
 
-_new: Final = new
-_Acquire: Final = c.Acquire
-_LeaseRequest: Final = LeaseRequest
-_Alternative: Final = Alternative
-_Proof: Final = c.Proof
 TTL_LEAST: Final = 10_000
 DAYS: Final = 10_000 * 86_400
 WAIT_MOST: Final = 24 * 3600 * SECOND
@@ -142,8 +137,9 @@ def command(
     asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request,
             principal, key, body)
     # fmt: on
-    ask = _new(_LeaseRequest, asks)
-    return _new(_Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first, shown))
+    # `new` saves 145 of the first constructor's 300 ns and 100 of the second's 200 ns, compiled.
+    ask = new(LeaseRequest, asks)
+    return new(c.Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first, shown))
 
 
 def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
@@ -218,7 +214,7 @@ def resource_names(resources: object) -> tuple[str, ...]:
 
 def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: frozenset[str]) -> Alternative:
     if len(resources) == 1:
-        return _new(_Alternative, (resources, names.claims(space, resources[0], mode, hierarchical)))
+        return Alternative(resources, names.claims(space, resources[0], mode, hierarchical))
     own: dict[str, Claim] = {}
     above: dict[str, Claim] = {}
     for place, name in enumerate(resources):
@@ -234,13 +230,12 @@ def proof(
 ) -> c.Proof:
     """What a caller shows to be entitled."""
     secret = credential(session)[1] if session is not None else None
-    shown = (
+    return c.Proof(
         keys.secret_hash(text(token, "token", 256)) if token is not None else None,
         keys.secret_hash(secret) if secret is not None else None,
         text(admin, "admin", 256) if admin is not None else None,
         authority,
     )
-    return _new(_Proof, shown)
 
 
 def tokens_shown(given: object) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from _operator import itemgetter  # see `records`
 from leasehold.domain import commands as c
 from leasehold.domain import durations, keys, names
 from leasehold.domain.entries import EXCLUSIVE
-from leasehold.domain.nouns import new
 from leasehold.errors import InvalidInput
 from leasehold.requests import calls, checks
 from leasehold.requests.checks import Asking, Settings
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Refused
     from leasehold.requests.checks import Memory
 
-_new: Final = new
-_Release: Final = c.Release
 _of_release: Final = itemgetter("lease", "status", "error", "token", "session", "admin")
 _RELEASES: Final = 6
 """So many arguments these are: who gives all of them, as everybody does, need not have them sorted by their names."""
@@ -89,8 +86,7 @@ def _release(
     authority: calls.Authority | None = None,
 ) -> Order:
     proof = checks.proof(token, session, admin, authority)
-    how = (checks.lease_id(lease), proof, checks.status(status), checks.error_text(error))
-    return Order(_new(_Release, how))
+    return Order(c.Release(checks.lease_id(lease), proof, checks.status(status), checks.error_text(error)))
 
 
 def _update(_settings: Settings, _engine: str, lease: object, context: object, merge: object, **shown: Any) -> Order:

@@ -10,8 +10,7 @@ import time
 from _thread import allocate_lock, get_ident
 
 from leasehold.domain.entries import EMPTY
-from leasehold.domain.records import apply
-from leasehold.domain.rules.timing import first_due
+from leasehold.domain.records import apply, first_due
 from leasehold.errors import Closed, StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.protocol import Store, Transaction

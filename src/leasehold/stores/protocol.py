@@ -55,7 +55,7 @@ class Transaction(Protocol):
 
     @abstractmethod
     def due(self, limit: int) -> Sequence[str]:
-        """Return keys of at most this many records with an entry whose `rules.timing.due` has passed, oldest first."""
+        """Return keys of at most this many records with an entry whose `records.due` has passed, oldest first."""
 
     @abstractmethod
     def commit(

@@ -14,8 +14,8 @@ from __future__ import annotations
 from leasehold.domain import keys, records
 from leasehold.domain.commands import Sweep
 from leasehold.domain.entries import EMPTY
+from leasehold.domain.records import due
 from leasehold.domain.rules import Need, Step, keys_of, step
-from leasehold.domain.rules.timing import due
 from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False

@@ -15,8 +15,7 @@ import pytest
 import leasehold
 from leasehold.domain.entries import EMPTY, Drop, Put, Receipt, Ref
 from leasehold.domain.events import Event
-from leasehold.domain.records import apply
-from leasehold.domain.rules.timing import first_due
+from leasehold.domain.records import apply, first_due
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery

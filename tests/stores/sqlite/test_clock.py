@@ -9,7 +9,7 @@ import pytest
 
 from leasehold.domain import keys
 from leasehold.domain.entries import End, Hold, Poll, Presence, Put, Ref, Request
-from leasehold.domain.rules.timing import after_reboot
+from leasehold.domain.rules.reboot import after_reboot
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.stores.sqlite import SqliteStore

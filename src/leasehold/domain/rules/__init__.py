@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from leasehold.domain import commands as c
 from leasehold.domain.keys import home
+from leasehold.domain.records import NOTHING, Draft, Missing
 from leasehold.domain.rules.acquiring import acquire
 from leasehold.domain.rules.conflicts import nodes_of
-from leasehold.domain.rules.draft import NOTHING, Draft, Missing
 from leasehold.domain.rules.leases import release, renew, update
 
 TYPE_CHECKING = False
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.domain.leases import Lease
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.rules.draft import Records
-
-_Acquire: Final = c.Acquire
-_Release: Final = c.Release
+    from leasehold.domain.records import Records
 
 
 class Step:
@@ -71,9 +68,9 @@ def step(
     """
     draft = Draft(records, now, fence, engine, opens_at, newer)
     try:
-        if isinstance(command, _Acquire):  # these two without a detour
+        if isinstance(command, c.Acquire):  # these two without a detour
             outcome = acquire(draft, command)
-        elif isinstance(command, _Release):
+        elif isinstance(command, c.Release):
             outcome = release(draft, command)
         else:
             outcome = _rule_for(type(command))(draft, command)
@@ -128,9 +125,9 @@ def _load_rare_rules() -> None:
 
 def keys_of(command: c.Command) -> list[str]:
     """The records that this command will look at for certain: load them before the first try."""
-    if isinstance(command, _Acquire):
+    if isinstance(command, c.Acquire):
         return _of_acquire(command)
-    if isinstance(command, _Release):
+    if isinstance(command, c.Release):
         return _of_lease(command)
     known = _KEYS.get(type(command))
     return known(command) if known is not None else []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leasehold.domain import keys
 from leasehold.domain.entries import EMPTY, Poll, Ref, Request, Waiter
-from leasehold.domain.nouns import new
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Queued, Refused
+from leasehold.domain.records import resources_of
 from leasehold.domain.rules.conflicts import (
     in_the_way,
     is_alive,
@@ -15,7 +15,6 @@ from leasehold.domain.rules.conflicts import (
     queue_at,
     slots_clash,
 )
-from leasehold.domain.rules.draft import resources_of
 from leasehold.domain.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.domain.rules.granting import (
     REQUEST_MEMORY,
@@ -41,14 +40,8 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Acquire
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
-_new: Final = new
-_EMPTY: Final = EMPTY
-_Granted: Final = Granted
-_Queued: Final = Queued
-_Ref: Final = Ref
-_Waiter: Final = Waiter
 INTENT_LIFE: Final = 60 * SECOND
 """How long a polling agent's refused try counts as waiting."""
 TOKENS_KEPT: Final = 32
@@ -80,7 +73,7 @@ def _is_untouched(draft: Draft, ask: LeaseRequest) -> bool:
     """Whether nothing is known of any of it: then there is nothing to let go of, nor anything to agree with."""
     for option in ask.options:
         for claim in option.claims:
-            if draft.record(claim.node) is not _EMPTY:
+            if draft.record(claim.node) is not EMPTY:
                 return False
     return True
 
@@ -203,7 +196,7 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
 
 def queued(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Queued:
     """Where a waiter stands."""
-    return _new(_Queued, (waiter.id, queue_at(draft, ask, waiter.order)))
+    return Queued(waiter.id, queue_at(draft, ask, waiter.order))
 
 
 def _again(draft: Draft, home: Hold, ask: LeaseRequest, actor: str, *, extend: bool = True) -> Granted:
@@ -267,7 +260,7 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
         if not in_the_way(draft, option, ask.slots, order):
             told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
             hold = grant(draft, actor, ask, option, told=told, noted=not command.first)
-            return _new(_Granted, (lease_of(hold, hold.ask or ask, draft.now), "", True, ()))
+            return Granted(lease_of(hold, hold.ask or ask, draft.now), "", True)
     if command.wait <= 0:
         return _refuse_now(draft, command, order)
     if (command.shown or ask.session is not None) and is_own_obstacle(draft, ask, actor, command.shown):
@@ -329,7 +322,7 @@ def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
     nodes, modes = nodes_of(ask), modes_of(ask)
     id_ = keys.waiter_id(draft.number(), nodes[0])
     mode, now, engine = modes[nodes[0]], draft.now, command.engine
-    place = (
+    waiter = Waiter(
         id_,
         order,
         mode,
@@ -342,11 +335,10 @@ def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
         ask,
         command.shown,
     )
-    waiter = _new(_Waiter, place)
     for node in nodes[1:]:
         draft.put(node, waiter._replace(mode=modes[node], ask=None))
     draft.put(nodes[0], waiter)
-    draft.put(command.actor, _new(_Ref, (id_,)))
+    draft.put(command.actor, Ref(id_))
     if ask.request is not None:
         until = waiter.deadline + ask.ttl + REQUEST_MEMORY
         draft.put(ask.request, Request(REQUEST, id_, ask.body, until))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Clear, Force, Steal
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
 
 def force(draft: Draft, command: Force) -> Outcome:

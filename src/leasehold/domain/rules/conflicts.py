@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Presence, Ref
 from leasehold.domain.leases import Queue
-from leasehold.domain.nouns import new
 from leasehold.domain.records import place_in
 
 TYPE_CHECKING = False
@@ -12,11 +11,8 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.entries import Alternative, Hold, LeaseRequest, Waiter
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
-_new: Final = new
-_Queue: Final = Queue
-_Ref: Final = Ref
 _COMPATIBLE: Final = frozenset(
     (a, b)
     for a, others in {
@@ -120,9 +116,9 @@ def queue_at(draft: Draft, ask: LeaseRequest, order: tuple[int, ...]) -> Queue:
         queue = queues[0] if queues else ()
         place = place_in(queue, order)
         is_in = place < len(queue) and queue[place].order == order
-        return _new(_Queue, (len(queue) if is_in else len(queue) + 1, place + 1))
+        return Queue(len(queue) if is_in else len(queue) + 1, place + 1)
     orders = {waiter.order for queue in queues for waiter in queue} | {order}
-    return _new(_Queue, (len(orders), sum(1 for other in orders if other < order) + 1))
+    return Queue(len(orders), sum(1 for other in orders if other < order) + 1)
 
 
 def who_wait(draft: Draft, node: str, mode: str) -> tuple[Waiter, ...]:
@@ -137,7 +133,7 @@ def may_close_cycle(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[in
     It is so if the actor holds something or waits already, or if its place is before that of somebody who waits.
     """
     for note in draft.record(actor).notes.values():
-        if isinstance(note, _Ref):
+        if isinstance(note, Ref):
             return True
     for node in nodes_of(ask):
         queue = draft.record(node).waiters

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.entries import Alternative, Claim, LeaseRequest, Waiter
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
-_new: Final = new
-_Hold: Final = Hold
-_Ref: Final = Ref
-_Lease: Final = Lease
 PICK_UP: Final = 2 * SECOND
 """How long a lease that another engine granted waits for its waiter's engine to come for it."""
 SESSION: Final = "session"
@@ -39,19 +35,18 @@ SESSION_OVER: Final = Refused(
 )
 """The answer to a request in the name of a session that is not alive, also to one that waits."""
 
-_MODE_NAMES: Final = MODE_NAMES
-
 
 def lease_of(hold: Hold, ask: LeaseRequest, now: int) -> Lease:
     """The lease as others may see it."""
     space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _, principal, key, _ = ask
-    resources, kind = options[0].resources, _MODE_NAMES[mode]
+    resources, kind = options[0].resources, MODE_NAMES[mode]
     id_, fence, since, until = hold.id, hold.fence, hold.acquired_at, hold.expires_at
+    # `new` saves 140 of the constructor's 270 ns, compiled; each grant, renewal and listing makes a lease.
     # fmt: off
     told = (id_, space, resources, holder, session, kind, slots, fence, ttl, since, until, name, reason, context, now,
             principal, key)
     # fmt: on
-    return _new(_Lease, told)
+    return new(Lease, told)
 
 
 def session_of(draft: Draft, actor: str) -> Session | None:
@@ -96,7 +91,7 @@ def grant(
     lease = keys.lease_id(fence, first.node)
     slots = _slots_at(first, ask)
     terms = (lease, first.mode, slots, actor, ask.holder, fence, now, expires_at, after, ask, ticket, False)
-    home = _new(_Hold, terms)
+    home = new(Hold, terms)  # saves 110 of the constructor's 215 ns, compiled
     draft.put(first.node, home)
     for claim in claims[1:]:
         grip = home._replace(mode=claim.mode, slots=_slots_at(claim, ask), ask=None, ticket=None)
@@ -112,7 +107,7 @@ def _slots_at(claim: Claim, ask: LeaseRequest) -> int:
 
 
 def _note_grant(draft: Draft, home: Hold, ask: LeaseRequest, told: dict[str, object] | None) -> None:
-    draft.put(home.actor, _new(_Ref, (home.id,)))
+    draft.put(home.actor, Ref(home.id))
     draft.discard(home.actor, WISH)
     detail: dict[str, object] = {
         "mode": ask.mode,

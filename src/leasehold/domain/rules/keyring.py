@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import AddKey, RevokeKey, RotateKey
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
 
 def add(draft: Draft, command: AddKey) -> Outcome:

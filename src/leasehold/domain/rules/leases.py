@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from leasehold.domain import keys
 from leasehold.domain.events import Event
-from leasehold.domain.nouns import new
 from leasehold.domain.outcomes import Lost, Refused, Released, Renewed, Updated
 from leasehold.domain.rules.acquiring import rewrite
 from leasehold.domain.rules.ending import by_another, end_of, finish, lapse, terms, told_at_end, why_gone
@@ -12,16 +11,11 @@ from leasehold.domain.rules.granting import expiry, lease_of, session_of, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
-
     from leasehold.domain.commands import Proof, Release, Renew, Update
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
     from leasehold.requests.calls import Authority
-
-_new: Final = new
-_Released: Final = Released
 
 
 def live_lease(draft: Draft, lease: str) -> Hold | None:
@@ -120,7 +114,7 @@ def release(draft: Draft, command: Release) -> Outcome:
         return NOT_ALLOWED
     give_back(draft, hold, ask, command.status, command.error, command.proof)
     settle(draft)
-    return _new(_Released, (command.lease, True, command.status, ask.options[0].resources))
+    return Released(command.lease, True, command.status, ask.options[0].resources)
 
 
 def give_back(

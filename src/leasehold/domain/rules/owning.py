@@ -10,7 +10,7 @@ from leasehold.domain.rules.ending import terms
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.entries import Alternative, Hold, LeaseRequest
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
 
 def is_own(draft: Draft, hold: Hold, ask: LeaseRequest, actor: str, shown: tuple[str, ...]) -> bool:

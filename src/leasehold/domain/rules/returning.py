@@ -9,8 +9,8 @@ from __future__ import annotations
 from leasehold.domain import keys
 from leasehold.domain.entries import Ref
 from leasehold.domain.outcomes import Deadlock, Done
+from leasehold.domain.records import resources_of
 from leasehold.domain.rules.conflicts import modes_of
-from leasehold.domain.rules.draft import resources_of
 from leasehold.domain.rules.ending import REQUEST
 from leasehold.domain.rules.granting import find_waiter, leave, settle
 from leasehold.domain.rules.waitgraph import cycle_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Reconsider
     from leasehold.domain.entries import LeaseRequest, Waiter
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
 
 def reconsider(draft: Draft, command: Reconsider) -> Outcome:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import EndSession, Proof, RenewSession, StartSession
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
 
 def start(draft: Draft, command: StartSession) -> Outcome:

@@ -6,8 +6,8 @@ from leasehold.domain.entries import MODE_NAMES
 from leasehold.domain.keys import home
 from leasehold.domain.leases import Blocker
 from leasehold.domain.outcomes import Held
+from leasehold.domain.records import resources_of
 from leasehold.domain.rules.conflicts import holds_in_the_way, queue_at, waiters_in_the_way
-from leasehold.domain.rules.draft import resources_of
 from leasehold.domain.rules.ending import terms
 from leasehold.domain.rules.granting import waiting_for
 from leasehold.domain.rules.owning import is_own
@@ -16,7 +16,7 @@ from leasehold.domain.timestamps import FOREVER, SECOND
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.entries import Hold, LeaseRequest, Waiter
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
 BLOCKERS_TOLD = 8
 """A refusal names at most this many."""

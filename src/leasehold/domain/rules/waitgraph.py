@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from leasehold.domain.entries import Alternative, Claim, LeaseRequest, Waiter
+    from leasehold.domain.records import Draft
     from leasehold.domain.rules.deadlock import Choice, Wait
-    from leasehold.domain.rules.draft import Draft
 
 LAST = (FOREVER, FOREVER)
 """The order of somebody who is in no queue: behind everybody."""

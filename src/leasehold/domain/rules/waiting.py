@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Beat, Cancel, Check, GiveUp, Sweep
     from leasehold.domain.entries import LeaseRequest, Waiter
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.rules.draft import Draft
+    from leasehold.domain.records import Draft
 
 CANCELLED_MEMORY = 24 * 3600 * SECOND
 """How long a cancelled request_id is remembered, so that no delayed copy of it is granted."""

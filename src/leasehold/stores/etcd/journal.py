@@ -10,8 +10,7 @@ from collections import deque
 
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
-from leasehold.domain.records import build
-from leasehold.domain.rules.timing import due, first_due
+from leasehold.domain.records import build, due, first_due
 from leasehold.stores import quick_json
 from leasehold.stores.codec import unpack
 from leasehold.stores.overlay import Overlay, entries_of, laid_over

@@ -10,8 +10,7 @@ from __future__ import annotations
 import time
 
 from leasehold.domain.entries import Put
-from leasehold.domain.records import apply, build
-from leasehold.domain.rules.timing import first_due
+from leasehold.domain.records import apply, build, first_due
 from leasehold.stores.git import head as heads
 from leasehold.stores.git import payload, refs
 

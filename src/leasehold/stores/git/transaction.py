@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leasehold.domain.entries import Put, Receipt
-from leasehold.domain.rules.timing import due
+from leasehold.domain.records import due
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
 from leasehold.steps import through

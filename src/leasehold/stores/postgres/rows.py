@@ -5,8 +5,7 @@ from __future__ import annotations
 from leasehold.domain.entries import EMPTY, Hold, Put
 from leasehold.domain.events import LOSS_KINDS
 from leasehold.domain.keys import home
-from leasehold.domain.records import build, grouped
-from leasehold.domain.rules.timing import due
+from leasehold.domain.records import build, due, grouped
 from leasehold.stores.codec import pack, unpack, unpack_event
 from leasehold.stores.overlay import is_new
 from leasehold.stores.postgres.texts import BETWEEN, BETWEEN_LISTS, BETWEEN_ROWS, LOSS, listed

@@ -7,8 +7,7 @@ are remembered while no other process has written; an acknowledged commit surviv
 from __future__ import annotations
 
 from leasehold.domain.entries import EMPTY, Hold, Put
-from leasehold.domain.records import build
-from leasehold.domain.rules.timing import due
+from leasehold.domain.records import build, due
 from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import RECORDS, Cache

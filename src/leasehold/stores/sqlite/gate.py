@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import os
 
-from leasehold.domain.nouns import new
 from leasehold.domain.timestamps import FOREVER
 from leasehold.stores.sqlite.log import Mark
 
@@ -63,7 +62,7 @@ class Gate:
         if len(text) != _WHOLE or text[_LENGTH:] != _check(text[:_LENGTH]):
             return None
         *numbers, end = text[:_LENGTH].split(b" ")
-        mark = new(Mark, (*map(int, numbers), end))
+        mark = Mark._make((*map(int, numbers), end))
         return mark if mark.fence <= FOREVER else None
 
     def is_new(self) -> bool:

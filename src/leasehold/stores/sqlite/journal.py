@@ -13,7 +13,7 @@ from __future__ import annotations
 import apsw
 
 from leasehold.domain.entries import Drop, Put
-from leasehold.domain.rules.timing import due
+from leasehold.domain.records import due
 from leasehold.stores.codec import unpack
 from leasehold.stores.overlay import Overlay
 from leasehold.stores.sqlite import tell, write

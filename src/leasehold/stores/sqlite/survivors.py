@@ -5,7 +5,8 @@ from __future__ import annotations
 import apsw
 
 from leasehold.domain.entries import Hold
-from leasehold.domain.rules.timing import after_reboot, due
+from leasehold.domain.records import due
+from leasehold.domain.rules.reboot import after_reboot
 from leasehold.domain.sessions import Session
 from leasehold.stores.codec import pack, unpack
 

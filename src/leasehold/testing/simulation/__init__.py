@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.domain.entries import Hold
+    from leasehold.domain.records import Records
     from leasehold.domain.rules import Need, Step
-    from leasehold.domain.rules.draft import Records
 
 __all__ = ["Broken", "Failure", "Report", "Simulation", "run"]
 
