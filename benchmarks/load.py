@@ -12,7 +12,7 @@ from leasehold.engine.drivers.loop import PacedDriver
 from leasehold.engine.engine import Engine
 from leasehold.requests.checks import Settings
 from leasehold.requests.to_command import Order, order
-from leasehold.stores.sqlite import SqliteStore, lasting
+from leasehold.stores.sqlite import SqliteStore, long_running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,7 +126,7 @@ def fill(path: Path, leases: int) -> None:
     This is not what is measured, so it need not survive a power cut, and Python need not look for cycles in it.
     """
     gc.disable()
-    lasting.CHECKPOINT = 50_000
+    long_running.CHECKPOINT = 50_000
     store = CountingStore(path)
     store.pragma("synchronous = OFF")
     store.pragma("cache_size = -200000")

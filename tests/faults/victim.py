@@ -23,7 +23,7 @@ from leasehold.stores.sqlite.gate import Gate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.stores.sqlite.log import Mark
+    from leasehold.stores.sqlite.wal import Mark
 
 KEEP = 6
 """How many leases it holds at most."""

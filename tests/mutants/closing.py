@@ -15,14 +15,14 @@ CLOSING = (
     ),
     Mutant(
         "the directory of a mistyped path is created",
-        "stores/sqlite/place.py",
+        "stores/sqlite/files.py",
         "    if not options.creates_directory:\n",
         "    if not options:\n",
         (*PLANTED, "-k", "not_there"),
     ),
     Mutant(
         "a FIFO passes for a file",
-        "stores/sqlite/place.py",
+        "stores/sqlite/files.py",
         "        if not S_ISREG(mode):\n",
         "        if not mode:\n",
         (*PLANTED, "-k", "with_words"),

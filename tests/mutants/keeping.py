@@ -269,7 +269,7 @@ KEEPING = (
     ),
     Mutant(
         "who looks does not see the journal",
-        "stores/sqlite/reading.py",
+        "stores/sqlite/reader.py",
         "    if meta.number == meta.folded:\n        return None\n",
         "    if meta.number >= meta.folded:\n        return None\n",
         ("tests/stores/sqlite/test_journal.py",),
@@ -290,14 +290,14 @@ KEEPING = (
     ),
     Mutant(
         "a log of another time is read with the database",
-        "stores/sqlite/log.py",
+        "stores/sqlite/wal.py",
         "        return UNKNOWN if log.has_commit() else AGREES\n    return STRANGE\n",
         "        return UNKNOWN if log.has_commit() else AGREES\n    return FITS\n",
         ("tests/stores/sqlite/test_files.py",),
     ),
     Mutant(
         "a database from before its log is taken",
-        "stores/sqlite/log.py",
+        "stores/sqlite/wal.py",
         "        if counter < mark.counter:\n            return STRANGE\n",
         "",
         ("tests/stores/sqlite/test_files.py",),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from leasehold.stores.protocol import Store
-    from leasehold.stores.sqlite.checkup import Facts
+    from leasehold.stores.sqlite.checkup import SqliteFacts
 
 CLOCK_APART = 5 * SECOND
 LITTLE_SPACE = 1024**3
@@ -133,7 +133,7 @@ def _clock(apart: int, is_steady: bool) -> Finding:
     )
 
 
-def _about_facts(facts: Facts, now: int) -> Iterator[Finding]:
+def _about_facts(facts: SqliteFacts, now: int) -> Iterator[Finding]:
     yield Finding("schema", True, f"version {facts.schema}")
     if facts.damage:
         yield Finding("file", False, f"the database is damaged: {shown(facts.damage)}", "restore a backup")

@@ -190,7 +190,7 @@ def sqlite_file(rest: str) -> tuple[str, tuple[int, int, int]]:
         raise InvalidInput("url", f"{path!a} is not UTF-8, which SQLite needs: set LEASEHOLD_URL to a file elsewhere")
     if options in _PLAIN:
         return path, _PLAIN[options]
-    from leasehold.stores.sqlite.options import parse  # noqa: PLC0415 (only where there are some)
+    from leasehold.stores.sqlite.url_options import parse  # noqa: PLC0415 (only where there are some)
 
     return path, parse(options)
 

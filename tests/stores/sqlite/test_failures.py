@@ -13,7 +13,7 @@ from leasehold.domain.entries import Put, Ref
 from leasehold.errors import StoreError
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.gate import Gate
-from leasehold.stores.sqlite.log import Mark
+from leasehold.stores.sqlite.wal import Mark
 from tests.kit.samples import commit, entries, seen
 from tests.stores.sqlite.child import ROOT
 

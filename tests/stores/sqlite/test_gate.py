@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from leasehold.domain.timestamps import FOREVER
 from leasehold.stores.sqlite.gate import Gate
-from leasehold.stores.sqlite.log import COPIED, NO_LOG, Mark
+from leasehold.stores.sqlite.wal import COPIED, NO_LOG, Mark
 
 
 def test_the_mark_is_what_was_written_last(tmp_path: Path) -> None:

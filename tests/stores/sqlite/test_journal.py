@@ -17,7 +17,7 @@ from leasehold.domain.entries import Drop, Put, Ref
 from leasehold.errors import StoreBehind, StoreError
 from leasehold.stores import HistoryQuery, quick_json
 from leasehold.stores.memory import Memory, MemoryStore
-from leasehold.stores.sqlite import SqliteStore, appending, journal, lasting
+from leasehold.stores.sqlite import SqliteStore, journal, journal_rows, long_running
 from leasehold.stores.sqlite.checkup import look
 from leasehold.stores.sqlite.database import ALONE, LASTING
 from tests.kit.samples import MINUTE, FakeClock, commit, entries, event, hold, node, seen
@@ -103,7 +103,7 @@ def test_whoever_writes_nobody_can_tell(path: Path, seed: int, library: bool, mo
     shorten(monkeypatch)
     if not library:  # the server's own, which embedded users need not have
         monkeypatch.setattr(quick_json, "msgspec", None)
-        monkeypatch.setattr(appending, "encode_whole", quick_json._chosen()[1])
+        monkeypatch.setattr(journal_rows, "encode_whole", quick_json._chosen()[1])
     scene = Scene(path, seed)
     for step in range(80):
         scene.step()
@@ -185,8 +185,8 @@ def test_the_log_is_copied_back_when_the_journal_is_folded(
 
 def test_the_log_is_copied_back_when_it_is_long(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch)
-    monkeypatch.setattr(lasting, "CHECKPOINT", 3)
-    monkeypatch.setattr(lasting, "EARLY", 10**9)
+    monkeypatch.setattr(long_running, "CHECKPOINT", 3)
+    monkeypatch.setattr(long_running, "EARLY", 10**9)
     with closing(staying(path, clock)) as store:
         before = path.read_bytes()
         for number in range(5):
@@ -521,18 +521,18 @@ def test_who_only_looks_folds_nothing(store: SqliteStore, path: Path, clock: Fak
 
 def test_processes_take_turns(path: Path) -> None:
     """Real ones, one of which stays; what either has said is seen by the other at once."""
-    lasting, fleeting = Child(path), []
+    staying_on, fleeting = Child(path), []
     for number in range(3):
-        lasting.ask(f"count {LASTING}")
-        assert lasting.ask(f"put na l{number}").startswith("put ")
+        staying_on.ask(f"count {LASTING}")
+        assert staying_on.ask(f"put na l{number}").startswith("put ")
         assert rows(path) > 0
         fleeting.append(Child(path))
         assert fleeting[-1].ask(f"has na l{number}") == "yes"
         assert rows(path) > 0, "looking changes nothing"
         assert fleeting[-1].ask(f"put na b{number}").startswith("put ")
         assert rows(path) == 0
-        assert lasting.ask(f"has na b{number}") == "yes"
-    for child in (lasting, *fleeting):
+        assert staying_on.ask(f"has na b{number}") == "yes"
+    for child in (staying_on, *fleeting):
         child.close()
     with closing(SqliteStore(str(path))) as store:
         assert set(entries(store, "na")) == {f"{who}{number}" for who in "lb" for number in range(3)}
@@ -583,7 +583,7 @@ def test_a_one_shot_that_finds_a_journal_needs_nothing_dear(path: Path, monkeypa
     command = [sys.executable, "-I", "-c", ONE_SHOT, str(ROOT / "src"), str(path)]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert "leasehold.stores.sqlite.journal" in loaded
-    assert loaded.isdisjoint({"json", "msgspec", "re", "enum", "typing", "leasehold.stores.sqlite.appending"})
+    assert loaded.isdisjoint({"json", "msgspec", "re", "enum", "typing", "leasehold.stores.sqlite.journal_rows"})
     assert rows(path) == 0
     assert set(entries(store, "na")) == {"x", "y"}
     store.close()

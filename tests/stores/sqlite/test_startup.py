@@ -10,7 +10,7 @@ import apsw
 
 from leasehold.domain.entries import Put, Ref
 from leasehold.stores.sqlite import SqliteStore
-from leasehold.stores.sqlite.log import BRIEF_CHECKPOINT
+from leasehold.stores.sqlite.wal import BRIEF_CHECKPOINT
 from tests.kit.samples import commit, entries
 from tests.stores.sqlite.child import ROOT
 

@@ -12,8 +12,9 @@ from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import RECORDS, Cache
 from leasehold.stores.codec import pack, unpack
-from leasehold.stores.sqlite.binding import apsw
-from leasehold.stores.sqlite.database import Database, Options
+from leasehold.stores.sqlite.database import Database, OpenOptions
+from leasehold.stores.sqlite.event_rows import write_events
+from leasehold.stores.sqlite.light_apsw import apsw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.clock import Clock
-    from leasehold.stores.sqlite.journal import Journal, Row
-    from leasehold.stores.sqlite.reading import Reader
+    from leasehold.stores.sqlite.journal import Row, SqliteJournal
+    from leasehold.stores.sqlite.reader import SqliteReader
 
 __all__ = ["SqliteStore"]
 
@@ -38,10 +39,6 @@ INSERT INTO entry (key, id, due, body) VALUES (?, ?, ?, ?)
 ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body
 """
 _DROP = "DELETE FROM entry WHERE key = ? AND id = ?"
-_TELL = """
-INSERT INTO event (seq, at, kind, space, lease, fence, holder, session, resources, detail, next)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 TRIM_EVERY = 1_000
 """Events between two looks at what is too old to be kept."""
 
@@ -74,11 +71,13 @@ class SqliteStore:
         creates_directory: bool = True,
     ) -> None:
         self._cache = Cache(cache_records)
-        options = Options(accept_restore, busy_ms, mounts, is_one_shot=is_one_shot, creates_directory=creates_directory)
+        options = OpenOptions(
+            accept_restore, busy_ms, mounts, is_one_shot=is_one_shot, creates_directory=creates_directory
+        )
         self._database = Database(path, clock, self._cache.clear, options)
         self._retention = (retention_days, retention_rows)
         self._hinted = self._database.opened_at
-        self._reader: Reader | None = None
+        self._reader: SqliteReader | None = None
 
     def begin(self) -> SqliteTransaction:
         """Start a transaction; blocks until it is this caller's turn."""
@@ -117,12 +116,12 @@ class SqliteStore:
         """Past events, newest first."""
         return self._reading().history(query)
 
-    def _reading(self) -> Reader:
+    def _reading(self) -> SqliteReader:
         self._database.check_usable()
         if self._reader is None:
-            from leasehold.stores.sqlite.reading import Reader  # noqa: PLC0415 (a plain acquire does not read)
+            from leasehold.stores.sqlite.reader import SqliteReader  # noqa: PLC0415 (a plain acquire does not read)
 
-            self._reader = Reader(self._database)
+            self._reader = SqliteReader(self._database)
         return self._reader
 
     def prune(self) -> int:
@@ -229,11 +228,13 @@ class SqliteTransaction:
         first = self._database.meta.seq + 1
         newest = first + len(events) - 1
         is_timely = events[-1].at_us == self.now
-        tell(self._database.cursor, events, first, fence if is_timely else None)
+        write_events(self._database.cursor, events, first, fence if is_timely else None)
         went = self._trim(newest, len(events)) if is_time_to_trim(first, newest) else 0
         return is_timely and not went
 
-    def _journal(self, journal: Journal, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
+    def _journal(
+        self, journal: SqliteJournal, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int
+    ) -> None:
         """One row for all of it; or into the tables, with whatever is in the journal already."""
         database = self._database
         newest = journal.seq + len(events)
@@ -243,18 +244,18 @@ class SqliteTransaction:
             return
         journal.add(changes, events)
         journal.follow(changes, self._cache.records)
-        journal.fold(database.cursor, is_lasting=database.is_lasting)
+        journal.fold(database.cursor)
         if is_time_to_trim(journal.first, newest):
             self._trim(newest, newest - journal.first + 1)
         database.commit(fence, len(events), self.now)
 
-    def _goes_into(self, journal: Journal, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
+    def _goes_into(self, journal: SqliteJournal, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
         """Return True if this becomes a row of the journal."""
         if not self._database.is_journalling or not journal.has_room_for(changes, events):
             return False
         return not self._has_much_to_forget(journal, len(events))
 
-    def _has_much_to_forget(self, journal: Journal, written: int) -> bool:
+    def _has_much_to_forget(self, journal: SqliteJournal, written: int) -> bool:
         """Return True, now and then, if history is too long to wait until the journal is folded."""
         newest = journal.seq + written
         if not is_time_to_trim(newest - written + 1, newest):
@@ -337,28 +338,6 @@ def write(cursor: apsw.Cursor, changes: Sequence[Put | Drop]) -> None:
         cursor.executemany(_PUT, puts)
 
 
-def tell(cursor: apsw.Cursor, events: Sequence[Event], first: int, fence: int | None = None) -> None:
-    """Write events into the table, from this number on; the newest also carries the next fence, if given."""
-    newest = first + len(events) - 1
-    rows = [
-        (
-            seq,
-            event.at_us,
-            event.kind,
-            event.space,
-            event.lease,
-            event.fence,
-            event.holder,
-            event.session,
-            apsw.jsonb_encode(event.resources, check_circular=False),
-            apsw.jsonb_encode(event.detail, check_circular=False) if event.detail else None,
-            fence if seq == newest else None,
-        )
-        for seq, event in enumerate(events, first)
-    ]
-    cursor.executemany(_TELL, rows)
-
-
 def is_time_to_trim(first: int, newest: int) -> bool:
     """Return True if it is time to look for old history."""
     return first // TRIM_EVERY != (newest + 1) // TRIM_EVERY
@@ -375,7 +354,9 @@ def encoded(entry: Entry) -> bytes:
     return apsw.jsonb_encode(pack(entry), check_circular=False)
 
 
-def gathered(keys: Sequence[str], rows: Iterable[tuple[str, bytes]], journal: Journal | None) -> dict[str, Record]:
+def gathered(
+    keys: Sequence[str], rows: Iterable[tuple[str, bytes]], journal: SqliteJournal | None
+) -> dict[str, Record]:
     """The records of these keys, from the rows of their entries and what the journal says of them."""
     entries: dict[str, list[Entry]] = {}
     for key, body in rows:

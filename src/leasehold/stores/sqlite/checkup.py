@@ -9,21 +9,21 @@ import os
 import apsw
 
 from leasehold.domain.nouns import Noun
-from leasehold.stores.sqlite.chapters import OLDEST
+from leasehold.stores.sqlite.event_rows import OLDEST
 from leasehold.stores.sqlite.failures import explained
 from leasehold.stores.sqlite.gate import Gate
-from leasehold.stores.sqlite.meta import READ_META, Meta
-from leasehold.stores.sqlite.reading import journal_of
+from leasehold.stores.sqlite.meta import READ_META, SqliteMeta
+from leasehold.stores.sqlite.reader import journal_of
 
 SMALL = 64 * 1024 * 1024
 """Up to this many bytes a database is read as a whole to see whether it is sound."""
 _BUSY_MS = 2_000
 _OLDEST_IN_JOURNAL = """
-SELECT CAST(body AS TEXT) ->> '$[2][0][1]' AS at FROM journal WHERE at IS NOT NULL ORDER BY number LIMIT 1
+SELECT body ->> '$[2][0][1]' AS at FROM journal WHERE at IS NOT NULL ORDER BY number LIMIT 1
 """
 
 
-class Facts(Noun):
+class SqliteFacts(Noun):
     """Facts about a database and the files beside it."""
 
     schema: int
@@ -43,7 +43,7 @@ class Facts(Noun):
     """The damage of the file; empty if there is none, None if the file is too large to be checked."""
 
 
-def look(path: str) -> Facts:
+def look(path: str) -> SqliteFacts:
     """The facts, as of now. Raises `StoreError` if they cannot be read."""
     try:
         connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
@@ -58,11 +58,11 @@ def look(path: str) -> Facts:
         raise explained(path, error) from error
 
 
-def _facts(connection: apsw.Connection, path: str) -> Facts:
+def _facts(connection: apsw.Connection, path: str) -> SqliteFacts:
     mark, size = _mark(path), os.path.getsize(path)
-    meta = Meta(*connection.execute(READ_META).get)
+    meta = SqliteMeta(*connection.execute(READ_META).get)
     events, oldest = _history(connection, meta)
-    return Facts(
+    return SqliteFacts(
         connection.execute("PRAGMA user_version").get,
         meta.fence,
         mark,
@@ -75,11 +75,11 @@ def _facts(connection: apsw.Connection, path: str) -> Facts:
     )
 
 
-def _history(connection: apsw.Connection, meta: Meta) -> tuple[int, int | None]:
+def _history(connection: apsw.Connection, meta: SqliteMeta) -> tuple[int, int | None]:
     """How many events, and the time of the oldest."""
     oldest = [row[2] for row in connection.execute(OLDEST)]
     journal = journal_of(connection, meta)
-    count = connection.execute("SELECT coalesce(sum(seq - coalesce(first, seq) + 1), 0) FROM event").get
+    count = connection.execute("SELECT coalesce(sum(seq - first + 1), 0) FROM event").get
     if journal is None or not journal.told:
         return count, next(iter(oldest), None)
     return count + journal.told, next(iter(oldest), connection.execute(_OLDEST_IN_JOURNAL).get)

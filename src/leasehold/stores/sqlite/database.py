@@ -17,17 +17,17 @@ import apsw
 from leasehold.domain.nouns import Noun
 from leasehold.errors import Closed, StoreBehind, StoreError, StoreUnsuitable
 from leasehold.stores.sqlite.clock import system_clock
-from leasehold.stores.sqlite.log import FITS, LogKeeper, fit
-from leasehold.stores.sqlite.meta import APPLICATION_ID, READ_META, SCHEMA_VERSION, Meta
-from leasehold.stores.sqlite.place import make_place
+from leasehold.stores.sqlite.files import make_place
+from leasehold.stores.sqlite.meta import APPLICATION_ID, READ_META, SCHEMA_VERSION, SqliteMeta
+from leasehold.stores.sqlite.wal import FITS, Wal, fit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.stores.sqlite.clock import Clock
-    from leasehold.stores.sqlite.journal import Journal
-    from leasehold.stores.sqlite.log import Mark
+    from leasehold.stores.sqlite.journal import SqliteJournal
+    from leasehold.stores.sqlite.wal import Mark
 
 STATEMENTS = 256
 """Places for prepared statements. apsw puts a statement into the next one after each row, over what was there: with
@@ -47,7 +47,7 @@ _forks = 0
 """How often this process, or one that it comes from, was forked off: cheaper to know than the number of a process."""
 
 
-class Options(Noun):
+class OpenOptions(Noun):
     """How a database is opened."""
 
     accept_restore: bool
@@ -63,7 +63,7 @@ class Options(Noun):
 class Database:
     """One open database. `enter` and `leave` enclose each change."""
 
-    def __init__(self, path: str, clock: Clock | None, forget: Callable[[], None], options: Options) -> None:
+    def __init__(self, path: str, clock: Clock | None, forget: Callable[[], None], options: OpenOptions) -> None:
         self.path = os.path.abspath(path)
         self.forget = forget
         self.clock = clock or system_clock()
@@ -78,11 +78,11 @@ class Database:
         self._latest = 0
         self._is_to_be_marked = False
         """True if something was committed in our turn: the end of the turn writes the mark."""
-        self.journal: Journal | None = None
+        self.journal: SqliteJournal | None = None
         """The contents of the journal, once there is one or we write one."""
         self._is_one_shot = options.is_one_shot
         self.gate = make_place(self.path, options)
-        self.log = LogKeeper(self.path, self.gate, self.busy_ms)
+        self.log = Wal(self.path, self.gate, self.busy_ms)
         self.connection = self.connect()
         self.cursor = self.connection.cursor()
         """For what each turn says to SQLite: a cursor of its own for each statement costs more than most statements."""
@@ -156,14 +156,14 @@ class Database:
         """The schema of the database; 0 if it is empty."""
         return int(self.connection.execute("PRAGMA user_version").get)
 
-    def read_meta(self, connection: apsw.Connection | None = None) -> Meta:
+    def read_meta(self, connection: apsw.Connection | None = None) -> SqliteMeta:
         """Read the row about the database itself, or what replaces it."""
         row = (connection or self.connection).execute(READ_META).get
         if row is None:
             raise StoreError(f"{self.path}: the database is damaged (it lost the row about itself); restore a backup")
-        return Meta(*row)
+        return SqliteMeta(*row)
 
-    def time(self, meta: Meta) -> int:
+    def time(self, meta: SqliteMeta) -> int:
         """The store's clock; never below what was ever committed, or told by us."""
         self._latest = max(meta.offset + self.clock.elapsed(), meta.now, self._latest)
         return self._latest
@@ -254,7 +254,7 @@ class Database:
             self.journal = _new_journal()
         self.journal.catch_up(self.connection, self.meta)
 
-    def _accept(self, meta: Meta) -> None:
+    def _accept(self, meta: SqliteMeta) -> None:
         """Refuse to go on if the database is no longer the one that was opened."""
         if meta.boot != self.meta.boot:
             raise StoreUnsuitable(
@@ -285,11 +285,11 @@ class Database:
         before = self.meta
         number = before.number + rows
         folded = before.folded if rows else number
-        meta = Meta(fence, before.seq + events, now, before.boot, before.offset, before.database, folded, number)
+        meta = SqliteMeta(fence, before.seq + events, now, before.boot, before.offset, before.database, folded, number)
         if not (is_told or rows):
             self.cursor.execute(_WRITE_META, (fence, meta.seq, now, folded))
         if self._commits == LASTING - 1:
-            from leasehold.stores.sqlite.lasting import stay  # noqa: PLC0415 (not for one-shot processes)
+            from leasehold.stores.sqlite.long_running import stay  # noqa: PLC0415 (not for one-shot processes)
 
             stay(self)
         is_folding = self.journal is not None and not rows and self.is_lasting
@@ -366,7 +366,7 @@ class Database:
         self._mutex.acquire()
         try:
             if self._commits and (self.is_lasting or not self._is_one_shot):
-                from leasehold.stores.sqlite.lasting import fold_at_last  # noqa: PLC0415 (not for one-shot processes)
+                from leasehold.stores.sqlite.long_running import fold_at_last  # noqa: PLC0415 (not for one-shot processes)
 
                 fold_at_last(self)
                 self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
@@ -386,10 +386,10 @@ def _count_fork() -> None:
 os.register_at_fork(after_in_child=_count_fork)
 
 
-def _new_journal() -> Journal:
-    from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (not for most one-shot processes)
+def _new_journal() -> SqliteJournal:
+    from leasehold.stores.sqlite.journal import SqliteJournal  # noqa: PLC0415 (not for most one-shot processes)
 
-    return Journal()
+    return SqliteJournal()
 
 
 def abandon(inherited: apsw.Connection | apsw.Cursor) -> None:

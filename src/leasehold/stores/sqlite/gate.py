@@ -14,7 +14,7 @@ import fcntl
 import os
 
 from leasehold.domain.timestamps import FOREVER
-from leasehold.stores.sqlite.log import Mark
+from leasehold.stores.sqlite.wal import Mark
 
 _FORM = b"%020d %020d %020d %020d %010d %010d %d %s"
 _LENGTH = 4 * 21 + 2 * 11 + 2 + 32

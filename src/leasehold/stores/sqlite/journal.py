@@ -16,7 +16,8 @@ from leasehold.domain.entries import Drop, Put
 from leasehold.domain.records import due
 from leasehold.stores.codec import unpack
 from leasehold.stores.overlay import Overlay
-from leasehold.stores.sqlite import tell, write
+from leasehold.stores.sqlite import write
+from leasehold.stores.sqlite.event_rows import parts_in, write_events, write_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import Entry, Record
     from leasehold.domain.events import Event
     from leasehold.stores.overlay import Place
-    from leasehold.stores.sqlite.chapters import Part
-    from leasehold.stores.sqlite.meta import Meta
+    from leasehold.stores.sqlite.event_rows import Part
+    from leasehold.stores.sqlite.meta import SqliteMeta
 
     Row: TypeAlias = tuple[list[Part], int, int]
     """Kept of a row in memory: its events, its size in bytes, and how many changes and events it has."""
@@ -43,14 +44,14 @@ _APPEND = "INSERT INTO journal (number, fence, seq, now, body) VALUES (?, ?, ?, 
 # As apsw can read it without any module of Python's: who reads all of it is mostly a one-shot process. Events would be
 # two thirds of the work, and nobody asks a journal for them.
 _READ = """
-SELECT jsonb_remove(CAST(body AS TEXT), '$[2]'), json_array_length(CAST(body AS TEXT), '$[2]'), length(body)
+SELECT jsonb_remove(body, '$[2]'), json_array_length(body, '$[2]'), octet_length(body)
 FROM journal WHERE number > ? AND instr(body, ?) ORDER BY number
 """
-_CHANGE = b'["'
+_CHANGE = '["'
 """How a change begins; its record's key follows."""
 
 
-class Journal:
+class SqliteJournal:
     """All of it, as far as it was read or written by us; of its events only how many there are."""
 
     __slots__ = ("_fresh", "_overlay", "_parts", "folded", "length", "number", "seq", "size", "told")
@@ -80,22 +81,22 @@ class Journal:
         """The number of the first event in it."""
         return self.seq - self.told - len(self._fresh) + 1
 
-    def settle(self, meta: Meta) -> None:
+    def settle(self, meta: SqliteMeta) -> None:
         """This is how the database is after our commit."""
         if meta.number == meta.folded:
             self.clear(meta.number)
         self.number, self.seq = meta.number, meta.seq
 
-    def catch_up(self, connection: apsw.Connection, meta: Meta, kind: str = "") -> None:
+    def catch_up(self, connection: apsw.Connection, meta: SqliteMeta, kind: str = "") -> None:
         """Read what was added since the last time; with a kind of record, only rows that may have changed such."""
         if self.folded != meta.folded or self.number > meta.number:
             self.clear(meta.folded)
         if self.number != meta.number:
-            self._read(connection, _CHANGE + kind.encode())
+            self._read(connection, _CHANGE + kind)
             self.number = meta.number
         self.seq = meta.seq
 
-    def _read(self, connection: apsw.Connection, said: bytes) -> None:
+    def _read(self, connection: apsw.Connection, said: str) -> None:
         """Most of what was put was dropped soon after: only what is left is worth being built."""
         left: dict[Place, tuple[str, Any]] = {}
         # First all that may fail: half of it must not be remembered.
@@ -155,7 +156,7 @@ class Journal:
         events: Sequence[Event],
     ) -> Row:
         """One row for these, with the next fence, the newest event and the time; `append` is told once it lasts."""
-        from leasehold.stores.sqlite.appending import parts_of, row_of  # noqa: PLC0415 (not for one-shot processes)
+        from leasehold.stores.sqlite.journal_rows import parts_of, row_of  # noqa: PLC0415 (not for one-shot processes)
 
         parts = parts_of(events)
         body = row_of(changes, parts)
@@ -170,23 +171,16 @@ class Journal:
         self.size += size
         self.length += length
 
-    def fold(self, cursor: apsw.Cursor, *, is_lasting: bool) -> None:
+    def fold(self, cursor: apsw.Cursor) -> None:
         """Write to the tables what it comes to, and empty it; the caller writes the numbers and commits.
 
         What is remembered here stays until `settle`: the transaction may yet come to nothing.
         """
-        from leasehold.stores.sqlite.chapters import parts_in, tell_together  # noqa: PLC0415 (rare)
-
         changes = self._overlay.all()
         write(cursor, [Drop(key, id_) if entry is None else Put(key, entry) for key, id_, entry in changes])
         parts = self._parts if sum([part[0] for part in self._parts]) == self.told else parts_in(cursor)
-        if is_lasting:
-            from leasehold.stores.sqlite.appending import parts_of  # noqa: PLC0415 (not for one-shot processes)
-
-            tell_together(cursor, [*parts, *parts_of(self._fresh)], self.first)
-        else:
-            tell_together(cursor, parts, self.first)
-            tell(cursor, self._fresh, self.first + self.told)
+        write_parts(cursor, parts, self.first)
+        write_events(cursor, self._fresh, self.first + self.told)
         cursor.execute("DELETE FROM journal")
 
 

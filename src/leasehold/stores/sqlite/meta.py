@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 APPLICATION_ID = 0x1EA5E401
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Of `schema.sql`, and of what is packed in it. A database of another version is refused."""
 
 READ_META = """
@@ -15,7 +15,7 @@ LEFT JOIN (SELECT number, fence, seq, now FROM journal ORDER BY number DESC LIMI
 """
 
 
-class Meta:
+class SqliteMeta:
     """The row about the database itself, or what replaces it: its newest event, or the end of its journal."""
 
     __slots__ = ("boot", "database", "fence", "folded", "now", "number", "offset", "seq")

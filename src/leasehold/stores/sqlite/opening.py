@@ -14,9 +14,9 @@ import os
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreUnsuitable
 from leasehold.stores.sqlite.failures import behind, other_schema
-from leasehold.stores.sqlite.log import CONTINUED, EMPTIED, STRANGE, UNKNOWN, Mark, change_counter, fit, is_alone
-from leasehold.stores.sqlite.meta import APPLICATION_ID, SCHEMA_VERSION, Meta
-from leasehold.stores.sqlite.survivors import revive
+from leasehold.stores.sqlite.meta import APPLICATION_ID, SCHEMA_VERSION, SqliteMeta
+from leasehold.stores.sqlite.recovery import revive
+from leasehold.stores.sqlite.wal import CONTINUED, EMPTIED, STRANGE, UNKNOWN, Mark, change_counter, fit, is_alone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
         raise StoreUnsuitable(f"{path}: a write-ahead log is not possible here (SQLite says {mode}); give another path")
 
 
-def _settle(database: Database, accept_restore: bool) -> tuple[Meta, Mark]:
+def _settle(database: Database, accept_restore: bool) -> tuple[SqliteMeta, Mark]:
     """Create the tables, or find out from the mark and the boot id what happened. Returns the gate's mark, too."""
     connection, mark = database.connection, database.gate.mark()
     if database.schema_version() == 0:
@@ -111,7 +111,7 @@ def create(connection: apsw.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}; PRAGMA user_version = {SCHEMA_VERSION:d}")
 
 
-def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[Meta, Mark]:
+def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[SqliteMeta, Mark]:
     """A new database. If its gate has a mark, there was one before, and its fences are not given out again."""
     clock, gate = database.clock, database.gate
     now = clock.wall()
@@ -127,11 +127,11 @@ def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> 
     return _meta_at(clock, mark.fence + SKIP, now), Mark(1, longest=mark.longest, opens_at=now + mark.longest)
 
 
-def _meta_at(clock: Clock, fence: int, now: int) -> Meta:
-    return Meta(fence, 0, now, clock.boot(), now - clock.elapsed(), os.urandom(16).hex())
+def _meta_at(clock: Clock, fence: int, now: int) -> SqliteMeta:
+    return SqliteMeta(fence, 0, now, clock.boot(), now - clock.elapsed(), os.urandom(16).hex())
 
 
-def _continued(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[Meta, Mark]:
+def _continued(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[SqliteMeta, Mark]:
     meta, clock = database.read_meta(), database.clock
     trouble, is_rebooted = _trouble(database.path, meta, mark), meta.boot != clock.boot()
     if trouble and not accept_restore:
@@ -161,7 +161,7 @@ def _counter(path: str, mark: Mark, trouble: str) -> int:
     return change_counter(path) if trouble or is_alone(path) else mark.counter
 
 
-def _trouble(path: str, meta: Meta, mark: Mark | None) -> str:
+def _trouble(path: str, meta: SqliteMeta, mark: Mark | None) -> str:
     """Why this database is not the one that the gate knows; empty if it is."""
     if mark is None:
         return "its .gate file was removed or damaged, so nobody knows what was granted"
@@ -185,11 +185,11 @@ def _check_sound(database: Database) -> None:
         )
 
 
-def _fold(connection: apsw.Connection, meta: Meta) -> None:
+def _fold(connection: apsw.Connection, meta: SqliteMeta) -> None:
     """Fold a journal whose writer is gone into the tables, where `revive` looks."""
-    from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (rare)
+    from leasehold.stores.sqlite.journal import SqliteJournal  # noqa: PLC0415 (rare)
 
-    journal = Journal()
+    journal = SqliteJournal()
     journal.catch_up(connection, meta)
-    journal.fold(connection.cursor(), is_lasting=False)
+    journal.fold(connection.cursor())
     meta.folded = meta.number

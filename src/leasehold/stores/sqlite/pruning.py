@@ -6,7 +6,7 @@ import apsw
 
 from leasehold.domain.nouns import Noun
 from leasehold.domain.timestamps import SECOND
-from leasehold.stores.sqlite.chapters import BODY, OLDEST, events_in
+from leasehold.stores.sqlite.event_rows import OLDEST, events_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ LITTLE = 64
 """One in so many is a little."""
 _DAY = 24 * 3_600 * SECOND
 # Events stand in the order of their times, so the old ones are all at the beginning.
-_ROWS = "SELECT seq, coalesce(first, seq), at FROM event ORDER BY seq LIMIT ?"
-_BODY = f"SELECT {BODY} FROM event WHERE seq = ?"  # noqa: S608 (a word of our own)
+_ROWS = "SELECT seq, first, at FROM event ORDER BY seq LIMIT ?"
+_BODY = "SELECT jsonb(body) FROM event WHERE seq = ?"
 _FORGET = "DELETE FROM event WHERE seq <= ?"
 _SHORTEN = "UPDATE event SET first = ? WHERE seq = ?"
 
@@ -39,7 +39,7 @@ def prune(database: Database, retention: Retention) -> int:
         now = database.time(meta)
         is_folded = meta.number != meta.folded
         if is_folded and database.journal is not None:
-            database.journal.fold(database.cursor, is_lasting=database.is_lasting)
+            database.journal.fold(database.cursor)
         went = trim(database.connection, retention, meta.seq, now)
         if went or is_folded:
             database.doubt()
@@ -86,11 +86,11 @@ def _forget(connection: apsw.Connection, most: int, before: int, last: int) -> i
         if (at < before or seq <= last) and went + seq - first < most:
             went, through = went + seq - first + 1, seq
             continue
-        if first != seq:
-            chapter = events_in(connection.execute(_BODY, (seq,)).get, seq, first)
-            old = [event for event in chapter if event.at_us < before or event.seq <= last][: most - went]
-            connection.execute(_SHORTEN, (first + len(old), seq))
-            went += len(old)
+        events = events_in(connection.execute(_BODY, (seq,)).get, seq, first)
+        old = min(most - went, sum([event.at_us < before or event.seq <= last for event in events]))
+        if old:
+            connection.execute(_SHORTEN, (first + old, seq))
+        went += old
         break
     connection.execute(_FORGET, (through,))
     return went

@@ -14,24 +14,14 @@ CREATE TABLE entry (
 -- When a sweep should look at an entry.
 CREATE INDEX entry_due ON entry (due) WHERE due IS NOT NULL;
 
--- History: only ever appended to and trimmed at its old end.
--- The newest event of a commit carries the next fence, and with its `seq` and `at` replaces the row in `meta`, if its `seq`
--- is above the one there. The commit then writes one page less.
--- A chapter is a row with `first`: it holds all events from `first` to its `seq`, as JSON in `resources`, the newest last,
--- and `at` is the time of the newest. Older events in it count as forgotten.
+-- History: rows are only appended, and deleted at the old end. The newest row of a commit carries the next fence, and with
+-- its `seq` and `at` replaces the row in `meta`, if its `seq` is above the one there. The commit then writes one page less.
 CREATE TABLE event (
-    seq INTEGER PRIMARY KEY, -- from `meta`, so it is never used twice
-    at INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    space TEXT NOT NULL,
-    lease TEXT,
-    fence INTEGER NOT NULL,
-    holder TEXT NOT NULL,
-    session TEXT,
-    resources BLOB NOT NULL,
-    detail BLOB,
+    seq INTEGER PRIMARY KEY, -- of the newest event in the row; from `meta`, so it is never used twice
+    first INTEGER NOT NULL, -- of the oldest; events in `body` before it are deleted
+    at INTEGER NOT NULL, -- the time of the newest
     next INTEGER,
-    first INTEGER
+    body TEXT NOT NULL -- up to 128 events as a JSON array, the newest last
 );
 
 -- One row, written by every commit whose newest event or row in `journal` does not carry the same.
@@ -53,5 +43,5 @@ CREATE TABLE journal (
     fence INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     now INTEGER NOT NULL,
-    body BLOB NOT NULL -- changes and events as JSONB (stores/sqlite/journal.py)
+    body TEXT NOT NULL -- changes and events as JSON (stores/sqlite/journal.py)
 );

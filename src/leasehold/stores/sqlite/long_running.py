@@ -12,7 +12,7 @@ import os
 import apsw
 
 from leasehold.errors import StoreError
-from leasehold.stores.sqlite.log import FRAME, HEAD
+from leasehold.stores.sqlite.wal import FRAME, HEAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def fold_at_last(database: Database) -> None:
         database.begin()
         has_journal = database.journal is not None and database.meta.number != database.meta.folded
         if database.journal is not None and has_journal:
-            database.journal.fold(database.cursor, is_lasting=database.is_lasting)
+            database.journal.fold(database.cursor)
         if has_journal or database.log.frames:
             _empty_log(database)
     except (apsw.Error, OSError, StoreError):

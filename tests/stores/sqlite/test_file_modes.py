@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.stores.sqlite import SqliteStore
-from leasehold.stores.sqlite.sharing import mode_of_files
+from leasehold.stores.sqlite.file_modes import mode_of_files
 from leasehold.testing.unprivileged import room
 from tests.kit.someone import ROOT, git
 

@@ -8,7 +8,7 @@ import pytest
 
 from leasehold.errors import StoreUnsuitable
 from leasehold.stores.sqlite import SqliteStore
-from leasehold.stores.sqlite.place import refuse_network
+from leasehold.stores.sqlite.files import refuse_network
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from leasehold.stores.sqlite.gate import Gate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.stores.sqlite.database import Options
+    from leasehold.stores.sqlite.database import OpenOptions
 
 _MOUNTS = "/proc/self/mountinfo"
 
@@ -35,7 +35,7 @@ _NETWORK_FUSE = (
 """How the names of such file systems begin after `fuse.`; of others in user space it cannot be told."""
 
 
-def make_place(path: str, options: Options) -> Gate:
+def make_place(path: str, options: OpenOptions) -> Gate:
     """Create what is not there yet, readable for its owner only: names of leases tell what people work on."""
     directory = os.path.dirname(path)
     refuse_network(directory, options.mounts)
@@ -45,7 +45,7 @@ def make_place(path: str, options: Options) -> Gate:
         known = _check_files(path)
         if known:
             return Gate(path + ".gate", known)
-        from leasehold.stores.sqlite.sharing import mode_of_files  # noqa: PLC0415 (rare)
+        from leasehold.stores.sqlite.file_modes import mode_of_files  # noqa: PLC0415 (rare)
 
         mode = mode_of_files(directory)
         gate = Gate(path + ".gate", mode)
@@ -58,12 +58,12 @@ def make_place(path: str, options: Options) -> Gate:
     return gate
 
 
-def _make_directory(directory: str, options: Options) -> None:
+def _make_directory(directory: str, options: OpenOptions) -> None:
     if not options.creates_directory:
         raise StoreError(
             f"there is no directory {directory}: create it, correct the path, or end the URL with ?create=1"
         )
-    from leasehold.stores.sqlite.sharing import make_directory  # noqa: PLC0415 (rare)
+    from leasehold.stores.sqlite.file_modes import make_directory  # noqa: PLC0415 (rare)
 
     make_directory(directory)
 

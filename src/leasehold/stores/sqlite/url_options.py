@@ -8,7 +8,7 @@ from leasehold.errors import InvalidInput
 _MOST = {"retention_days": 36_500, "retention_rows": 1_000_000_000, "create": 1}
 
 
-class Kept(Noun):
+class UrlOptions(Noun):
     """How much history, and whether the directory may be created."""
 
     retention_days: int = 30
@@ -16,7 +16,7 @@ class Kept(Noun):
     create: int = 0
 
 
-def parse(options: str) -> Kept:
+def parse(options: str) -> UrlOptions:
     """From `?retention_days=7&retention_rows=5000` to numbers."""
     found: dict[str, int] = {}
     for word in options.removeprefix("?").split("&"):
@@ -28,4 +28,4 @@ def parse(options: str) -> Kept:
         if not (value.isascii() and value.isdigit() and len(value) <= 10 and int(value) <= _MOST[name]):
             raise InvalidInput("url", f"{name} must be a whole number from 0 to {_MOST[name]}, not {value!a}")
         found[name] = int(value)
-    return Kept(**found)
+    return UrlOptions(**found)

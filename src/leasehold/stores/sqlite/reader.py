@@ -10,40 +10,37 @@ from _thread import allocate_lock
 
 import apsw
 
-from leasehold.domain.events import Event
 from leasehold.domain.records import grouped
 from leasehold.stores.codec import unpack
-from leasehold.stores.sqlite import LOAD, chapters, gathered
+from leasehold.stores.sqlite import LOAD, event_rows, gathered
 from leasehold.stores.sqlite.database import abandon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
 
     from leasehold.domain.entries import Record
+    from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
     from leasehold.stores.sqlite.database import Database
-    from leasehold.stores.sqlite.journal import Journal
-    from leasehold.stores.sqlite.meta import Meta
+    from leasehold.stores.sqlite.journal import SqliteJournal
+    from leasehold.stores.sqlite.meta import SqliteMeta
 
 _SCAN = "SELECT key, body FROM entry WHERE key >= ? AND key < ? ORDER BY key"
-_EVENTS = f"""
-SELECT kind, at, space, resources, holder, session, lease, fence, detail, seq, first, {chapters.BODY} FROM event
-"""  # noqa: S608 (a word of our own)
-_JOURNALLED = "SELECT seq, jsonb_extract(CAST(body AS TEXT), '$[2]') FROM journal ORDER BY number DESC"
-"""The events of each row, as they are in a chapter, and the number of the last of them."""
+_EVENTS = "SELECT jsonb(body), seq, first FROM event WHERE {} ORDER BY seq DESC"
+_JOURNALLED = "SELECT jsonb_extract(body, '$[2]'), seq FROM journal ORDER BY number DESC"
+"""The events of each row, and the number of the last of them."""
 _AFTER_EVERY_LETTER = "\U0010ffff"
 
 
-class Reader:
+class SqliteReader:
     """The reading side of one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = allocate_lock()
         self._connection: apsw.Connection | None = None
-        self._journal: Journal | None = None
+        self._journal: SqliteJournal | None = None
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
         """The time and these records."""
@@ -85,15 +82,14 @@ class Reader:
 
     def history(self, query: HistoryQuery) -> list[Event]:
         """Past events, newest first."""
-        where, bindings = _where(query)
+        where, bindings = event_rows.condition(query)
         connection = self._database.connect()
         try:
             connection.execute("BEGIN")
             found: list[Event] = []
-            for told in _newest_first(connection, f"{_EVENTS} WHERE {where} ORDER BY seq DESC", bindings):
-                if len(found) >= query.limit:
-                    break
-                found += [event for event in told if query.wants(event)]
+            for rows in (connection.execute(_JOURNALLED), connection.execute(_EVENTS.format(where), bindings)):
+                while len(found) < query.limit and (row := rows.fetchone()) is not None:
+                    found += filter(query.wants, event_rows.events_in(*row))
             return found[: max(query.limit, 0)]
         except apsw.Error as error:
             raise self._database.explain(error) from error
@@ -110,69 +106,17 @@ class Reader:
                 self._connection.close()
 
 
-def journal_of(connection: apsw.Connection, meta: Meta, known: Journal | None = None, kind: str = "") -> Journal | None:
+def journal_of(
+    connection: apsw.Connection, meta: SqliteMeta, known: SqliteJournal | None = None, kind: str = ""
+) -> SqliteJournal | None:
     """The journal as this transaction sees it, read on from what is known of it; None if there is none.
 
     For one kind of record: a server looks for its keys every second, and mostly there are none in it.
     """
     if meta.number == meta.folded:
         return None
-    from leasehold.stores.sqlite.journal import Journal  # noqa: PLC0415 (only where there is one)
+    from leasehold.stores.sqlite.journal import SqliteJournal  # noqa: PLC0415 (only where there is one)
 
-    journal = known or Journal()
+    journal = known or SqliteJournal()
     journal.catch_up(connection, meta, kind)
     return journal
-
-
-def _where(query: HistoryQuery) -> tuple[str, list[str | int | bytes]]:
-    """Lone events that are asked for, and chapters that may have some."""
-    conditions, bindings = _conditions(query)
-    of_chapters, more = chapters.conditions(query)
-    either = f"({' AND '.join(conditions)} OR {' AND '.join(of_chapters)})"
-    if query.before is None:
-        return either, bindings + more
-    return f"seq < ? AND {either}", [query.before + chapters.MOST, *bindings, *more]
-
-
-def _conditions(query: HistoryQuery) -> tuple[list[str], list[str | int | bytes]]:
-    conditions = ["first IS NULL"]
-    bindings: list[str | int | bytes] = []
-
-    def add(condition: str, *values: str | int | bytes) -> None:
-        conditions.append(condition)
-        bindings.extend(values)
-
-    if query.space is not None:
-        add("space = ?", query.space)
-    if query.holder is not None:
-        add("holder = ?", query.holder)
-    if query.lease is not None:
-        add("lease = ?", query.lease)
-    if query.since is not None:
-        add("at >= ?", query.since)
-    if query.before is not None:
-        add("seq < ?", query.before)
-    if query.kinds:
-        add(f"kind IN ({', '.join('?' * len(query.kinds))})", *query.kinds)
-    if query.resource is not None:
-        # Names stand in JSONB as they are written: most events are ruled out without being parsed.
-        add("instr(resources, ?)", query.resource.encode())
-        add("EXISTS (SELECT 1 FROM json_each(resources) WHERE value = ?)", query.resource)
-    return conditions, bindings
-
-
-def _newest_first(connection: apsw.Connection, query: str, bindings: list[Any]) -> Iterator[list[Event]]:
-    """All events, some at a time: what is in the journal is newer than what is in the table."""
-    for seq, body in connection.execute(_JOURNALLED):
-        yield chapters.events_in(body, seq)[::-1]
-    for row in connection.execute(query, bindings):
-        yield _events_in(row)
-
-
-def _events_in(row: tuple[Any, ...]) -> list[Event]:
-    """A row's events, newest first. The columns stand in the order of the noun's fields."""
-    kind, at, space, resources, holder, session, lease, fence, detail, seq, first, body = row
-    if body is not None:
-        return chapters.events_in(body, seq, first)[::-1]
-    told = apsw.jsonb_decode(detail) if detail is not None else {}
-    return [Event(kind, at, space, tuple(apsw.jsonb_decode(resources)), holder, session, lease, fence, told, seq)]

@@ -21,7 +21,7 @@ from leasehold.stores.sqlite.meta import SCHEMA_VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.sqlite.gate import Gate
-    from leasehold.stores.sqlite.meta import Meta
+    from leasehold.stores.sqlite.meta import SqliteMeta
 
 BRIEF_CHECKPOINT = 150
 """Pages in the log before it is copied into the database file. The process that opens the database first must read the
@@ -79,7 +79,7 @@ def change_counter(path: str) -> int:
         file.xClose()
 
 
-class Log:
+class WalFile:
     """The log of an open database, for reading. SQLite has no locks on this file."""
 
     __slots__ = ("_fd", "_page")
@@ -134,7 +134,7 @@ class Log:
         self.close()
 
 
-class LogKeeper:
+class Wal:
     """Keeps the log of an open database short, and the gate's high-water mark in step with it."""
 
     __slots__ = (
@@ -156,7 +156,7 @@ class LogKeeper:
         self._path = path
         self._gate = gate
         self._busy_ms = busy_ms
-        self._log: Log | None = None
+        self._log: WalFile | None = None
         self.mark = Mark(1)
         """The high-water mark of the last commit."""
         self.longest = 0
@@ -214,10 +214,10 @@ class LogKeeper:
             connection.set_busy_timeout(self._busy_ms)
 
     def _end(self) -> bytes:
-        self._log = self._log or Log(self._path)
+        self._log = self._log or WalFile(self._path)
         return self._log.end(self.mark.frames)
 
-    def write_mark(self, meta: Meta) -> None:
+    def write_mark(self, meta: SqliteMeta) -> None:
         """Write the mark of the last commit to the gate. Only during a turn, after the commit."""
         self.is_unmarked = True
         end = self.mark.end or self._end()
@@ -259,7 +259,7 @@ def fit(path: str, mark: Mark) -> str:
     """How the database and the log beside it agree with the mark."""
     counter = change_counter(path)
     try:
-        log = Log(path)
+        log = WalFile(path)
     except FileNotFoundError:
         return FITS if mark.log == EMPTIED and counter >= mark.counter else AGREES
     try:
@@ -272,7 +272,7 @@ def fit(path: str, mark: Mark) -> str:
         log.close()
 
 
-def _log_fit(log: Log, mark: Mark) -> str:
+def _log_fit(log: WalFile, mark: Mark) -> str:
     if mark.frames:
         begun, salt = log.salt(), int(mark.end[:8], 16)
         if begun == salt and log.end(mark.frames) == mark.end:
