@@ -11,8 +11,13 @@ COMPILED := .venv-compiled
 COMPILED_READY := $(COMPILED)/.ready
 SOURCES := $(shell find src scripts -type f -not -name '*.pyc' -not -name '*.so')
 
-# In how many processes `make test` runs the tests; 0: in one, as pytest does by itself.
-WORKERS ?= 2
+# In how many processes the tests run; 0: in one, as pytest does by itself. Tests wait for other processes more than
+# half of the time, so there are twice as many as processors, and no more than 8: each may start a PostgreSQL and an etcd.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? 2 * n : 8)))
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# Tests start thousands of interpreters: without bytecode each would compile the package again, and pytest all tests.
+export PYTHONDONTWRITEBYTECODE :=
 
 # Which tests `make test` runs; empty: all of them, after the lint.
 TESTS ?=
@@ -25,7 +30,7 @@ RUN_ON_etcd = $(BIN)/python -m leasehold.testing.etcd $(BIN)/python -m leasehold
 RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m leasehold.demo --store {url}
 
 .DEFAULT_GOAL := help
-.PHONY: help run test browser many lint format wheel bench prove mutants clean
+.PHONY: help run test check browser many lint format wheel bench prove mutants clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,7 +39,11 @@ run: $(READY) ## see it work: a server with its live page and busy agents (STORE
 	$(if $(RUN_ON_$(STORE)),$(RUN_ON_$(STORE)),$(error there is no STORE=$(STORE); there are $(STORES)))
 
 test: $(if $(TESTS),$(READY),lint browser) ## lint, then all tests with the settings of CI (TESTS=…: these alone, without lint)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(PYTEST) $(TESTS)
+
+check: lint ## lint, then the tests that are quick and start no server, browser, PostgreSQL or etcd
+	$(PYTEST) -q $$($(BIN)/python -m tests.kit.selection)
+	@$(BIN)/python -m tests.kit.selection --left-out
 
 browser: $(READY) ## find Chromium for the tests of the page, or try to install it; says so if it cannot
 	@$(BIN)/python -m tests.kit.browsing

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
+from tests.kit import selection
 from tests.kit.holders import renew_eagerly
 from tests.kit.someone import settle
 
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from leasehold.locks.aio import AsyncLocks
     from leasehold.locks.sync import Locks
     from tests.kit.holders import Run
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files; the others keep their order."""
+    items.sort(key=lambda item: selection.rank(item.path))
 
 
 @pytest.fixture
