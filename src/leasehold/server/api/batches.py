@@ -40,11 +40,11 @@ class Part(Pending):
     __slots__ = ("_batch", "_place")
 
     def __init__(self, batch: Batch, place: int, order: Order) -> None:
-        super().__init__(order.command, order.secret)
+        super().__init__(order.command, order.secret, self._deliver)
         self._batch: Batch | None = batch
         self._place = place
 
-    def _tell(self) -> None:
+    def _deliver(self, _pending: Pending) -> None:
         if self._batch is not None:
             self._batch.served.deliver(self._answered)
 

@@ -59,7 +59,7 @@ class Wait(Pending):
     __slots__ = ("_waits", "asked", "is_open", "until", "who")
 
     def __init__(self, waits: Waits, who: Principal, asked: dict[str, Any], order: Order) -> None:
-        super().__init__(order.command, order.secret)
+        super().__init__(order.command, order.secret, self._deliver)
         self._waits = waits
         self.who = who
         self.asked = asked
@@ -110,7 +110,7 @@ class Wait(Pending):
             self.abandon()
             self.hear(Problem("unauthenticated", why_not(self.who.id)))
 
-    def _tell(self) -> None:
+    def _deliver(self, _pending: Pending) -> None:
         self._waits.served.deliver(self._answered)
 
     def _answered(self) -> None:

@@ -59,11 +59,11 @@ class Asked(Pending):
     __slots__ = ("_hot", "_line")
 
     def __init__(self, hot: Hot, line: Line, order: Order) -> None:
-        super().__init__(order.command, order.secret)
+        super().__init__(order.command, order.secret, self._deliver)
         self._hot = hot
         self._line = line
 
-    def _tell(self) -> None:
+    def _deliver(self, _pending: Pending) -> None:
         self._hot.served.deliver(self._answered)
 
     def _answered(self) -> None:
