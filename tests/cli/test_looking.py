@@ -285,7 +285,7 @@ def test_what_is_wrong_with_a_session_is_mended_by_a_new_one(shell: Shell) -> No
     assert (wrong.code, wrong.err.splitlines()[-2:]) == (8, begin)
     assert shell.run("session", "end", env=mine).code == 0
     gone = shell.run("acquire", "x", env=mine)
-    assert (gone.code, gone.err.splitlines()[-2:]) == (3, begin)
+    assert (gone.code, gone.err.splitlines()[-2:]) == (7, begin)
     lost = shell.run("session", "heartbeat", env=mine)
     assert lost.code == 7
     assert lost.err.startswith("Lost: the session is gone (")

@@ -112,7 +112,7 @@ def test_a_session_from_start_to_end(server: Running) -> None:
     assert ended["released"] == ["of-a-session"]
     refused(server.post("sessions/renew", {"session": credential}), 410, "lost")
     reply = server.post("acquire", {"resources": "x", "holder": "run-1", "session": credential})
-    refused(reply, 404, "not_found")
+    refused(reply, 410, "session_over")
 
 
 def test_an_admin_ends_takes_and_clears(server: Running) -> None:
