@@ -1,6 +1,6 @@
-"""See it work: a server with its page, and made-up agents that compete for locks. Run it with ``make run``.
+"""A demonstration: a server with its dashboard, and made-up agents that compete for locks. Run it with ``make run``.
 
-Everything lives in a folder of its own that goes with it; Ctrl-C ends it. It is only for looking at.
+It keeps everything in a temporary folder; Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ PORT = 7420
 TRIES = 20
 SHOWN = ("granted", "queued", "released", "expired", "forced", "deadlock", "timeout")
 FILES = ("path:src/parser.py", "path:src/server.py", "path:src/client.py", "path:docs/index.md", "issue:42", "issue:57")
-WORK = ("fix the parser", "add a test", "review", "rename things", "mend the docs", "bisect a failure")
+WORK = ("fix the parser", "add a test", "review", "rename things", "fix the docs", "bisect a failure")
 DEPLOYS = ("deploy://api-prod", "deploy://web-prod")
 
-chance = random.Random()  # noqa: S311 (who works on what, and for how long)
+chance = random.Random()  # noqa: S311 (for the agents' choices)
 
 
 class Over(Exception):
-    """Somebody wants it to end."""
+    """A signal ends the demonstration."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Start the server and the agents, and show what happens until somebody ends it."""
+    """Start the server and the agents, and print events until a signal ends it."""
     parser = argparse.ArgumentParser(prog="python -m leasehold.demo", description="A server with some life in it.")
     parser.add_argument("--port", type=int, default=PORT, help="where to listen; if it is taken, the next free one")
     parser.add_argument("--for", type=float, dest="seconds", help="end after so many seconds (default: never)")
@@ -61,12 +61,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _end(_number: int, _frame: FrameType | None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # once is enough: what follows must not be cut short
+        signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
     raise Over
 
 
 def _free_port(wanted: int) -> int:
-    """The port that was asked for, or the next one that is free, with a word about it."""
+    """Return the wanted port, or the next free one with a message."""
     if wanted == 0:
         return 0
     for port in range(wanted, wanted + TRIES):
@@ -105,7 +105,7 @@ def _server(store: str, port: int) -> Iterator[str]:
 
 
 def _drain(server: subprocess.Popen[str]) -> None:
-    """Its log is not for this terminal, but must go somewhere, or it would stop to wait for a reader."""
+    """Read the server's log, so that the server does not block on a full pipe."""
     for _ in server.stderr or ():
         pass
 
@@ -118,7 +118,7 @@ def _greet(url: str) -> None:
 
 
 def _command() -> str:
-    """What to type here for `leasehold`: it may be in a virtual environment that only `make` knows of."""
+    """Return how to call `leasehold` here: it may be in a virtual environment that is not on PATH."""
     beside = Path(sys.executable).with_name("leasehold")
     if shutil.which("leasehold") or not beside.exists():
         return "leasehold"
@@ -129,7 +129,7 @@ def _command() -> str:
 
 
 def _play(url: str, seconds: float | None) -> None:
-    """Agents in threads of their own; here it is told what they do."""
+    """Run the agents in threads, and print what they do."""
     stopping = threading.Event()
     cast: list[tuple[str, Callable[[leasehold.Locks, str, threading.Event], None]]] = [
         *((f"coder-{number}", _code) for number in range(1, 6)),
@@ -165,7 +165,7 @@ def _tell(locks: leasehold.Locks, seconds: float | None) -> None:
 def _act(
     url: str, name: str, part: Callable[[leasehold.Locks, str, threading.Event], None], stopping: threading.Event
 ) -> None:
-    """Play a part again and again; a server that is going away ends the play."""
+    """Play a part repeatedly, until the server stops."""
     while not stopping.is_set():
         try:
             with leasehold.connect(url, holder=name) as locks:
@@ -176,7 +176,7 @@ def _act(
 
 
 def _code(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
-    """Take a file or an issue, work on it, and give it back, now and then without success."""
+    """Acquire a file or an issue, work on it, and release it; now and then the work fails."""
     what, work = chance.choice(FILES), chance.choice(WORK)
     got = locks.acquire(what, ttl=20, wait=15, name=work, context={"branch": f"{name}/{work.replace(' ', '-')}"})
     if isinstance(got, leasehold.Granted):
@@ -188,7 +188,7 @@ def _code(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
 
 
 def _deploy(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
-    """Queue for a deploy: there is always somebody before."""
+    """Queue for a deploy, which is nearly always held."""
     got = locks.acquire(chance.choice(DEPLOYS), ttl=30, wait=40, name=f"release by {name}", reason="scheduled")
     if isinstance(got, leasehold.Granted):
         stopping.wait(chance.uniform(3, 7))
@@ -206,13 +206,13 @@ def _train(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None
 
 
 def _forget(locks: leasehold.Locks, _name: str, stopping: threading.Event) -> None:
-    """Take something and never come back: it runs out by itself."""
+    """Acquire a resource and never release it, so that it expires."""
     locks.acquire(f"nightly-report-{chance.randint(1, 3)}", ttl=12, name="write the report")
     stopping.wait(chance.uniform(15, 25))
 
 
 def _dine(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
-    """Two agents who want two things in different orders: sooner or later one of them is told of the deadlock."""
+    """Acquire two resources, in another order than the other agent: sooner or later, one is refused as a deadlock."""
     first, second = ("db://orders", "db://billing") if name == "dan" else ("db://billing", "db://orders")
     mine = locks.acquire(first, ttl=30, wait=20, name="move some rows")
     if isinstance(mine, leasehold.Granted):

@@ -13,7 +13,8 @@ import pytest
 from leasehold.cli import main
 from leasehold.cli.command_line import CommandLine, parse
 from leasehold.cli.entry.examples import EXAMPLES
-from leasehold.cli.entry.help import FAMILIES, MEANT
+from leasehold.cli.entry.families import FAMILIES
+from leasehold.cli.entry.help import MEANT
 from leasehold.cli.entry.table import VERBS
 from leasehold.cli.output import MEANINGS
 from tests.kit.shell import Shell
@@ -90,7 +91,7 @@ def test_the_help_says_what_commands_of_two_words_are_about(shell: Shell) -> Non
 
 
 def test_the_help_is_in_whole_sentences(shell: Shell) -> None:
-    assert "by you?\n" in shell.call("guard", "--help").out
+    assert "may change these paths.\n" in shell.call("guard", "--help").out
 
 
 def test_variables_that_do_not_narrow_a_list_are_not_said_to(shell: Shell) -> None:
@@ -326,7 +327,7 @@ def test_the_help_of_an_option_tells_its_default() -> None:
 def test_who_renews_is_not_told_of_a_default_that_is_not_its_own(verb: str) -> None:
     said = next(option.help for option in VERBS[verb].options if option.flag == "--ttl")
     assert "30m)" not in said
-    assert "as long as before" in said
+    assert "(default: as before)" in said
 
 
 @pytest.mark.parametrize(

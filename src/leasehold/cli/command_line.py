@@ -45,7 +45,7 @@ class Flag:
         self.flag = flag
         self.help = about
         self.metavar = metavar
-        """What its value is called; None: it takes none, it is on or off."""
+        """The name of its value in the help; None: a flag without a value."""
         self.default = default
         self.choices = choices
         self.many = many
@@ -53,12 +53,12 @@ class Flag:
 
     @property
     def name(self) -> str:
-        """What its value is found under."""
+        """The key of its value among a command's values."""
         return self.flag[2:].replace("-", "_")
 
     @property
     def absent(self) -> object:
-        """Its value when it was not given."""
+        """Its value if it is not given."""
         return [] if self.many else self.default if self.metavar is not None else False
 
 
@@ -71,7 +71,7 @@ class Argument:
         self.name = name
         self.help = about
         self.number = number
-        """`1`, `?` (may be missing), `+` (one or more), `*` (any number), or `--` (all that follows a `--`)."""
+        """`1`, `?` (optional), `+` (one or more), `*` (any number), or `--` (everything after a `--`)."""
 
 
 class Verb:
@@ -85,13 +85,13 @@ class Verb:
         self.name = name
         self.help = about
         self.handler = handler
-        """`module:function` below `leasehold.cli`."""
+        """`module:function` below `leasehold.cli.commands`."""
         self.words = words
         self.options = options
 
     @property
     def runs_command(self) -> bool:
-        """Whether what follows a `--` is somebody else's command; otherwise it is words that begin with a dash."""
+        """True if the words after `--` are a command line; otherwise they are names that begin with a dash."""
         return any(word.number == "--" for word in self.words)
 
 
@@ -106,7 +106,7 @@ class CommandLine:
 
 
 def parse(argv: Sequence[str], verbs: Mapping[str, Verb]) -> CommandLine | None:
-    """Read a plain command line; None if it is not plain."""
+    """Parse a plain command line; None if it is not plain."""
     verb = verbs.get(" ".join(argv[:2])) or verbs.get(argv[0] if argv else "")
     if verb is None:
         return None
@@ -151,12 +151,12 @@ def _option(word: str, options: Mapping[str, Flag], values: dict[str, object], g
 
 
 def _looks_like_option(word: str) -> bool:
-    """A negative number is a value (`--priority -5`), and so is a dash alone (`--token-file -`)."""
+    """False for a value: a negative number (`--priority -5`) or a dash alone (`--token-file -`)."""
     return word[:1] == "-" and word != "-" and not word[1:2].isdigit()
 
 
 def with_words(verb: Verb, values: dict[str, object], words: list[str], rest: list[str]) -> CommandLine | None:
-    """The command line with these words in their places; None if there are too few or too many."""
+    """Assign these words to the command's arguments; None if there are too few or too many."""
     for word in verb.words:
         if word.number == "--":
             if not rest:
@@ -179,11 +179,11 @@ def with_words(verb: Verb, values: dict[str, object], words: list[str], rest: li
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code says how it ended (see `outcomes`). Without words: as the program itself."""
+    """Run one command and return its exit code. Without `argv`, run as the program and end the process."""
     if argv is not None:
         return _run(list(argv))
-    # A command that lives for some milliseconds makes no garbage worth looking for (see `settle_down`), and need not
-    # take itself to pieces at the end: all is written and closed by then.
+    # A command that lives for some milliseconds needs no garbage collection (see `settle_down`) and no interpreter
+    # shutdown: everything is written and closed by then.
     gc.disable()
     code = _run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
@@ -193,7 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def settle_down() -> None:
-    """This command stays for a while."""
+    """Turn garbage collection on: this command runs for a while."""
     gc.enable()
 
 
@@ -221,7 +221,7 @@ def _read(words: list[str]) -> CommandLine:
 
 
 def _as_utf8(word: str) -> str:
-    """What the locale could not read, read as UTF-8; if that fails too, it is refused where it is used."""
+    """Decode as UTF-8 what the locale could not decode. A word that is no UTF-8 either is refused where it is used."""
     try:
         return os.fsencode(word).decode() if any("\udc80" <= one <= "\udcff" for one in word) else word
     except UnicodeError:
@@ -229,7 +229,7 @@ def _as_utf8(word: str) -> str:
 
 
 def handler_of(line: CommandLine) -> Callable[..., int]:
-    """The function behind a verb, imported now."""
+    """Import and return the function behind a command."""
     module, _, name = line.verb.handler.partition(":")
     __import__(f"leasehold.cli.commands.{module}")
     handler: Callable[..., int] = getattr(sys.modules[f"leasehold.cli.commands.{module}"], name)
@@ -237,7 +237,7 @@ def handler_of(line: CommandLine) -> Callable[..., int]:
 
 
 def run(line: CommandLine, handler: Callable[[Context], int]) -> int:
-    """Run one command and turn whatever happens into an exit code and a message."""
+    """Run one command and turn its result, or an error, into a message and an exit code."""
     fill_gaps()
     context = Context(line.verb.name, line.values)
     code = _patiently(context, handler)
@@ -252,10 +252,10 @@ def run(line: CommandLine, handler: Callable[[Context], int]) -> int:
 
 
 def _patiently(context: Context, handler: Callable[[Context], int]) -> int:
-    """With a live line on a terminal, if it takes long."""
+    """Run the handler; on a terminal, with a live line if the store is slow."""
     if sys.stderr is None or not sys.stderr.isatty():
         return _guarded(context, handler)
-    from leasehold.cli.terminal.progress import Patience, may_be_shown  # noqa: PLC0415 (only where somebody looks)
+    from leasehold.cli.terminal.progress import Patience, may_be_shown  # noqa: PLC0415 (only on a terminal)
 
     if not may_be_shown(context):
         return _guarded(context, handler)
@@ -278,7 +278,7 @@ def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
         if "leasehold.cli.terminal.interrupts" in sys.modules:
             sys.modules["leasehold.cli.terminal.interrupts"].disarm()
         return _broke(context, "interrupted", "it was interrupted before it was done", code)
-    except Exception as error:  # noqa: BLE001 (the last resort: a bug is told, with its traceback)
+    except Exception as error:  # noqa: BLE001 (the last resort: a bug is reported with its traceback)
         from traceback import format_exc  # noqa: PLC0415
 
         complain(format_exc())
@@ -290,13 +290,13 @@ def _broke(context: Context, error_code: str, message: str, exit_code: int) -> i
     if context.out.json:
         from leasehold.wire.shapes import SCHEMA_VERSION  # noqa: PLC0415
 
-        told = {"code": error_code, "message": message}
-        context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": told})
+        error = {"code": error_code, "message": message}
+        context.out.give({"schema_version": SCHEMA_VERSION, "ok": False, "error": error})
     elif error_code == "interrupted":
         complain(f"\nleasehold {context.verb}: interrupted")
     else:
         unreachable = exit_code == output.UNREACHABLE
         hint = f"\n{step('see what is wrong', context.suggest('doctor'))}" if unreachable else ""
-        lines = "\n".join(map(shown, message.split("\n")))  # a command to type has a line of its own
+        lines = "\n".join(map(shown, message.split("\n")))  # a suggested command keeps its own line
         context.deny(f"Failed: {lines}{hint}")
     return exit_code

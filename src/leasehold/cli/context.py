@@ -1,4 +1,4 @@
-"""What one command needs: the locks, who asks, where to print. And how every command ends."""
+"""Everything one command needs: the locks, the caller's identity, tokens and session, and how to print its answer."""
 
 # ruff: noqa: PTH123 (pathlib costs a one-shot process more than all of this)
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _SECRET_LENGTH = 4_096
 _OF_OTHERS = ("lock ", "workflow ")
-"""Spellings of other systems, which have their own idea of who asks."""
+"""Commands of other systems, which identify the caller in their own way."""
 
 
 class Context:
-    """One run of one command."""
+    """One command with its values. Locks, identity and tokens are opened when they are first used."""
 
     def __init__(self, verb: str, values: Mapping[str, Any]) -> None:
         self.verb = verb
@@ -45,7 +45,7 @@ class Context:
         self._own: frozenset[str] | None = None
         self._session: str | None = None
         self.progress: Callable[[], None] | None = None
-        """Called again and again while this command waits in a queue."""
+        """Called repeatedly while this command waits in a queue."""
 
     def _show_progress(self) -> None:
         if self.progress is not None:
@@ -53,7 +53,7 @@ class Context:
 
     @property
     def choice(self) -> Choice:
-        """Where the locks live, and why there."""
+        """The store and the settings of this command."""
         if self._choice is None:
             from leasehold.config.settings import find  # noqa: PLC0415 (e.g. `completion` has no locks)
 
@@ -63,7 +63,7 @@ class Context:
 
     @property
     def address(self) -> str | None:
-        """Where these locks live, without secrets, if that was looked up already."""
+        """The store's URL without secrets, if the store was chosen already."""
         if self._choice is None:
             return None
         from leasehold.config.urls import shown as shown_url  # noqa: PLC0415
@@ -72,12 +72,12 @@ class Context:
 
     @property
     def locks(self) -> Locks:
-        """The locks, opened now if they were not yet; this process drives them itself."""
+        """The locks, opened at first use; this process drives the engine itself."""
         if self._locks is None:
             from leasehold.locks.connect import connect  # noqa: PLC0415
 
             if self.choice.url.startswith("git"):
-                from leasehold.cli.git_remote import opened  # noqa: PLC0415 (only for those who have a git remote)
+                from leasehold.cli.git_remote import opened  # noqa: PLC0415 (only for a git remote)
 
                 self._locks = opened(self, self._show_progress)
                 return self._locks
@@ -90,12 +90,12 @@ class Context:
 
     @property
     def holder(self) -> str:
-        """The holder's name of the caller."""
+        """The caller's holder name."""
         return self.asker.holder
 
     @property
     def asker(self) -> Asker | ByName:
-        """The agent, job or person that runs this command."""
+        """The identity of the agent, job or person that runs this command."""
         if self._asker is None:
             from leasehold.config import identity  # noqa: PLC0415 (e.g. `completion` asks for nothing)
 
@@ -109,13 +109,13 @@ class Context:
 
     @property
     def space(self) -> str:
-        """In which space."""
+        """The space of this command."""
         given = self.values.get("space")
         return checks.space(given if given is not None else self.choice.space)
 
     @property
     def tokens(self) -> Tokens:
-        """The tokens that this user's commands have taken here, as the caller may use them."""
+        """The saved tokens of this user, as far as the caller may use them."""
         if self._tokens is None:
             from leasehold.cli.tokens import Tokens  # noqa: PLC0415 (e.g. `completion` needs none)
 
@@ -124,22 +124,22 @@ class Context:
 
     @property
     def session(self) -> str | None:
-        """`ID.SECRET` of the session in whose name this is asked."""
+        """`ID.SECRET` of the session that this command acts in, if any."""
         if self._session is None:
             self._session = self._find_session() or ""
         return self._session or None
 
     def is_mine(self, each: Lease | Waiting) -> bool:
-        """Whether this lease, or place in a queue, is the caller's: by session, token or name."""
+        """True if this lease, or place in a queue, is the caller's: by session, token or name."""
         if self.session is not None and each.session == checks.session_id(self.session):
             return True
         if each.id in self.own:
             return True
-        # A name tells, unless another owner of the same name has taken it: with this user's commands, or in a session.
+        # The name decides, unless another owner of that name took it: by this user's commands, or in a session.
         return each.holder == self.holder and each.session is None and not self.tokens.seen(each.id)
 
     def is_proven(self, lease: Lease) -> bool:
-        """Whether the caller can prove that this lease is its own, and no neighbour took it in the same session."""
+        """True if the caller can prove that it owns this lease, and no other process took it in the same session."""
         if lease.id in self.own:
             return True
         is_in_session = self.session is not None and lease.session == checks.session_id(self.session)
@@ -147,7 +147,7 @@ class Context:
 
     @property
     def own(self) -> frozenset[str]:
-        """Ids of the leases that the caller has a token for."""
+        """Ids of the leases whose token the caller may use."""
         if self._own is None:
             self._own = frozenset(line.lease for line in self.tokens.all())
         return self._own
@@ -164,11 +164,11 @@ class Context:
         return credential
 
     def act_in(self, credential: str) -> None:
-        """From now on, act in this session."""
+        """Act in this session from now on."""
         self._session = credential
 
     def _session_around(self) -> str | None:
-        """The session in the environment; not that of a `leasehold run` on other locks, which is unknown here."""
+        """Return the session in the environment, unless a `leasehold run` made it for other locks."""
         from leasehold.config import identity  # noqa: PLC0415
 
         credential = identity.session()
@@ -184,25 +184,25 @@ class Context:
         return self.values.get("session_file") is None and self.session is not None and identity.is_of_run(os.environ)
 
     def is_anothers(self, lease: str) -> bool:
-        """True if another process took this lease, which lives and is none that this command comes from."""
+        """True if a living process that is no ancestor of this command took this lease."""
         from leasehold.cli.holders import is_of_neighbour  # noqa: PLC0415 (only after a refusal, or in a session)
 
         return any(is_of_neighbour(self, line) for line in self.tokens.seen(lease))
 
     @property
     def ttl(self) -> str | float:
-        """How long a lease lives: as given, as configured, or half an hour."""
+        """The TTL: as given, as configured, or half an hour."""
         given: str | float | None = self.values.get("ttl")
         return given if given is not None else self.choice.ttl
 
     def suggest(self, verb: str, *words: str, more: str = "", holder: str | None = None) -> str:
-        """A command to try next, for the same holder, space and store as this one."""
+        """Return a command to try next, with the holder, space and store of this one."""
         same = {name: self.values.get(name) for name in ("holder", "space", "url")}
         same["holder"] = holder or same["holder"]
         if same["url"] is not None and ("@" in same["url"] or "=" in same["url"]):
             from leasehold.config.urls import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
 
-            same["url"] = shown_url(same["url"])  # what is suggested is read by others, too
+            same["url"] = shown_url(same["url"])  # others may read a suggestion, too
         repeated = "".join(f" --{name} {quoted((given,))}" for name, given in same.items() if given is not None)
         named = "".join(f" {quoted((word,))}" for word in words)
         if any(word.startswith("-") for word in words):
@@ -210,14 +210,14 @@ class Context:
         return f"leasehold {verb}{named}{repeated}{more}"
 
     def hint(self, message: str, command: str, *, now: bool = False) -> None:
-        """Say what the caller may have meant: with the answer, or at once if it may be long in coming."""
+        """Give a hint: with the answer, or at once (`now`) if the answer may take long."""
         if now and not self.out.json:
             tell_hint(message, command)
         else:
             self.out.hints.append({"message": message, "command": command})
 
     def hint_at_paths(self, names: Iterable[object]) -> None:
-        """Hint at `path:` for each plain name that is a file here; the name is taken as it was given all the same."""
+        """Hint at `path:` for each plain name that is a file here. The name is still used as given."""
         for name in names:
             if isinstance(name, str) and ":" not in name and "\0" not in name and _is_file(name):
                 from leasehold.cli.entry.hints import hint_at_path  # noqa: PLC0415 (only where there is something to hint at)
@@ -225,7 +225,7 @@ class Context:
                 hint_at_path(self, name)
 
     def number(self, name: str) -> int:
-        """The value of an option that is a whole number."""
+        """Return the value of an option as a whole number."""
         text = str(self.values[name])
         try:
             return int(text)
@@ -233,18 +233,18 @@ class Context:
             raise InvalidInput(name, f"must be a whole number, not {shown(text)[:40]!r}") from None
 
     def seconds(self, name: str) -> float:
-        """The value of an option that is a duration."""
+        """Return the value of an option, a duration, in seconds."""
         try:
             return durations.parse(self.values[name]) / SECOND
         except durations.BadDuration as error:
             raise InvalidInput(name, str(error)) from None
 
     def json_value(self, name: str) -> object:
-        """The value of an option that is JSON."""
+        """Return the value of an option that is JSON."""
         text = self.values.get(name)
         if text is None:
             return None
-        import json  # noqa: PLC0415 (only who gives JSON pays for it)
+        import json  # noqa: PLC0415 (slow to import)
 
         try:
             value: object = json.loads(text)
@@ -253,9 +253,9 @@ class Context:
         return value
 
     def end(self, outcome: object, text: str, data: dict[str, Any] | None = None) -> int:
-        """Show an outcome: JSON, or this text if it is a yes and an explanation if it is a no.
+        """Print an outcome and return its exit code: JSON, or this text for a success and an explanation of a refusal.
 
-        `data` stands in for what JSON tells of a yes, and is added to what it tells of a no.
+        In JSON, `data` replaces the usual answer of a success, and is added to a refusal.
         """
         code = output.exit_code(outcome)
         if self.out.json:
@@ -275,34 +275,34 @@ class Context:
         elif code == output.DONE:
             self.out.say(text)
         else:
-            from leasehold.cli.refusals import explain  # noqa: PLC0415 (only who is refused pays for it)
+            from leasehold.cli.refusals import explain  # noqa: PLC0415 (only for a refusal)
 
-            self.deny(explain(outcome, self))  # type: ignore[arg-type] # every other outcome is a yes
+            self.deny(explain(outcome, self))  # type: ignore[arg-type] # every other outcome is a success
         return code
 
     def caution(self) -> None:
-        """Who takes something should know if it is kept where others may not look for it; `doctor` says more."""
+        """Warn if a configuration file was ignored, so that the lease may be in an unexpected store."""
         for note in self.choice.notes:
             complain(f"Careful: {shown(note)}")
 
     def deny(self, text: str) -> None:
-        """A no, for people."""
+        """Print a refusal for people."""
         head, newline, rest = text.partition("\n")
         self.out.warn(self.out.paint(head, "red", sys.stderr) + newline + rest)
 
     def abandon(self) -> None:
-        """The store does not answer: leave the locks as they are instead of waiting for it to close them."""
+        """Drop the locks without closing them: the store does not answer, and closing would wait for it."""
         self._locks = None
 
     def close(self) -> None:
-        """Let go of the locks."""
+        """Close the locks."""
         if self._locks is not None:
             self._locks.close()
             self._locks = None
 
 
 def read_secret(path: str, field: str) -> str:
-    """The first line of a file, or of standard input; a secret never stands on the command line."""
+    """Return the first line of a file or of standard input. A secret never stands on the command line."""
     try:
         if path == "-":
             line = sys.stdin.readline(_SECRET_LENGTH)

@@ -1,4 +1,4 @@
-"""Over git, in words: since when this machine has watched a lease, when it may take that over, how to go quicker."""
+"""Texts for locks over git: how long this machine has watched a lease, when it may take it over, how to go quicker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def quicker(outcome: Held | TimedOut, context: Context) -> str:
 
 
 def not_removed(kept: Iterable[Blocker]) -> list[str]:
-    """Return what a clean-up left, and why."""
+    """Return the lines about leases that a clean-up kept, and why."""
     lines = [
         f"  {shown(it.resource)} of {shown(it.holder)}: watched from here since {clock(it.watched_us, it.as_of_us)}, "
         f"so not before {clock(it.until_us, it.as_of_us)}"

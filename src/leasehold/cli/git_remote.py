@@ -1,8 +1,8 @@
-"""What only a git remote needs: leases that are local until the remote can be reached, and `--max-skew`.
+"""Locks at a git remote: leases that are local until the remote can be reached, and `--max-skew`.
 
-A local lease lives in an embedded store beside the tokens of this user. It keeps out who asks on this machine the same
-way, and nobody else. Each command that reaches the remote first asks there for what is local: it is confirmed, or
-reported as lost, and never forgotten in silence.
+A local lease lives in an embedded store beside this user's tokens. It only keeps out other commands on this machine
+that use `--local` too. Each command that reaches the remote first acquires the local leases there: each is confirmed or
+reported as lost, and none is dropped silently.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from leasehold.locks.sync import Locks
 
 BY = "the next sync"
-"""In whose name a local lease is ended that somebody else has at the remote."""
+"""The name under which a local lease is ended that another holder has at the remote."""
 
 
 def opened(context: Context, progress: Callable[[], None]) -> Locks:
-    """The locks at a git remote, once what is only local was asked for there."""
+    """Open the locks at a git remote and confirm the local leases there."""
     locks = connect(_chosen(context), holder=context.holder, space=context.space, threaded=False, progress=progress)
     try:
         if is_any(context):
@@ -53,7 +53,7 @@ def opened(context: Context, progress: Callable[[], None]) -> Locks:
 
 
 def _chosen(context: Context) -> Choice:
-    """The choice, with the clock rule that the command line allows."""
+    """Return the choice with the `--max-skew` of the command line."""
     choice, given = context.choice, context.values.get("max_skew")
     if given is None:
         return choice
@@ -72,12 +72,12 @@ def _path(url: str) -> str:
 
 
 def is_any(context: Context) -> bool:
-    """Whether something was ever taken locally for this remote."""
+    """True if a lease was ever taken locally for this remote."""
     return context.choice.url.startswith("git") and os.path.exists(_path(context.choice.url))
 
 
 class Local:
-    """The local store, opened for a moment by one asker."""
+    """The local store, opened for one command."""
 
     def __init__(self, context: Context) -> None:
         self._url = f"sqlite://{_path(context.choice.url)}"
@@ -92,11 +92,11 @@ class Local:
         self.locks.close()
 
     def kept(self) -> dict[str, SavedToken]:
-        """What was taken and not given back, by the lease's id."""
+        """Return the tokens of leases that were acquired and not released, by lease id."""
         return {kept.lease: kept for kept in self.tokens.all()}
 
     def live(self) -> dict[str, Lease]:
-        """What has not expired."""
+        """Return the leases that have not expired, by id."""
         found = self.locks.list(space=self._space)
         return {} if isinstance(found, Refused) else {lease.id: lease for lease in found}
 
@@ -105,7 +105,7 @@ class Local:
 
 
 def acquire(context: Context, ask: Callable[[], Acquired], terms: dict[str, Any]) -> tuple[Acquired, bool]:
-    """Ask the remote; if it cannot be reached, take a local lease. The answer, and whether it is local."""
+    """Acquire at the remote or, if it cannot be reached, locally. Return the outcome, and whether it is local."""
     if not context.choice.url.startswith("git"):
         raise InvalidInput("local", "is for locks at a git remote (git:., git+ssh://…): these are local anyway")
     try:
@@ -124,7 +124,7 @@ def acquire(context: Context, ask: Callable[[], Acquired], terms: dict[str, Any]
 
 
 def renew_or_release(context: Context, target: str, *, ttl: str | None = None, ends: bool = False) -> int | None:
-    """Do it with a local lease on this resource, if there is one; otherwise None."""
+    """Renew or release a local lease on this resource and return the exit code; None if there is no such lease."""
     with Local(context) as local:
         known = local.tokens.recall(target)
         if known is None:
@@ -141,7 +141,7 @@ def renew_or_release(context: Context, target: str, *, ttl: str | None = None, e
 
 
 def _sync(context: Context, locks: Locks) -> None:
-    """The remote is about to be asked: ask it first for everything that is only local."""
+    """Confirm each local lease at the remote, or report it as lost."""
     with Local(context) as local:
         live = local.live()
         for id_, kept in local.kept().items():
@@ -160,7 +160,7 @@ def _confirm(context: Context, local: Local, locks: Locks, lease: Lease, kept: S
         local.tokens.forget(lease.id)
         complain(f"Confirmed: {names}, which was local only, is yours at the remote (fence {outcome.lease.fence})")
         return
-    who = outcome.blockers[0].holder if isinstance(outcome, Held | TimedOut) and outcome.blockers else "somebody"
+    who = outcome.blockers[0].holder if isinstance(outcome, Held | TimedOut) and outcome.blockers else "another holder"
     local.locks.force_release(lease.id, by=BY, reason=f"{who} holds it at the remote")
     _report(local, kept)
 
@@ -180,7 +180,7 @@ def _terms(lease: Lease) -> dict[str, Any]:
 
 
 def _report(local: Local, kept: SavedToken) -> None:
-    """It is lost: said with every command until its holder has renewed or released it, and so has learned it."""
+    """Report a lost lease. Every command repeats it until the holder renews or releases the lease."""
     outcome = local.locks.renew(kept.lease, kept.token)
     why = outcome.reason if isinstance(outcome, Lost) else "it has ended"
     name = shown(kept.resource)

@@ -1,4 +1,4 @@
-"""Who holds what the caller does not: for a release or a renewal of what was not taken from here."""
+"""The refusal of a release or renewal whose token the caller does not have: who holds the resource, and why not you."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ENDS = ("released", "expired", "forced")
 
 
 def not_mine(context: Context, target: str, name: str) -> TargetResult:
-    """The refusal for a resource, or a lease's id, whose token is not known here."""
+    """Return the refusal for a resource, or a lease id, whose token the caller does not have."""
     held = _holding(context, name)
-    if isinstance(held, Refused):  # nobody was asked: a key that is not known, a space that is not ours
+    if isinstance(held, Refused):  # an unknown key, or a space that the key does not cover
         return TargetResult(target, held)
     if not held:
         ended = _ended(context, name)
@@ -41,7 +41,7 @@ def not_mine(context: Context, target: str, name: str) -> TargetResult:
 
 
 def _ended(context: Context, name: str) -> Released | Lost | None:
-    """What the caller had and has no more: to release it again is no failure, and to go on with it is one."""
+    """Return how the caller's former lease ended. Releasing it again is no failure; renewing it is."""
     lease, resource = (name, None) if keys.is_lease_id(name) else (None, name)
     found = context.locks.history(
         space=context.space, holder=context.holder, lease=lease, resource=resource, kinds=_ENDS, limit=1
@@ -66,7 +66,7 @@ def _holding(context: Context, name: str) -> tuple[Lease, ...] | Refused:
 
 
 def why_not(context: Context, name: str, lease: Lease) -> str:
-    """Why the caller may not use the token: it is not there, or it belongs to another agent."""
+    """Say why the caller may not use the token: it is not saved here, or another process owns it."""
     kept = _kept(context, name, lease)
     if kept is None:
         return "its token is not kept here"
@@ -80,17 +80,17 @@ def why_not(context: Context, name: str, lease: Lease) -> str:
 
 
 def _kept(context: Context, name: str, lease: Lease) -> SavedToken | None:
-    """Who of this user has taken it, with which token."""
+    """Return the saved token of this lease, whichever process of this user saved it."""
     return next((line for line in context.tokens.seen(name) if line.lease == lease.id), None)
 
 
 def is_of_neighbour(context: Context, kept: SavedToken) -> bool:
-    """True if the process that took it lives, and is none that this command comes from."""
+    """True if the process that took it lives and is no ancestor of this command."""
     return _judged(context, kept) == OTHERS
 
 
 def _judged(context: Context, kept: SavedToken) -> str:
-    """Whose the token is, by the processes that this command comes from."""
+    """Judge by descent whose token this is."""
     return context.asker.line.judge(kept.chain) if isinstance(context.asker, Asker) else UNKNOWN
 
 

@@ -50,14 +50,14 @@ _BY_CODE = {
 
 
 def exit_code(outcome: object) -> int:
-    """How the process should end after this answer."""
+    """Return the exit code of an outcome."""
     if isinstance(outcome, Refused):
         return _BY_CODE.get(outcome.code, FAILURE)
     return _BY_TYPE.get(type(outcome), DONE)
 
 
 def exit_code_of_error(error: LeaseholdError) -> int:
-    """How the process should end after this breakage."""
+    """Return the exit code of an error."""
     return _BY_CODE.get(error.code, FAILURE)
 
 
@@ -65,7 +65,7 @@ _COLOURS = {"green": "32", "red": "31", "yellow": "33", "dim": "2"}
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 
 LIVE: list[Callable[[], None]] = []
-"""Each takes away a live line of its own, before anything else is written."""
+"""Functions that erase a live line, called before anything else is written."""
 
 
 class Output:
@@ -76,25 +76,25 @@ class Output:
     def __init__(self, *, json: bool) -> None:
         self.json = json
         self.is_over = False
-        """Nobody reads our standard output any more."""
+        """True once the reader of standard output has closed it."""
         self.trouble: OSError | None = None
         """Why an answer could not be written."""
         self.hints: list[dict[str, str]] = []
-        """What the caller may have meant, each with a `message` and a `command`; given with the answer."""
+        """Hints, each with a `message` and a `command`, printed with the answer."""
         self._colour = not json and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def say(self, text: str) -> None:
-        """A line for people, on standard output; nothing with --json."""
+        """Print a line for people on standard output; nothing with --json."""
         if not self.json:
             self._write(text + "\n")
 
     def warn(self, text: str) -> None:
-        """A line for people, on standard error; nothing with --json."""
+        """Print a line for people on standard error; nothing with --json."""
         if not self.json:
             complain(text)
 
     def give(self, envelope: dict[str, Any]) -> None:
-        """A JSON object, in one line. An answer carries the hints; an event of `run` does not."""
+        """Print a JSON object in one line. An answer carries the hints; an event of `run` does not."""
         if self.hints and "ok" in envelope:
             envelope = {**envelope, "hints": self.hints}
         self._write(dumps(envelope) + "\n")
@@ -107,7 +107,7 @@ class Output:
             forget(sys.stdout)
 
     def paint(self, text: str, colour: str, stream: TextIO | None = None) -> str:
-        """The text in this colour, if somebody looks at it on a terminal."""
+        """Return the text in this colour if the stream is a terminal."""
         target = sys.stdout if stream is None else stream
         if not self._colour or target is None or not target.isatty():
             return text
@@ -115,7 +115,7 @@ class Output:
 
 
 def complain(text: str) -> None:
-    """A line on standard error. If nobody can read it there, there is nowhere else to say so."""
+    """Print a line on standard error. A failure to write it is ignored: there is nowhere else to report it."""
     try:
         write(sys.stderr, text + "\n")
     except OSError:
@@ -123,9 +123,9 @@ def complain(text: str) -> None:
 
 
 def dumps(value: object) -> str:
-    """JSON in one line, in ASCII: every terminal, pipe and locale can carry it, and it is inert.
+    """Return JSON in one line of ASCII, which every terminal, pipe and locale can carry.
 
-    As `json.dumps` has it, which would have to be imported, and `re` with it: half as long again as a whole acquire.
+    It does what `json.dumps` does, without importing `json` and `re`: those take half as long as a whole acquire.
     """
     try:
         from _json import encode_basestring_ascii  # noqa: PLC0415 (what `json` itself uses)
@@ -151,9 +151,9 @@ def _dumped(value: object, quote: Callable[[str], str]) -> str:
 
 
 def write(stream: TextIO | None, text: str) -> bool:
-    """Write and flush; False if whoever reads is gone, which is no failure of ours."""
+    """Write and flush; False if the reader has closed the stream, which is no failure of the command."""
     if stream is None:
-        return True  # it was closed before we began: nobody wants to know
+        return True  # it was closed before the command began, on purpose
     while LIVE:
         LIVE.pop()()
     try:
@@ -170,14 +170,14 @@ def write(stream: TextIO | None, text: str) -> bool:
 
 
 def forget(stream: TextIO) -> None:
-    """Let the interpreter's own flush at exit go nowhere instead of failing once more."""
+    """Redirect the stream to /dev/null, so that the interpreter's flush at exit does not fail once more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def fill_gaps() -> None:
-    """Put nothing where standard streams are closed: a file we open would get their number, and their output."""
+    """Open /dev/null for each closed standard stream: a file opened later would get its number, and its output."""
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None:
             nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
@@ -191,7 +191,7 @@ def step(what: str, command: str) -> str:
 
 
 def clock(us: int, as_of: int) -> str:
-    """A time as people read it, with how far away it is."""
+    """Format a time for people, with its distance from `as_of`."""
     from leasehold.domain import durations  # noqa: PLC0415
 
     left = abs(us - as_of)
@@ -201,14 +201,14 @@ def clock(us: int, as_of: int) -> str:
 
 
 def moment(us: int) -> str:
-    """A time as people read it."""
+    """Format a time for people."""
     import time  # noqa: PLC0415
 
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(us // 1_000_000))
 
 
 def quoted(words: Iterable[str]) -> str:
-    """These words, each as a shell takes it, and inert on a terminal."""
+    """Quote these words for a shell, inert on a terminal."""
     return " ".join(_quote(word) for word in words)
 
 
@@ -217,7 +217,7 @@ def _quote(word: str) -> str:
         return word
     if shown(word) == word and _can_show(word, sys.stdout) and _can_show(word, sys.stderr):
         return "'" + word.replace("'", "'\"'\"'") + "'"
-    # What cannot be seen, or not be written here, is spelled out: as bytes, which bash and zsh read back in any locale.
+    # Invisible or unencodable characters are spelled out as bytes, which bash and zsh read back in any locale.
     octets = word.replace("\\", "\\\\").replace("'", "\\'").encode("utf-8", "surrogateescape")
     return "$'" + "".join(chr(one) if 32 <= one < 127 else f"\\x{one:02x}" for one in octets) + "'"
 

@@ -1,4 +1,4 @@
-"""A refusal in words for people: what is in the way, and the next command to try."""
+"""Texts of refusals for people: what is in the way, and the next command to try."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = {"held": "holder", "waiting": "before you", "grace": "closed after", "q
 
 
 def explain(outcome: Held | TimedOut | Deadlock | Lost | Refused, context: Context) -> str:
-    """A refusal in full."""
+    """Return the whole text of a refusal."""
     if isinstance(outcome, Held | TimedOut):
         state = "Held" if isinstance(outcome, Held) else "Timed out"
         return "\n".join(
@@ -44,7 +44,7 @@ def explain(outcome: Held | TimedOut | Deadlock | Lost | Refused, context: Conte
 
 
 def explain_lost_run(outcome: Lost, context: Context, run: dict[str, Any]) -> str:
-    """A run that is over, and how to begin another on the same work; `run` is what is known of it."""
+    """Say that a workflow run is over and how to begin another on the same work; `run` may be empty."""
     kind, _, id_ = (run.get("resource") or "").partition(":")
     work = f" --{kind} {quoted((id_,))}" if kind in ("task", "work-unit") else ""
     if kind == "project" and context.values.get("project") is None:
@@ -55,7 +55,7 @@ def explain_lost_run(outcome: Lost, context: Context, run: dict[str, Any]) -> st
 
 
 def _names(context: Context) -> list[str]:
-    """The resources that the command line names."""
+    """Return the resources that the command line names."""
     values = context.values
     named = values.get("resources") or values.get("targets") or [values.get("target")]
     return [name for name in named if name is not None and not is_lease_id(name)]
@@ -100,7 +100,7 @@ def _next(outcome: Held | TimedOut, context: Context) -> str:
 
 
 def _next_in_run(outcome: Held | TimedOut, context: Context) -> str:
-    """What to do within a `leasehold run`: nothing offers to release its lease, nor what its other commands hold."""
+    """Return the next step within a `leasehold run`, which never offers to release leases of the run."""
     around = [each.resource for each in outcome.blockers if _is_around(each)]
     if around:
         held = shown(" ".join(dict.fromkeys(around)))
@@ -120,7 +120,7 @@ def _is_around(blocker: Blocker) -> bool:
 
 
 def _go_on(outcome: Held | TimedOut, context: Context, first: Blocker, held: tuple[str, ...]) -> str:
-    """What to do where only oneself is in the way."""
+    """Return the next step where only the caller's own leases are in the way."""
     since = f"yours since {clock(first.since_us, first.as_of_us)}"
     if set(held) == set(outcome.resources) and context.verb == "acquire":
         again = context.suggest("acquire", *outcome.resources, more=f"{_how(context)} --reentrant")
@@ -132,13 +132,13 @@ def _go_on(outcome: Held | TimedOut, context: Context, first: Blocker, held: tup
 
 
 def _own(outcome: Held | TimedOut, context: Context) -> list[Blocker]:
-    """Leases in the way that the caller has proved to be its own, or has a token for; none that a neighbour took."""
+    """Return the caller's own leases that are in the way, without those of another process in its session."""
     own = [each for each in outcome.blockers if each.yours or (each.state == "held" and each.lease in context.own)]
     return [each for each in own if not context.is_anothers(each.lease)]
 
 
 def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
-    """For a program: what to say instead of `wait for it` to one that would wait for itself."""
+    """Return what JSON says instead of "wait for it" to a caller that would wait for itself; None otherwise."""
     if not isinstance(outcome, Held | TimedOut):
         return None
     mine = _own(outcome, context)
@@ -159,7 +159,7 @@ def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
 
 
 def _how(context: Context) -> str:
-    """The options without which the same names would be asked for in another way."""
+    """Return the options of this command that a suggestion must repeat."""
     values = context.values
     flags = ["--shared"] if values.get("shared") or values.get("mode") == "shared" else []
     if str(values.get("slots") or 1) != "1" or values.get("mode") == "slots":
@@ -198,6 +198,6 @@ def _advice(outcome: Refused, context: Context) -> str:
 
 
 def _scope(context: Context) -> str:
-    """Where this command looked for runs."""
+    """Return the options that say where this command looked for runs."""
     given = ((flag, context.values.get(flag)) for flag in ("org", "project"))
     return "".join(f" --{flag} {quoted((value,))}" for flag, value in given if value is not None)

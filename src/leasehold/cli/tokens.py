@@ -1,11 +1,11 @@
-"""The tokens of the leases that the command line took, in private files, so that `release NAME` needs nothing else.
+"""The tokens of the leases that the command line acquired, in private files, so that `release NAME` needs nothing else.
 
-It keeps and finds; whether a lease still lives is for the store to say. A token that outlived its lease opens nothing.
-With each token stands who took it: the holder's name, by which layer it has it, and the processes that the command came
-from (see ``identity``). A token is only found by those who may use it.
+This module saves and finds tokens; only the store knows whether a lease still lives. A token that outlived its lease is
+useless. Each token is saved with its owner: the holder's name, the layer that named it, and the processes that the
+command came from (see ``identity``). A command only finds tokens that it may use.
 
-A file for each resource and one for each lease, named after the hash of what they belong to. A writer has the directory
-to itself, and replaces a file as a whole. All spellings of one store's URL lead to the same files.
+There is one file for each resource and one for each lease, named after a hash. A writer locks the directory and
+replaces a file as a whole. All spellings of one store's URL lead to the same files.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Protocol, Self
 
     class TokenUser(Protocol):
-        """What tokens want to know of those who take and use them (see ``identity``)."""
+        """The identity of a command that saves or uses tokens (see ``identity``)."""
 
         @property
         def holder(self) -> str:
@@ -39,37 +39,37 @@ if TYPE_CHECKING:
 
         @property
         def layer(self) -> int:
-            """Which layer gave the name."""
+            """The layer that gave the name."""
 
         def saved(self) -> str:
-            """The processes that the command comes from, as a text."""
+            """The processes that the command comes from, as text."""
 
         def may_use(self, holder: str, layer: int, saved: str) -> bool:
-            """Whether a token that was taken so is for this command to use."""
+            """True if this command may use a token that was saved with this identity."""
 
 
 MOST = 256
-"""So many leases on one resource are known; with more (a semaphore), the oldest are forgotten."""
+"""The most leases kept for one resource; with more (a semaphore), the oldest are forgotten."""
 PROOFS = 64
-"""So many tokens go with one request."""
+"""The most tokens sent with one request."""
 _DAY = 24 * 3_600
 
 
 class SavedToken(Noun):
-    """One line of one file."""
+    """A token as one line of a file."""
 
     lease: str
     token: str
     layer: int
-    """By which layer the holder was named."""
+    """The layer that named the holder."""
     chain: str
-    """The processes that the command came from which took it."""
+    """The processes that the acquiring command came from."""
     holder: str
     resource: str
 
 
 class Tokens:
-    """The tokens for one space of one store, as one asker may use them."""
+    """The tokens for one space of one store, as far as the caller may use them."""
 
     __slots__ = ("_asker", "_directory", "_scope")
 
@@ -79,44 +79,44 @@ class Tokens:
         self._scope = places.digest(urls.one_spelling(url), space)
 
     def remember(self, resources: Iterable[str], lease: str, token: str) -> None:
-        """Keep the token of a lease; it is found by each of its resources and by its id."""
+        """Save the token of a lease under each of its resources and under its id."""
         asker = self._asker
         who = (lease, token, asker.layer, asker.saved(), asker.holder)
         lines = [SavedToken(*who, resource) for resource in resources]
-        with _TokenDirectory(self._directory, create=True) as drawer:
-            drawer.write(self._name(lease), lines)
+        with _TokenDirectory(self._directory, create=True) as directory:
+            directory.write(self._name(lease), lines)
             for line in lines:
                 name = self._name(line.resource)
-                others = [other for other in drawer.read(name) if other.lease != lease]
-                drawer.write(name, [*others, line][-MOST:])
+                others = [other for other in directory.read(name) if other.lease != lease]
+                directory.write(name, [*others, line][-MOST:])
 
     def recall(self, target: str) -> tuple[str, str] | None:
-        """Id and token of the newest lease on this resource, or of the lease with this id, that the asker may use."""
+        """Return id and token of the newest lease on this resource, or with this id, that the caller may use."""
         return next(((line.lease, line.token) for line in reversed(self.seen(target)) if self._may_use(line)), None)
 
     def seen(self, target: str) -> list[SavedToken]:
-        """Everything that this user has taken under this name, or as this lease, whoever may use it."""
-        with _TokenDirectory(self._directory) as drawer:
-            return drawer.read(self._name(target))
+        """Everything that this user has taken under this name, or as this lease, for any caller."""
+        with _TokenDirectory(self._directory) as directory:
+            return directory.read(self._name(target))
 
     def forget(self, lease: str) -> None:
-        """The lease is no more: forget its token, and no other's. Idempotent."""
-        with _TokenDirectory(self._directory, alone=True) as drawer:
-            for name in [self._name(line.resource) for line in drawer.read(self._name(lease))]:
-                drawer.write(name, [line for line in drawer.read(name) if line.lease != lease])
-            drawer.write(self._name(lease), [])
+        """Remove the token of a lease that has ended, and no other's. Idempotent."""
+        with _TokenDirectory(self._directory, alone=True) as directory:
+            for name in [self._name(line.resource) for line in directory.read(self._name(lease))]:
+                directory.write(name, [line for line in directory.read(name) if line.lease != lease])
+            directory.write(self._name(lease), [])
 
     def all(self) -> list[SavedToken]:
-        """Everything that the asker may use, in no particular order."""
+        """Return every token that the caller may use, in no particular order."""
         head = f"{self._scope}--"
-        with _TokenDirectory(self._directory) as drawer:
-            found = [line for name in drawer.names() if name.startswith(head) for line in drawer.read(name)]
+        with _TokenDirectory(self._directory) as directory:
+            found = [line for name in directory.names() if name.startswith(head) for line in directory.read(name)]
         return [line for line in dict.fromkeys(found) if self._may_use(line)]
 
     def proofs(self, resources: Iterable[str]) -> list[str]:
-        """The tokens that prove what the asker has, those on these resources first; at most as many as are taken."""
-        with _TokenDirectory(self._directory) as drawer:
-            if not drawer.is_any:
+        """Return tokens as proof of what the caller holds, those on these resources first; at most `PROOFS`."""
+        with _TokenDirectory(self._directory) as directory:
+            if not directory.is_any:
                 return []
         named = [line for resource in resources for line in reversed(self.seen(resource)) if self._may_use(line)]
         return list(dict.fromkeys(line.token for line in (*named, *self.all())))[:PROOFS]
@@ -129,13 +129,13 @@ class Tokens:
 
 
 def tidy(*, days: int = 30, env: Mapping[str, str] | None = None) -> int:
-    """Remove what nobody has touched for so many days; how many files went."""
-    with _TokenDirectory(places.token_directory(os.environ if env is None else env), alone=True) as drawer:
-        return sum(drawer.remove_if_older(name, time.time() - days * _DAY) for name in drawer.names())
+    """Remove files that were not written for so many days; return how many."""
+    with _TokenDirectory(places.token_directory(os.environ if env is None else env), alone=True) as directory:
+        return sum(directory.remove_if_older(name, time.time() - days * _DAY) for name in directory.names())
 
 
 class _TokenDirectory:
-    """The directory, if it is private; one that is not there is empty."""
+    """The directory of the tokens. Raises if it is not private; a missing directory counts as empty."""
 
     def __init__(self, path: str, *, create: bool = False, alone: bool = False) -> None:
         self._path = path
@@ -169,21 +169,21 @@ class _TokenDirectory:
             self._fd = -1
         if isinstance(error, OSError):
             raise LeaseholdError(
-                f"tokens cannot be kept in {self._path}: {error.strerror}; mend that, set XDG_STATE_HOME to another "
+                f"tokens cannot be kept in {self._path}: {error.strerror}; repair that, set XDG_STATE_HOME to another "
                 "directory, or keep the token yourself with --token-file"
             ) from error
 
     @property
     def is_any(self) -> bool:
-        """Whether the directory is there."""
+        """True if the directory exists."""
         return self._fd >= 0
 
     def names(self) -> list[str]:
-        """The names of all files, also of those that a killed process left half written."""
+        """Return the names of all files, those that a killed process left half written included."""
         return os.listdir(self._fd) if self._fd >= 0 else []
 
     def read(self, name: str) -> list[SavedToken]:
-        """The lines of a file; one that is not there has none."""
+        """Return the tokens in a file; none if there is no such file."""
         if self._fd < 0:
             return []
         try:
@@ -195,12 +195,12 @@ class _TokenDirectory:
             return [kept for line in file if (kept := _read(line)) is not None]
 
     def write(self, name: str, lines: list[SavedToken]) -> None:
-        """Replace a file; without lines it goes."""
+        """Replace a file; remove it if there are no lines."""
         if not lines:
             self._remove(name)
             return
         draft = f".{name}.{os.getpid()}"
-        self._remove(draft)  # of a killed process that had our number
+        self._remove(draft)  # of a killed process with the same pid
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(draft, flags, 0o600, dir_fd=self._fd)
         try:
@@ -212,7 +212,7 @@ class _TokenDirectory:
             raise
 
     def remove_if_older(self, name: str, than: float) -> bool:
-        """Remove a file that was last written before this time; whether it was."""
+        """Remove a file that was last written before this time; return whether it was."""
         is_old = os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_mtime < than
         if is_old:
             self._remove(name)
@@ -227,7 +227,7 @@ class _TokenDirectory:
 
 
 def _read(line: str) -> SavedToken | None:
-    """One line; None if it makes no sense."""
+    """Parse one line; None if it is malformed."""
     parts = line.rstrip("\n").split("\t")
     if len(parts) != 6 or not parts[2].isdecimal():
         return None

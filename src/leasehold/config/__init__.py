@@ -1,1 +1,1 @@
-"""Which store, on what terms, and who asks: settings, files, paths, identity, credentials. It opens nothing."""
+"""Settings, paths, URLs, identity and credentials of the caller. Nothing here opens a store."""

@@ -1,6 +1,6 @@
-"""The keys that a user has stored, each for one server: a private file that is only ever read.
+"""The API keys in the user's private credentials file, each for one server. The file is only read.
 
-A key goes to no other server than its own: otherwise a project's configuration could send it anywhere.
+A key is sent to its own server alone: otherwise a project's configuration could send it anywhere.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -22,12 +22,12 @@ FILE = "credentials"
 
 
 def path(env: Mapping[str, str]) -> str:
-    """Where they are."""
+    """Return the path of the credentials file."""
     return os.path.join(places.config_home(env), FILE)
 
 
 def stored(url: str, env: Mapping[str, str]) -> str | None:
-    """The key for this one server, if there is one: a line `URL KEY`, or `URL,URL KEY` for several."""
+    """Return the key for this server, if there is one: a line `URL KEY`, or `URL,URL KEY` for several."""
     where = path(env)
     try:
         with open(where, encoding="utf-8") as file:

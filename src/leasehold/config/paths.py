@@ -46,14 +46,14 @@ class WorkingCopy(Noun):
     common: str
     """The git directory that all worktrees share."""
     trouble: str = ""
-    """Why nothing can be kept in there; empty if it can."""
+    """Why locks cannot be kept in there; empty if they can."""
 
 
 # ------------------------------------------------------------------------------- the user's directories
 
 
 def home(env: Mapping[str, str]) -> str:
-    """The user's home directory."""
+    """Return the user's home directory."""
     if env.get("HOME"):
         return env["HOME"]
     import pwd  # noqa: PLC0415 (rare)
@@ -61,7 +61,7 @@ def home(env: Mapping[str, str]) -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
-        return "/"  # as containers have it for a user that nobody knows
+        return "/"  # an unknown user, as in containers
 
 
 def state_home(env: Mapping[str, str], *names: str) -> str:
@@ -75,12 +75,12 @@ def state_home(env: Mapping[str, str], *names: str) -> str:
 
 
 def token_directory(env: Mapping[str, str]) -> str:
-    """Where the command line keeps the tokens of the leases that it took."""
+    """Return where the command line saves the tokens of its leases."""
     return state_home(env, "tokens")
 
 
 def config_home(env: Mapping[str, str]) -> str:
-    """Where Leasehold looks for this user's configuration."""
+    """Return the directory of this user's configuration."""
     return os.path.join(_xdg("XDG_CONFIG_HOME", ".config", env), "leasehold")
 
 
@@ -91,7 +91,7 @@ def _xdg(variable: str, default: str, env: Mapping[str, str]) -> str:
 
 
 def digest(*parts: str) -> str:
-    """A short name for these texts (none of which contains a NUL)."""
+    """Return a short hash of these texts, none of which contains a NUL."""
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -99,7 +99,7 @@ def digest(*parts: str) -> str:
 
 
 def upward(directory: str) -> Iterator[str]:
-    """The directory and those above it, up to the root of the file system."""
+    """Yield the directory and those above it, up to the root of the file system."""
     yield directory
     while (parent := os.path.dirname(directory)) != directory:
         directory = parent
@@ -107,10 +107,10 @@ def upward(directory: str) -> Iterator[str]:
 
 
 def is_planted(path: str) -> bool:
-    """Whether just anybody can have put this here: it is somebody else's, where everybody may write.
+    """True if another user may have put this file here: that user owns it, in a directory that everyone may write.
 
-    Otherwise a stranger's `/tmp/.git` or `/tmp/leasehold.toml` would say where the locks of all who work below
-    `/tmp` live.
+    Otherwise a stranger's `/tmp/.git` or `/tmp/leasehold.toml` would decide where the locks of all work below `/tmp`
+    live.
     """
     try:
         own, above = os.lstat(path), os.stat(os.path.dirname(path) or "/")
@@ -159,7 +159,7 @@ def _is_replaceable(link: str) -> bool:
 
 
 def exposure(status: os.stat_result) -> str:
-    """Why this file or directory is not private to the user; empty if it is."""
+    """Return why this file or directory is not private to the user; empty if it is."""
     if status.st_uid != os.geteuid():
         return f"it belongs to another user (uid {status.st_uid})"
     mode = S_IMODE(status.st_mode)
@@ -170,7 +170,7 @@ def exposure(status: os.stat_result) -> str:
 
 
 def working_copy(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
-    """The git repository that this directory is in, as git would find it; None if there is none."""
+    """Return the git repository around this directory, as git would find it; None if there is none."""
     found = _search(directory, env)
     explicit = _explicit(directory, env)
     if explicit is None:
@@ -180,7 +180,7 @@ def working_copy(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
 
 
 def _explicit(directory: str, env: Mapping[str, str]) -> str | None:
-    """What `GIT_DIR` names, if that is a git directory (a hook that changes directory breaks a relative one)."""
+    """Return the directory in `GIT_DIR`, if it is a git directory: after a `cd` in a hook, a relative one is wrong."""
     value = env.get("GIT_DIR")
     return _shared_by(_pointed(os.path.join(directory, value)), directory, env) if value else None
 
@@ -202,7 +202,7 @@ def _search(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
 
 def _checked(root: str, entry: str, common: str) -> WorkingCopy:
     if is_planted(entry):
-        trouble = f"{entry} belongs to somebody else, in a place where everybody may write"
+        trouble = f"{entry} belongs to another user, in a directory that everyone may write"
         return WorkingCopy(root, os.path.realpath(entry), trouble)
     return WorkingCopy(root, common, unwritable(common))
 
@@ -215,7 +215,7 @@ def unwritable(common: str) -> str:
 
 
 def _pointed(entry: str) -> str:
-    """The git directory that a `.git` means: the directory itself, or what the file of a worktree or submodule says."""
+    """Return the git directory behind a `.git`: itself, or the target in the file of a worktree or submodule."""
     text = _read(entry)
     if text is None or not text.startswith(_POINTER):
         return entry
@@ -223,7 +223,7 @@ def _pointed(entry: str) -> str:
 
 
 def _shared_by(git: str, directory: str, env: Mapping[str, str]) -> str | None:
-    """What a git directory shares with its worktrees (most share all of it); None if it is no git directory."""
+    """Return the git directory that worktrees share; None if this is no git directory."""
     if not os.path.lexists(os.path.join(git, "HEAD")):
         return None
     if env.get("GIT_COMMON_DIR"):
@@ -235,7 +235,7 @@ def _shared_by(git: str, directory: str, env: Mapping[str, str]) -> str | None:
 
 
 def _read(path: str) -> str | None:
-    """The text of one of git's small files; None if there is none."""
+    """Return the text of one of git's small files; None if there is none."""
     try:
         if S_ISDIR(os.stat(path).st_mode):
             return None
@@ -249,19 +249,19 @@ def _read(path: str) -> str | None:
 
 
 def user_path(env: Mapping[str, str]) -> str:
-    """Where the user's own configuration is."""
+    """Return the path of the user's own configuration."""
     return os.path.join(config_home(env), USER)
 
 
 def user(env: Mapping[str, str], notes: list[str]) -> Found:
-    """The user's own configuration."""
+    """Read the user's own configuration."""
     path = user_path(env)
     data = _contents(path, notes)
     return () if data is None else ((path, _parsed(path, data)),)
 
 
 def project(here: str, env: Mapping[str, str], notes: list[str]) -> Found:
-    """The nearest configuration of a project, upward from here; for who is inside their home, not above it."""
+    """Read the nearest configuration of a project, upward from here, and not above the user's home."""
     top = os.path.realpath(home(env))
     for directory in upward(here):
         found = _own(os.path.join(directory, OWN), notes) or _shared(os.path.join(directory, SHARED), notes)
@@ -271,7 +271,7 @@ def project(here: str, env: Mapping[str, str], notes: list[str]) -> Found:
 
 
 def neighbour(here: str, notes: list[str]) -> Found:
-    """What Action Llama's own `config.toml`, where its scheduler is started, says of locks: one key, and no other."""
+    """Read `resourceLockTimeout` from Action Llama's own `config.toml` here, and no other key."""
     path = os.path.join(here, USER)
     data = _contents(path, notes) if os.access(path, os.R_OK) else None
     if data is None or b"resourceLockTimeout" not in data:
@@ -319,7 +319,7 @@ def _contents(path: str, notes: list[str]) -> bytes | None:
     except OSError:
         return None
     if is_planted(path):
-        notes.append(f"{path} was ignored: it belongs to somebody else, in a place where everybody may write")
+        notes.append(f"{path} was ignored: it belongs to another user, in a directory that everyone may write")
         return None
     try:
         with open(path, "rb") as file:
@@ -329,7 +329,7 @@ def _contents(path: str, notes: list[str]) -> bytes | None:
 
 
 def _how_many_of_ours(data: bytes) -> int:
-    """How many lines of a pyproject.toml may be ours: most have none, and to read TOML takes long."""
+    """Count the lines of a pyproject.toml that may be ours: most files have none, and parsing TOML is slow."""
     if b"leasehold" not in data:
         return 0
     lines = [line.translate(None, b" \t\"'") for line in data.split(b"\n") if b"leasehold" in line or b"tool" in line]
@@ -338,9 +338,9 @@ def _how_many_of_ours(data: bytes) -> int:
 
 
 def _may_be_ours(bare: bytes, below_tool: bool) -> bool:
-    """Whether the line is a header or a key of ours, in one of the spellings that TOML allows.
+    """True if the line is a header or a key of ours, in any of TOML's spellings.
 
-    A script or a package called `leasehold` is not: such a key is ours only where there is a table `[tool]`.
+    A script or a package called `leasehold` is not: such a key is ours only below a table `[tool]`.
     """
     if bare.startswith((b"[tool.leasehold", b"tool.leasehold")) or (bare.startswith(b"tool=") and b"leasehold" in bare):
         return True

@@ -1,7 +1,7 @@
-"""Reads the TOML that people mostly write into a configuration: one `key = value` a line. It gives up on all the rest.
+"""Parse simple TOML, one `key = value` a line, as most configurations are. Anything else is left to tomllib.
 
-``tomllib`` takes longer to import than a whole `leasehold acquire` takes. What is read here means the same there; what
-is not understood here goes there, and gets an explanation if it is wrong.
+Importing ``tomllib`` takes longer than a whole `leasehold acquire`. Text that is parsed here means the same there;
+other text goes there, and gets an explanation if it is wrong.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _KEY = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 
 def read(data: bytes) -> dict[str, Value] | None:
-    """What a plain file says; None if it is not plain."""
+    """Return the settings of a simple file; None if it is not simple."""
     lines = _lines(data)
     return None if lines is None else _table(lines)
 
 
 def read_table(data: bytes, name: str) -> dict[str, Value] | None:
-    """What the table `[name]` of a file says, if that is plain and stands in one place; None if it does not."""
+    """Return the settings of the table `[name]`; None unless it is simple and stands in one place."""
     lines = _lines(data)
     if lines is None or lines.count(f"[{name}]") != 1 or b'"""' in data or b"'''" in data:
         return None
@@ -70,7 +70,7 @@ def _value(text: str) -> Value | None:
 
 
 def _text(quoted: str) -> str | None:
-    """What stands between two quotation marks, with nothing in it that means something else."""
+    """Return the text between two quotation marks; None if it contains escapes or quotation marks."""
     inner = quoted[1:-1]
     is_whole = len(quoted) > 1 and quoted[0] in "\"'" and quoted[-1] == quoted[0]
     return inner if is_whole and quoted[0] not in inner and "\\" not in inner else None

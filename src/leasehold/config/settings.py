@@ -1,7 +1,7 @@
-"""Which store, and on what terms: from the argument, the environment, the configuration files and the defaults.
+"""The store and the settings: from the argument, the environment, the configuration files and the defaults.
 
-It decides where the locks live, and says why; it opens nothing and creates nothing. It is on the way of a one-shot
-`leasehold acquire`, so TOML is only imported when there is a file to read. For people: docs/configuration.md.
+This module decides where the locks live, and why; it opens and creates nothing. Every one-shot command runs it, so
+TOML is only imported if there is a file that needs it. The reference for users is docs/configuration.md.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     class SettingValues(TypedDict, total=False):
-        """What was set, checked; durations as they were written."""
+        """The settings that were given, checked; durations as they were written."""
 
         url: str
         space: str
@@ -44,7 +44,7 @@ KEYS = (
     *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "connect_timeout", "hierarchical", "lock_policy"),
     *("resourceLockTimeout", "webhooks", "people"),
 )
-"""What a configuration file may set."""
+"""The keys of a configuration file."""
 VARIABLES = {
     "LEASEHOLD_URL": "url",
     "LEASEHOLD_SPACE": "space",
@@ -53,50 +53,50 @@ VARIABLES = {
     "LEASEHOLD_MAX_SKEW": "max_skew",
     "LEASEHOLD_CONNECT_TIMEOUT": "connect_timeout",
 }
-"""Variables of the environment that stand for a key. `LEASEHOLD_SESSION` has none, see ``identity``."""
+"""The environment variables that set a key. `LEASEHOLD_SESSION` sets none, see ``identity``."""
 PEOPLES_VERBS = ("force-release", "steal", "clear")
-"""What agents may do only if the user's own configuration says so."""
+"""Commands that agents may use only if the user's own configuration allows it."""
 POLICIES = ("off", "warn", "require", "require-own")
 TTL = "30m"
 _EXAMPLE = "export LEASEHOLD_URL=https://locks.example.com"
 ARGUMENT = "the argument"
-"""Where something comes from that the command itself, or the call, has named."""
+"""The origin of a setting that the command or call itself gives."""
 
 _ANY_TTL = checks.Settings(ttl_most=durations.LONGEST)
 
 
 class Choice(Noun):
-    """Where the locks live and on what terms, with the reasons."""
+    """The store and the settings, each with its origin."""
 
     url: str
-    """In full: a path in it is absolute, so that the same store always has the same URL."""
+    """A path in it is absolute, so that the same store always has the same URL."""
     why: str
     settings: SettingValues
-    """What was set somewhere. The properties below know the defaults, too."""
+    """The settings that were given. The properties below add the defaults."""
     path: str | None
     """The project's configuration file, if there is one."""
     origins: Mapping[str, str]
-    """Where each setting comes from."""
+    """The origin of each setting."""
     notes: tuple[str, ...] = ()
-    """What a person should know: a file that was ignored."""
+    """Warnings for people, such as a file that was ignored."""
     is_default: bool = False
-    """Nobody said where the locks live."""
+    """True if no URL was given anywhere."""
     trouble: str = ""
-    """Why the default place cannot be used; empty if it can, or another one is set."""
+    """Why the default store cannot be used; empty if it can, or if a URL was given."""
 
     @property
     def space(self) -> str:
-        """The tenant that names live in."""
+        """The space of the names."""
         return self.settings.get("space", "default")
 
     @property
     def holder(self) -> str | None:
-        """Who asks, if that was set; otherwise see ``identity``."""
+        """The holder's name, if it was given; otherwise see ``identity``."""
         return self.settings.get("holder")
 
     @property
     def ttl(self) -> float | str:
-        """How long a lease lives where a surface was not told."""
+        """The TTL of a lease if the call gives none."""
         if "ttl" in self.settings:
             return self.settings["ttl"]
         most = self.rules().ttl_most
@@ -104,15 +104,15 @@ class Choice(Noun):
 
     @property
     def patience(self) -> float | None:
-        """Seconds to go on trying to reach the store; None: as long as each store does by itself."""
+        """Seconds to retry if the store cannot be reached; None: the store's own default."""
         given = self.settings.get("connect_timeout")
         return None if given is None else durations.parse(given) / SECOND
 
     @property
     def store_url(self) -> str:
-        """The URL to open, with the options that the settings add. Raises StoreError if there is no place for it.
+        """The URL to open, with the options that the settings add. Raises StoreError if the default store is unusable.
 
-        There is never another place instead, where this user alone would get a yes.
+        There is no other store to fall back to: in a store of its own, this user would always get the lock.
         """
         if self.trouble:
             raise StoreError(self.trouble)
@@ -129,16 +129,16 @@ class Choice(Noun):
 
     @property
     def lock_policy(self) -> str:
-        """How strict the guards of editors and git are."""
+        """The policy of the guards of editors and git."""
         return self.settings.get("lock_policy", "warn")
 
     @property
     def agents_may(self) -> frozenset[str]:
-        """People's verbs that agents and CI jobs may use, too."""
+        """People's commands that agents and CI jobs may use, too."""
         return self.settings.get("people", frozenset())
 
     def rules(self) -> checks.Settings:
-        """What this installation allows."""
+        """The limits of this installation."""
         rules = checks.Settings(self.settings.get("hierarchical", frozenset()))
         if "ttl_max" in self.settings:
             rules = rules._replace(ttl_most=durations.parse(self.settings["ttl_max"]))
@@ -146,9 +146,9 @@ class Choice(Noun):
 
 
 def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Choice:
-    """Choose the store and the settings; each of them from the first place that has it.
+    """Choose the store and the settings, each from the first source that has it.
 
-    The places are the argument, the environment, the project's configuration file, the user's, and the default.
+    The sources are the argument, the environment, the project's configuration file, the user's, and the defaults.
     """
     env = os.environ if env is None else env
     here = _here(cwd, url or env.get("LEASEHOLD_URL", ""))
@@ -174,7 +174,7 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
 
 
 def working_directory(cwd: str | None = None) -> str:
-    """Where we are, in full."""
+    """Return the working directory without links."""
     try:
         return os.path.realpath(os.getcwd() if cwd is None else cwd)
     except FileNotFoundError:
@@ -201,7 +201,7 @@ def _refuse_long_ttl(choice: Choice) -> None:
 
 
 def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, str]:
-    """The embedded store: its URL, why there, and why it cannot be used; that is empty if it can."""
+    """Return the URL of the embedded store, the reason for it, and why it cannot be used (empty if it can)."""
     copy = places.working_copy(here, env)
     if copy is None:
         directory, why = places.state_home(env), "the default outside of a git repository: the user's state directory"
@@ -230,14 +230,14 @@ def _ways_out(copy: places.WorkingCopy, directory: str) -> str:
 
 
 def _environment(env: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each variable that is set; an empty one is not."""
+    """Yield each variable that is set and not empty."""
     for variable, key in VARIABLES.items():
         if env.get(variable):
             yield variable, {key: env[variable]}
 
 
 def _checked(found: Mapping[str, Any], origin: str, here: str, env: Mapping[str, str]) -> dict[str, object]:
-    """The settings of one source, each as it should be, or an error that says which is wrong and where."""
+    """Return the checked settings of one source. Raises InvalidInput naming the key and the source."""
     values: dict[str, object] = {}
     for key, value in found.items():
         if key not in KEYS:
@@ -263,7 +263,7 @@ def _url(value: object) -> object:
 
 
 def _refuse_path(path: str) -> None:
-    """What others mean by such a URL is not what it would be here: a file below the root, or with a strange name."""
+    """Refuse URLs that mean something else in other programs, such as `sqlite://file` and `:memory:`."""
     spellings = "write sqlite:///absolute/path, sqlite:relative/path or sqlite:~/path"
     if path.startswith("//") and path[2:3] not in ("", "/"):
         raise InvalidInput("url", f"two slashes before {path[2:]!a} say neither absolute nor relative: {spellings}")
@@ -324,7 +324,7 @@ def _people(value: object) -> object:
 
 
 def _webhooks(value: object) -> object:
-    """Only their form: what stands in them is for the server, which is not on everybody's way."""
+    """Check the form alone: the server checks the contents, and other commands need not load that."""
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         raise InvalidInput("webhooks", "must be tables: [[webhooks]], each with a url and a secret")
     return value

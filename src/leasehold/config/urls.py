@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PORTS = {"http": "7420", "https": "443", "etcd": "2379", "postgresql": "5432"}
-"""Which port is meant where none is named."""
+"""The default ports."""
 
 
 def with_patience(url: str, seconds: float) -> str:
@@ -35,16 +35,16 @@ def with_patience(url: str, seconds: float) -> str:
 
 
 def split_options(rest: str) -> tuple[str, str]:
-    """A path, and the `?name=value` behind it; a question mark in the name of a folder is part of the path."""
+    """Split a path from the `?name=value` behind it. A question mark in a folder's name belongs to the path."""
     path, mark, options = rest.rpartition("?")
     return (path, mark + options) if mark and "=" in options and "/" not in options else (rest, "")
 
 
 def one_spelling(url: str) -> str:
-    """The same text for every way to write where the same locks live, to compare by: it is no URL to open.
+    """Return one text for all spellings of a store's URL. It serves comparison and cannot be opened.
 
-    Without passwords and without options that only say how to get there. Nothing is looked up: two names of one machine
-    stay two. A path must be in full already (see `resolve`).
+    Passwords and connection options are dropped. No name is resolved: two names of one machine stay different. A path
+    must be absolute already (see `resolve`).
     """
     scheme, _, rest = url.partition(":")
     scheme = scheme.lower()
@@ -60,7 +60,7 @@ def one_spelling(url: str) -> str:
 
 
 def _remote(options: str) -> str:
-    """A repository may have several remotes."""
+    """Return the option `remote`: a repository may have several."""
     return "".join(f"?{word}" for word in options[1:].split("&") if word.startswith("remote="))
 
 
@@ -82,7 +82,7 @@ def with_skew(url: str, skew: float | str) -> str:
 
 
 def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
-    """The URL in full: a path in it becomes absolute, relative to this directory, `~/` being home."""
+    """Return the URL with an absolute path, resolved from this directory; `~/` is the user's home."""
     scheme, colon, rest = url.partition(":")
     if not scheme.islower():
         scheme = scheme.lower()
@@ -102,7 +102,7 @@ def resolve(url: str, directory: str, env: Mapping[str, str]) -> str:
 
 
 def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
-    """The same for every worktree and folder of a repository: the git directory that they share."""
+    """Return the URL of the git directory that all worktrees and folders of a repository share."""
     place, mark, options = rest.partition("?")
     path = os.path.realpath(os.path.join(directory, places.home(env) + place[1:] if place.startswith("~/") else place))
     copy = places.working_copy(path, {})
@@ -110,26 +110,26 @@ def _git_url(rest: str, directory: str, env: Mapping[str, str]) -> str:
 
 
 def sqlite_url(path: str) -> str:
-    """The URL of a database file. Raises StoreUnsuitable if another user may have it lead elsewhere."""
+    """Return the URL of a database file. Raises StoreUnsuitable if a link of another user leads elsewhere."""
     places.refuse_strange_link(path)
     return "sqlite://" + os.path.realpath(path)
 
 
 _SECRET = ("password", "secret", "token", "client_key", "server_key", "api_key")
-"""What is in the names of those words of a URL that only its owner may see."""
+"""Parts of the names of secret options in a URL."""
 
 
 def shown(url: str) -> str:
-    """The URL as it may be shown: without its passwords, and inert."""
+    """Return the URL without its passwords, and inert."""
     place, question, query = url.partition("?")
     scheme, mark, rest = place.partition("://")
     authority, slash, path = rest.partition("/")
-    if _is_cut(authority) and "@" in path + question + query:  # by a password that should have been written with %XX
+    if _is_cut(authority) and "@" in path + question + query:  # by a password that is not percent-encoded
         authority, slash, path, question, query = f"{rest}{question}{query}", "", "", "", ""
     user, at, host = authority.rpartition("@")
     name, colon, _ = user.partition(":")
     words = "&".join(map(_word_shown, query.split("&")))
-    if not mark:  # no URL: libpq's words, perhaps
+    if not mark:  # no URL: perhaps libpq's key=value words
         scheme = " ".join(map(_word_shown, scheme.split(" ")))
     return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
 
@@ -146,6 +146,6 @@ def _word_shown(word: str) -> str:
     from urllib.parse import unquote  # noqa: PLC0415 (rare)
 
     if name != "listen":
-        return f"{name}=***"  # written so that it cannot be read
-    plain = unquote(value)  # another URL, with a password of its own
+        return f"{name}=***"  # an encoded name may hide a secret
+    plain = unquote(value)  # another URL, perhaps with a password
     return word if shown(plain) == names.shown(plain) else f"{name}={shown(plain)}"

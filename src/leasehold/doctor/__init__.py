@@ -1,6 +1,6 @@
-"""The examination behind `leasehold doctor`: where the locks live, why there, and whether all is well.
+"""The checks behind `leasehold doctor`: the store, the settings, the caller's identity, and whether all of it works.
 
-It looks and tells; it takes no lease, creates no database and prints nothing. What is wrong it says with advice.
+Nothing here acquires a lease, creates a database or prints. Each problem comes with advice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Finding", "examine"]
 
 
 def examine(choice: Choice, *, accept_restore: bool = False, env: Mapping[str, str] | None = None) -> list[Finding]:
-    """Look at everything there is behind this choice. What is broken is found, not raised."""
+    """Run all checks for this choice. A failure is a finding, not an exception."""
     env = os.environ if env is None else env
     findings = [*_about_choice(choice), *_about_identity(choice, env), *_about_place(choice, accept_restore)]
     found = [*findings, *_about_tokens(Path(places.token_directory(env))), _versions()]
@@ -36,14 +36,14 @@ def examine(choice: Choice, *, accept_restore: bool = False, env: Mapping[str, s
 
 
 def _for_agents(finding: Finding) -> Finding:
-    """An agent follows the command that it reads: what is for people is not offered."""
+    """Replace commands for people: an agent would run the command that it reads."""
     is_for_people = finding.command.startswith(tuple(f"leasehold {verb}" for verb in config.PEOPLES_VERBS))
     return finding._replace(command="", advice="a person has to look at this") if is_for_people else finding
 
 
 def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:
     if choice.trouble:
-        advice = "share that directory, or set LEASEHOLD_URL, or url in leasehold.toml, to where everybody's locks live"
+        advice = "share that directory, or set LEASEHOLD_URL, or url in leasehold.toml, to the shared store"
         return iter([Finding("reachable", False, choice.trouble.partition("\n")[0], advice)])
     if choice.url.startswith("sqlite:"):
         from leasehold.doctor.embedded import about_sqlite  # noqa: PLC0415 (each kind when it is used)

@@ -1,4 +1,4 @@
-"""What stands in a store: leases, those of dead processes, quarantines, queues. It looks, whatever store it is."""
+"""Check the contents of any store: leases, those of dead processes, quarantines, queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG_QUEUE = 100
 
 
 def about_leases(store: Store, now: int) -> Iterator[Finding]:
-    """Who holds what, what is closed, and how long the queues are."""
+    """Report the leases, the closed resources, and the queues."""
     records = [record for _, record in store.scan("n")]
     homes = [hold for record in records for hold in record.holds.values() if hold.ask is not None]
     live = [hold for hold in homes if not hold.closed and hold.expires_at > now]
@@ -40,13 +40,13 @@ def about_leases(store: Store, now: int) -> Iterator[Finding]:
 
 
 def unswept(homes: list[Hold], now: int) -> str:
-    """How many leases have expired and are still there."""
+    """Say how many expired leases were not removed yet."""
     stale = sum(not hold.closed and hold.expires_at <= now and not _is_quarantined(hold, now) for hold in homes)
-    return f"; {stale} expired ones, which are in nobody's way and go with a later change" if stale else ""
+    return f"; {stale} expired ones, which block no one and are removed by a later change" if stale else ""
 
 
 def _is_quarantined(hold: Hold, now: int) -> bool:
-    """Also if it has run out and nobody has come by since to write that down."""
+    """True also for a lease that has expired without a later transaction that recorded it."""
     if hold.closed:
         return hold.expires_at == FOREVER
     return hold.expires_at <= now and hold.after >= FOREVER
@@ -65,7 +65,7 @@ def _forcing(hold: Hold) -> str:
 
 
 def _is_of_dead_process(holder: str) -> bool:
-    """Whether this is the name of a process of this host (see `identity.of_process`) that has ended."""
+    """True if this is the name of a process of this host (see `identity.of_process`) that has ended."""
     who, _, number = holder.rpartition(":")
     is_ours = who.endswith(f"@{os.uname().nodename}") and number.isascii() and number.isdigit() and len(number) < 10
     if not is_ours or number == "0":

@@ -1,4 +1,4 @@
-"""The examination of a SQLite store: its files, the file system they are on, and what is in them."""
+"""Check a SQLite store: its files, their file system, and its contents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LARGE_LOG = 256 * 1024**2
 
 
 def about_sqlite(url: str, accept_restore: bool) -> Iterator[Finding]:
-    """Everything about the database in the file that this means."""
+    """Check the database file of this URL."""
     rest = url.partition(":")[2]
     path = Path(opening.sqlite_path(rest))
     try:
@@ -42,7 +42,7 @@ def about_sqlite(url: str, accept_restore: bool) -> Iterator[Finding]:
         else:
             yield _about_nothing(path)
     except StoreBehind as error:
-        advice = "make sure that nobody works under a lost lease, then accept the database as it is"
+        advice = "make sure that no one works under a lost lease, then accept the database as it is"
         yield Finding("reachable", False, shown(str(error)), advice, "leasehold doctor --accept-restore")
     except LeaseholdError as error:
         yield Finding("reachable", False, shown(str(error)))
@@ -80,7 +80,7 @@ def _about_nothing(path: Path) -> Finding:
 
 
 def _about_files(path: Path) -> Iterator[Finding]:
-    """Owner and mode of the directory and of each file in it that belongs to the database."""
+    """Check owner and mode of the directory and of each file of the database."""
     troubles = []
     is_shared = path.parent.stat().st_mode & 0o2020 == 0o2020
     for each in (path.parent, path, *(path.with_name(path.name + end) for end in (".gate", "-wal", "-shm"))):
@@ -115,7 +115,7 @@ def _space(directory: Path) -> Finding:
     free = system.f_bavail * system.f_frsize
     text = f"{_size(free)} are free where the database is"
     if free < TOO_LITTLE_SPACE or (system.f_files and not system.f_favail):
-        return Finding("disk", False, text, "free some space: without it, no lease can be taken or given back")
+        return Finding("disk", False, text, "free some space: without it, no lease can be acquired or released")
     return Finding("disk", None if free < LITTLE_SPACE else True, text)
 
 

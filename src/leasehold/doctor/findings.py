@@ -1,4 +1,4 @@
-"""What an examination finds, one thing at a time."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from leasehold.domain.nouns import Noun
 
 
 class Finding(Noun):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     topic: str
     ok: bool | None
-    """True: all is well. False: something must be mended. None: worth knowing, or it was not checked."""
+    """True: passed. False: failed. None: a note, or not checked."""
     text: str
     advice: str = ""
-    """What to do, if anything."""
+    """The next step, if there is one."""
     command: str = ""
     """The command for it, if there is one."""

@@ -1,4 +1,4 @@
-"""The examination of locks that live elsewhere: a server, or a store behind a network. It takes no lease there."""
+"""Check a server, or a store behind a network. It acquires no lease and changes nothing there."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 CLOCK_APART = 5 * SECOND
 PROBE = "leasehold-doctor"
-"""A name that is asked about: nobody holds it, and asking changes nothing."""
+"""A name to inspect, which no one holds. Inspecting changes nothing."""
 
 _GRANTS = "GRANT what docs/postgresql.md says to this role, or use another one"
 _NO_CLOCK = Finding("clock", True, "a git remote has none: leases age as this machine observes them")
 
 
 def about_server(choice: Choice) -> Iterator[Finding]:
-    """Whether a Leasehold server answers there, and lets us in."""
+    """Check whether a Leasehold server answers, and accepts the caller."""
     try:
         locks = opening.connect(choice, threaded=False)
         try:
@@ -61,14 +61,12 @@ def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:
 
 
 def _permissions(locks: Locks, space: str) -> Finding:
-    """As whom the server knows us, by what, and what that may do."""
+    """Report the caller's principal at the server, its key or session, and its rights."""
     who = locks.whoami()
     if isinstance(who, Refused):
         return Finding("permissions", True, f"it lets us look at the space {shown(space)}")
     if who.principal is None and who.session is None:
-        text = (
-            "this server asks for no keys: everybody is one principal, an admin; a holder's name proves nothing there"
-        )
+        text = "this server requires no keys: everyone is one principal, an admin; a holder's name proves nothing there"
         return Finding("permissions", True, text)
     by = f"session {who.session}" if who.session is not None else f"key {who.key}"
     where = "in every space" if who.space is None else f"in the space {who.space}"
@@ -79,7 +77,7 @@ def _permissions(locks: Locks, space: str) -> Finding:
 
 
 def about_store(choice: Choice) -> Iterator[Finding]:
-    """Whether a store behind a network answers, and what stands in it."""
+    """Check whether a store behind a network answers, and its contents."""
     try:
         if choice.url.startswith(("postgresql:", "postgres:")):
             yield from _about_postgres(choice.url)
@@ -101,7 +99,7 @@ def _about_opened(choice: Choice) -> Iterator[Finding]:
 
 
 def _about_contents(store: Store, started: float) -> Iterator[Finding]:
-    now, _ = store.read(())  # which does not ask every store: only what stands in it proves that it answers
+    now, _ = store.read(())  # not every store is asked for this; `about_leases` proves that it answers
     leases = list(about_leases(store, now))
     yield Finding("reachable", True, f"opened and read in {_milliseconds(started)} ms")
     yield _NO_CLOCK if store.capabilities.name == "git" else _clock(now)
@@ -110,7 +108,7 @@ def _about_contents(store: Store, started: float) -> Iterator[Finding]:
 
 def _unreachable(error: LeaseholdError, advice: str) -> Finding:
     if isinstance(error, InvalidInput):
-        return Finding("reachable", False, shown(str(error)), "mend the URL")
+        return Finding("reachable", False, shown(str(error)), "correct the URL")
     return Finding("reachable", False, shown(str(error)), advice if isinstance(error, Unreachable) else "")
 
 
@@ -131,7 +129,7 @@ def _clock(now: int) -> Finding:
 
 
 def _about_postgres(url: str) -> Iterator[Finding]:
-    """Everything about a database. Missing tables are not created."""
+    """Check a PostgreSQL database. Missing tables are not created."""
     started = time.monotonic()
     store = opening.postgres(url.partition(":")[2], is_examined=True)
     try:
@@ -172,13 +170,14 @@ def _about_facts(facts: Facts) -> Iterator[Finding]:
         yield Finding("grants", None, text, "what is held can be renewed and released; docs/postgresql.md says why")
     if facts.deaf:
         advice = (
-            "mend listen=, or LEASEHOLD_LISTEN_URL; until then others' waiters are served within 1.2 s, not at once"
+            "correct listen=, or LEASEHOLD_LISTEN_URL; until then waiters at other servers are served within 1.2 s, "
+            "not at once"
         )
         yield Finding("notifications", False, shown(facts.deaf), advice)
 
 
 def _about_etcd(url: str) -> Iterator[Finding]:
-    """Everything about an etcd."""
+    """Check an etcd."""
     started = time.monotonic()
     store = opening.etcd(url.partition(":")[2])
     try:
@@ -191,14 +190,14 @@ def _about_etcd(url: str) -> Iterator[Finding]:
 
 
 def _about_members(facts: EtcdFacts) -> Iterator[Finding]:
-    """Whether something could be written, and which members cannot be counted on."""
+    """Report whether writing is permitted, and which members are unavailable."""
     if facts.refusal:
         yield Finding("permissions", False, shown(facts.refusal))
     else:
         yield Finding("permissions", True, "we may read and write there")
     for trouble in facts.troubles:
         yield Finding(
-            "members", None, shown(trouble), "mend it, or take it out of the URL: the others are asked instead"
+            "members", None, shown(trouble), "repair it, or remove it from the URL: the others are asked instead"
         )
     if not facts.troubles:
         yield Finding("members", True, f"{facts.members} of {facts.members} answer")

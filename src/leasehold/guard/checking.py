@@ -1,12 +1,12 @@
-"""May this holder change these paths? Looks at who holds what, path by path. It takes nothing and blocks nobody.
+"""Check whether a holder may change these paths, by the leases on them. It acquires nothing.
 
 ::
 
     verdicts = checking.verdicts(locks, ["path:src/a.py"], holder="coder-3", policy="require")
-    checking.is_allowed(verdicts)          # False as soon as one of them is not
+    checking.is_allowed(verdicts)          # False if one of them is not allowed
     verdicts[0].message                    # "path:src/a.py is held by coder-7 (refactoring)"
 
-`resources_of` makes names of file names; `policy.find` says which policy an installation has chosen.
+`resources_of` turns file names into names; `policy.find` returns the policy of an installation.
 """
 
 from __future__ import annotations
@@ -38,54 +38,54 @@ OFF, WARN, REQUIRE, REQUIRE_OWN = POLICIES
 FREE, YOURS, HELD, CLOSED, NOT_YOURS = "free", "yours", "held", "closed", "not_yours"
 ROOT = "path:."
 FEW = 3
-"""So many paths are looked at one by one; for more, everything that is held below the root is looked at once."""
+"""Up to so many paths are inspected one by one; for more, the whole root is inspected once."""
 LONGEST = 4096
-"""Systems know no longer paths."""
+"""The longest path that systems allow, in characters."""
 
 
 class Nameless(Noun):
-    """A file that no lease can name: nobody holds it by itself, only with a folder that it is in."""
+    """A file whose path is no valid name: only a lease on a folder above can cover it."""
 
     folder: str
-    """The name of the nearest folder that can have one."""
+    """The name of the nearest folder that has one."""
     why: str
-    """Which rule of names the file's own breaks, in a sentence."""
+    """The rule that the file's own name breaks, as a sentence."""
 
 
 class Verdict(Noun):
-    """How it stands with one path."""
+    """The result for one path."""
 
     resource: str
     state: str
-    """`free`, `yours`, `held` (by somebody else), `closed` (after an unclean end), `not_yours` (nobody's, but it
-    would have to be yours)."""
+    """`free`, `yours`, `held` (by another holder), `closed` (after an unclean end), `not_yours` (free, but the policy
+    requires a lease of yours)."""
     allowed: bool
-    """Whether the policy lets it be changed; with `warn` also what somebody else holds."""
+    """True if the policy allows a change; `warn` also allows it on a path that another holder has."""
     message: str
-    """What is wrong, in a sentence; empty if nothing is."""
+    """The problem as a sentence; empty if there is none."""
     leases: tuple[Lease, ...] = ()
-    """Who else holds it, or a part of it, or something that covers it."""
+    """Other holders' leases on it, on a part of it, or on a folder above."""
     own: tuple[Lease, ...] = ()
-    """What whoever asks holds of it."""
+    """The caller's leases on it."""
 
 
 def known_policy(policy: str) -> str:
-    """The policy, if there is such a one."""
+    """Return the policy. Raises InvalidInput if there is no such policy."""
     if policy not in POLICIES:
         raise InvalidInput("policy", f"must be one of {', '.join(POLICIES)}")
     return policy
 
 
 class LeaseOwner(Noun):
-    """Whose leases count as its own: by its name, its session, or the fences that it shows."""
+    """A caller that owns leases by its name, by its session, or by the fences it shows."""
 
     holder: str
     session: str | None = None
-    """The id of the session that asks, if it is one."""
+    """The id of the caller's session, if it has one."""
     fences: Collection[int] = ()
 
     def owns(self, lease: Lease) -> bool:
-        """Whether this lease is its own."""
+        """True if the caller owns this lease."""
         in_session = self.session is not None and lease.session == self.session
         return in_session or lease.holder == self.holder or lease.fence in self.fences
 
@@ -93,12 +93,12 @@ class LeaseOwner(Noun):
 def verdicts(
     locks: Locks, resources: Sequence[Resource], *, holder: str, policy: str, session: str | None = None
 ) -> tuple[Verdict, ...]:
-    """One for each resource."""
+    """Return a verdict for each resource."""
     return ask(locks, judged(resources, LeaseOwner(holder, session), policy))
 
 
 def judged(resources: Sequence[Resource], asker: LeaseOwner, policy: str) -> Steps[tuple[Verdict, ...]]:
-    """The same as a conversation, for those who cannot wait for `Locks` (see ``compat.steps``)."""
+    """Judge each resource as a conversation, for callers that cannot block on `Locks` (see ``compat.steps``)."""
     known_policy(policy)
     wanted = list(dict.fromkeys(resources))
     if policy == OFF:
@@ -108,12 +108,12 @@ def judged(resources: Sequence[Resource], asker: LeaseOwner, policy: str) -> Ste
 
 
 def place_of(resource: Resource) -> str:
-    """What is looked at: the resource, or for a file that can have no name, its folder."""
+    """Return the name to inspect: the resource, or the folder of a file without a name."""
     return resource if isinstance(resource, str) else resource.folder
 
 
 def is_allowed(found: Iterable[Verdict]) -> bool:
-    """Whether all of them may be changed."""
+    """True if all of them may be changed."""
     return all(verdict.allowed for verdict in found)
 
 
@@ -150,7 +150,7 @@ def _judged(
 ) -> Verdict:
     if isinstance(resource, str):
         return _verdict(resource, leases, closed, asker, policy)
-    # What others hold beside it in its folder is not in the way.
+    # Other holders' leases on its neighbours in the folder are not in the way.
     over = tuple(lease for lease in leases if _is_above(lease.resources, resource.folder))
     shut = tuple(blocker for blocker in closed if _is_above((blocker.resource,), resource.folder))
     verdict = _verdict(resource.folder, over, shut, asker, policy)
@@ -184,12 +184,12 @@ def _verdict(
 
 
 def _covers(lease: Lease, resource: str) -> bool:
-    """Whether this lease gives the right to change all of the resource: not if it is only on a part of it."""
+    """True if this lease covers the whole resource, not only a part of it."""
     return lease.mode == "exclusive" and _is_above(lease.resources, resource)
 
 
 def _is_above(held: Iterable[str], resource: str) -> bool:
-    """Whether one of these is the resource, or something that it is in."""
+    """True if one of these is the resource or a folder above it."""
     return any(name in (resource, ROOT) or name.startswith("repo:") or resource.startswith(f"{name}/") for name in held)
 
 
@@ -199,7 +199,7 @@ def ways_out(verdict: Verdict) -> list[str]:
 
 
 def typed(name: str) -> str:
-    """The name as a shell takes it."""
+    """Quote the name for a shell."""
     from shlex import quote  # noqa: PLC0415 (only where there is something to suggest)
 
     return quote(name)
@@ -217,7 +217,7 @@ def _held(resource: str, others: tuple[Lease, ...]) -> str:
 
 
 def resources_of(paths: Iterable[str], root: str, here: str) -> dict[str, Resource]:
-    """The names of these files, relative to the root of their project; from a path as it was given to its name."""
+    """Map each path, as it was given, to its name relative to the root of the project."""
     below = Below(root, here)
     return {path: _resource_of(path, below) for path in paths}
 
@@ -230,7 +230,7 @@ def _resource_of(path: str, below: Below) -> Resource:
 
 
 def name_of(path: str) -> Resource:
-    """What the file at this path, relative to the root, is called."""
+    """Return the name of the file at this path, relative to the root."""
     try:
         return names.parse(f"path:{path}")
     except names.BadName as error:
@@ -238,8 +238,8 @@ def name_of(path: str) -> Resource:
 
 
 def _folder_of(path: str) -> str:
-    """The nearest folder of this file that can have a name."""
-    above = path[: names.MAX_NAME]  # what is deeper down than that has none
+    """Return the name of the nearest folder above that has one."""
+    above = path[: names.MAX_NAME]  # a longer one has no name
     while "/" in above:
         above = above.rpartition("/")[0]
         try:
@@ -250,7 +250,7 @@ def _folder_of(path: str) -> str:
 
 
 class Below:
-    """Where files are below a root. What was found of a folder counts for all that is in there."""
+    """Finds paths below a root. The result for a folder is reused for all files in it."""
 
     def __init__(self, root: str, here: str) -> None:
         self.root = root
@@ -259,16 +259,16 @@ class Below:
         self._folders: dict[str, str] = {}
 
     def find(self, path: str) -> str | None:
-        """Where this file is below the root; None if it is not."""
-        # Of the file itself, which may be a link, only the folder is followed: the link is what would be changed.
-        whole = os.path.join(self._here, path)  # noqa: PTH118 (names of git's and of editors, as they are)
+        """Return the file's path relative to the root; None if it is outside."""
+        # Links are followed in the folder only: if the file itself is a link, the change replaces that link.
+        whole = os.path.join(self._here, path)  # noqa: PTH118 (paths of git and of editors, unchanged)
         folder, name = os.path.split(whole)
         real = _real(whole) if name in _STEPS else os.path.join(self._real(folder), name)  # noqa: PTH118
         found = os.path.relpath(real, self._real_root)
         return None if found == ".." or found.startswith("../") else found
 
     def _real(self, folder: str) -> str:
-        """Only what is below the next folder that is known is looked at."""
+        """Resolve a folder, starting from the nearest folder above that is resolved already."""
         ahead: list[str] = []
         above = folder
         while len(folder) <= LONGEST and above not in self._folders:
@@ -286,7 +286,7 @@ _STEPS = ("", ".", "..")
 
 
 def _real_in(real: str, names_: list[str]) -> str:
-    """Without links, where these names lead from a folder that has none itself."""
+    """Resolve the links in these names, below a folder without links."""
     for at, name in enumerate(names_):
         real = os.path.join(real, name)  # noqa: PTH118
         try:
@@ -300,7 +300,7 @@ def _real_in(real: str, names_: list[str]) -> str:
 
 
 def _real(path: str) -> str:
-    """Without links; as it is spelled, if no file can be called that."""
+    """Resolve links; return the path as it is spelled if no file can have that name."""
     if len(path) > LONGEST:
         return os.path.abspath(path)  # noqa: PTH100
     try:

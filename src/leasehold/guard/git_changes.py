@@ -1,4 +1,4 @@
-"""What git knows: staged paths, the paths of a push, the fences in commits. It only asks git, by its own command."""
+"""The paths of a commit, a merge or a push, and the fences in commits, as the command `git` reports them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ BRANCHES = "refs/heads/"
 WITH_MESSAGE = "prepare-commit-msg"
 """The hook that runs before every commit, also with `--no-verify`."""
 MERGES = 100
-"""So many merges of a push are looked into; of more than that, all counts that they have from either side."""
+"""Up to so many merges of a push are analysed; with more, all of their paths from either side count."""
 _SETTINGS = ("-c", "trailer.separators=:", "-c", "log.showSignature=false")
-"""A fence is written and read in one way, whatever this user wants to see."""
+"""Settings that make trailers the same for every user."""
 _SCISSORS = b" ------------------------ >8 ------------------------"
-"""What comes after this, in a line of its own, is only shown to whoever writes the message (`commit --verbose`)."""
+"""The lines after this one are only shown in the editor (`commit --verbose`)."""
 _EVERY_NAME = ("--name-only", "--no-renames", "--ignore-submodules=none", "-z")
 
 
 def git(*words: str, feed: bytes | None = None) -> bytes:
-    """What git prints."""
+    """Run git and return its output."""
     done = _run(words, feed)
     if done.returncode:
         raise LeaseholdError(f"git {words[0]} failed: {done.stderr.decode('utf-8', 'replace').strip()}")
@@ -44,7 +44,7 @@ def _names(listing: bytes) -> list[str]:
 
 
 def staged() -> list[str]:
-    """The paths that the next commit changes, also by removing; the index may be one that only a hook knows."""
+    """Return the paths that the next commit changes or removes. In a hook, git may use a temporary index."""
     found = _staged_since()
     others = _being_merged()
     base = _base_of("HEAD", others[0]) if len(others) == 1 else None
@@ -63,14 +63,18 @@ def _staged_since(*commit: str) -> list[str]:
 def changed_by_itself(
     unlike_one: AbstractSet[str], unlike_other: AbstractSet[str], by_one: AbstractSet[str], by_other: AbstractSet[str]
 ) -> set[str]:
-    """From what the merge has otherwise than each side, and what each side has changed since they parted."""
+    """Return the paths that a merge changes by itself. Pure: it compares sets of file names.
+
+    A path that one side alone has changed, and the merge has as that side does, was checked when that side was
+    committed. The rest is the merge's own: paths that differ from both sides, and changes of a side that it drops.
+    """
     in_neither = unlike_one & unlike_other
     undone = (unlike_one & by_one) | (unlike_other & by_other)
     return set(in_neither | undone)
 
 
 def _being_merged() -> list[str]:
-    """What the next commit merges into HEAD, if it is a merge."""
+    """Return the commits that the next commit merges into HEAD, if it is a merge."""
     try:
         with open(_place("MERGE_HEAD"), encoding="ascii") as file:  # noqa: PTH123 (pathlib takes longer to import than this)
             return file.read().split()
@@ -79,7 +83,7 @@ def _being_merged() -> list[str]:
 
 
 def _base_of(one: str, other: str) -> str | None:
-    """What both come from; None if they have nothing in common, or not as far as this clone reaches back."""
+    """Return the merge base; None if there is none in this clone."""
     return _run(("merge-base", one, other)).stdout.decode().strip() or None
 
 
@@ -88,12 +92,12 @@ def _differing(one: str, other: str) -> set[str]:
 
 
 def _place(name: str) -> str:
-    """Where git keeps this, in whatever worktree we are."""
+    """Return the path of one of git's files for this worktree."""
     return git("rev-parse", "--git-path", name).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 def is_asked_with_message() -> bool:
-    """Whether git asks us a second time on the way to a commit: in `prepare-commit-msg`, or where others moved it."""
+    """True if Leasehold's `prepare-commit-msg` hook is installed, even where another tool has moved it."""
     folder = _place("hooks")
     hook = f"{folder}/{WITH_MESSAGE}"
     if not os.access(hook, os.X_OK):
@@ -110,7 +114,7 @@ def _asks_us(path: str) -> bool:
 
 
 def pushed(lines: str) -> list[str]:
-    """The paths that a push changes: `LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID` a line, as `pre-push` gets them."""
+    """Return the paths that a push changes, from pre-push's lines `LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID`."""
     found: dict[str, None] = {}
     for line in lines.splitlines():
         words = line.split()
@@ -122,13 +126,13 @@ def pushed(lines: str) -> list[str]:
 
 
 def _check_fetched(old: str, ref: str) -> None:
-    """Git itself refuses such a push, unless it is forced; and what that would take back, nobody can tell."""
+    """Refuse a forced push over commits that were never fetched: their paths are unknown."""
     if old.strip("0") and _run(("cat-file", "-e", old)).returncode:
         raise LeaseholdError(f"{ref} has commits at the remote that were never fetched: git fetch, then push again")
 
 
 def received(lines: str) -> tuple[list[str], set[int]]:
-    """The paths that a received push changes, and the fences that its commits show: `OLD NEW REF` a line."""
+    """Return the paths that a received push changes, and the fences in its commits: `OLD NEW REF` a line."""
     found: dict[str, None] = {}
     fences: set[int] = set()
     for line in lines.splitlines():
@@ -142,7 +146,7 @@ def received(lines: str) -> tuple[list[str], set[int]]:
 
 
 def _taken_back(ref: str, old: str, new: str) -> list[str]:
-    """The paths in which a forced push of a branch takes back what the other side has there."""
+    """Return the paths in which a forced push of a branch undoes changes of the other side."""
     if not ref.startswith(BRANCHES) or not old.strip("0"):
         return []
     base = _base_of(old, new)
@@ -153,7 +157,7 @@ def _taken_back(ref: str, old: str, new: str) -> list[str]:
 
 
 def new_commits(new: str, old: str, known: str) -> list[str]:
-    """The commits that the other side does not have yet."""
+    """Return the commits that the other side does not have yet."""
     without = ["--not", known] if not old.strip("0") else ["--not", old, known]
     return git("rev-list", new, *without).decode().split()
 
@@ -172,7 +176,7 @@ def _changed(commits: list[str]) -> list[str]:
 
 
 def _merges(commits: list[str]) -> dict[str, tuple[str, str, str]]:
-    """Those of them that merge two sides: what these come from, and both. None where there are too many."""
+    """Return the base and the two parents of each two-sided merge; empty if there are too many."""
     told = git("rev-list", "--no-walk", "--merges", "--parents", "--stdin", feed=_lines(commits)).decode()
     found = [line.split() for line in told.splitlines()]
     two_sided = [line for line in found if len(line) == 3] if len(found) <= MERGES else []
@@ -194,14 +198,14 @@ def _fences(commits: list[str]) -> set[int]:
 
 
 def add_fences(message: str, fences: list[int]) -> None:
-    """Write these fences into a commit's message, once each."""
+    """Add these fences as trailers to a commit's message, once each."""
     words = [word for fence in fences for word in ("--trailer", f"{TRAILER}: {fence}")]
     if words:
         git("interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *words, message)
 
 
 def drop_lone_fences(message: str) -> None:
-    """Empty a message that says nothing but fences: git refuses it then, as it does whenever nobody wrote anything."""
+    """Empty a message of nothing but fences, so that git aborts the commit as it does for an empty message."""
     with open(message, "rb") as file:  # noqa: PTH123 (pathlib takes longer to import than this)
         written = file.read()
     lines = written.splitlines()
@@ -211,7 +215,7 @@ def drop_lone_fences(message: str) -> None:
 
 
 def _said(lines: list[bytes]) -> bytes:
-    """What somebody wrote. In an editor, git's own words are comments; without one, a comment may be meant."""
+    """Return what the user wrote. Comments are git's if there was an editor; without one they are the user's."""
     if os.environ.get("GIT_EDITOR") == ":":  # so git says that there is none
         return b"".join(lines).strip()
     shown = next((place for place, line in enumerate(lines) if _SCISSORS in line), len(lines))

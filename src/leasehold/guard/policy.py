@@ -1,4 +1,4 @@
-"""How strict an installation wants to be: `lock_policy`, from leasehold.toml, git's configuration or grite's."""
+"""The policy of an installation: `lock_policy` from leasehold.toml, git's configuration or grite's."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 GIT_KEY = "leasehold.lockPolicy"
 UNSET = 1
-"""How `git config --get` ends where nobody has set it."""
+"""Exit code of `git config --get` for a key that is not set."""
 
 
 def find(choice: Choice, given: str | None = None, here: str | None = None) -> tuple[str, str]:
-    """The policy, and where it comes from: as given, from the configuration files, from git, from grite, or default."""
+    """Return the policy and its origin: the argument, the configuration files, git, grite, or the default."""
     if given is not None:
         return _checked(given, "the option --policy"), "the option --policy"
     if "lock_policy" in choice.settings:
@@ -35,7 +35,7 @@ def find(choice: Choice, given: str | None = None, here: str | None = None) -> t
 
 
 def _of_git(here: str | None) -> str | None:
-    """Git has several files and includes for this: it is asked itself."""
+    """Ask git for its setting: git has several files and includes for it."""
     try:
         done = subprocess.run(  # noqa: S603 (the words are ours)
             ["git", "config", "--get", GIT_KEY],  # noqa: S607 (as the user's PATH has it)

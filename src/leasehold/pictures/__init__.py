@@ -1,1 +1,1 @@
-"""What people look at: runs, contention, the wait-for graph and the timeline as shapes. No I/O, no rules."""
+"""Pictures and figures for people: leases over time, contention, the wait-for graph. No I/O, no rules."""

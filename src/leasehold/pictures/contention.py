@@ -1,4 +1,4 @@
-"""From events to contention: which resources people wait for most, how long, and how busy they are."""
+"""Contention figures from events: which resources are waited for most, how long, and how busy they are."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from leasehold.pictures.runs import LeaseRun
 
 KINDS = (*OF_RUNS, "queued", "refused", "timeout", "deadlock")
-"""The events that these figures are made of."""
+"""The kinds of events that these figures need."""
 
 
 class Figures(Noun):
-    """How one resource fared in a span of time."""
+    """The figures of one resource in a span of time."""
 
     space: str
     resource: str
     grants: int
     waits: int
-    """How often somebody had to wait for it, whatever came of it."""
+    """How often a request had to wait for it, with any outcome."""
     refused: int
     """Tries that were refused, timed out, or would have closed a cycle."""
     median_wait: int
-    """Of these waits; those that last still count as long as they last by now."""
+    """The median length of these waits; waits that still last count up to now."""
     worst_wait: int
     utilisation: float
-    """The part of the span during which somebody held it: 0 to 1."""
+    """The part of the span during which it was held: 0 to 1."""
 
 
 def contention(events: Sequence[Event], since: int, until: int, most: int = 100) -> list[Figures]:
-    """The most contended resources first: by how long they were waited for in all, then by refusals."""
+    """Return the figures, sorted by total waiting time, then by refusals."""
     runs: dict[tuple[str, str], list[LeaseRun]] = {}
     for run in runs_of(events):
         for resource in run.resources:
@@ -53,7 +53,7 @@ def contention(events: Sequence[Event], since: int, until: int, most: int = 100)
 
 
 def _waits(events: Sequence[Event], until: int) -> dict[tuple[str, str], list[int]]:
-    """How long each wait lasted, by what was waited for: until it was served, given up, or until now."""
+    """Return the lengths of all waits for each resource: until the grant, the end of the wait, or now."""
     open_: dict[object, Event] = {}
     found: dict[tuple[str, str], list[int]] = {}
 
@@ -102,11 +102,11 @@ def _figures(
 
 
 def _busy(runs: Iterable[LeaseRun], since: int, until: int) -> int:
-    """For how long anybody held it: shared leases that overlap count once."""
+    """Return how long the resource was held; shared leases that overlap count once."""
     spans = sorted((max(run.began, since), min(until if run.ended is None else run.ended, until)) for run in runs)
     total, reached = 0, since
     for begin, end in spans:
-        begin = max(begin, reached)  # noqa: PLW2901 (what was counted already is not counted again)
+        begin = max(begin, reached)  # noqa: PLW2901 (time that was counted already is not counted again)
         if end > begin:
             total += end - begin
             reached = end

@@ -1,4 +1,4 @@
-"""The wait-for graph in other tongues: text, Mermaid, DOT, and a picture. What came from elsewhere is inert."""
+"""The wait-for graph as text, Mermaid, DOT and a picture. Names and holders are printed inert."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _LETTERS = 24
 
 
 def cycle_of(event: Event) -> tuple[str, ...]:
-    """agent, resource, agent, resource, … of a refused request; it closes at the first agent."""
+    """Return agent, resource, agent, resource, … of a refused request; the cycle closes at the first agent."""
     told = event.detail.get("cycle")
     return tuple(map(str, told)) if isinstance(told, list | tuple) else ()
 
 
 def as_text(graph: Graph) -> str:
-    """A line for each wait, and the cycles that were refused."""
+    """Return a line for each wait, and the refused cycles."""
     names = {agent.id: shown(agent.holder) for agent in graph.agents}
     lines: list[str] = []
     for edge in graph.edges:
@@ -51,7 +51,7 @@ def as_text(graph: Graph) -> str:
             f" (since {durations.in_seconds(graph.now_us - edge.since_us)})"
         )
     if not graph.complete:
-        lines.append("… and more: only those who wait longest are shown")
+        lines.append("… and more: only the longest waits are shown")
     if not lines:
         lines.append("Nobody waits.")
     for event in graph.deadlocks[:CYCLES_MOST]:
@@ -66,7 +66,7 @@ def as_text(graph: Graph) -> str:
 
 
 def as_mermaid(graph: Graph) -> str:
-    """For Markdown that draws Mermaid, as GitHub's does."""
+    """Return the graph for Markdown that draws Mermaid, as GitHub's does."""
     drawing = placed(graph)
     ids = {node.id: f"n{number}" for number, node in enumerate(drawing.nodes)}
     lines = ["flowchart LR"]
@@ -91,12 +91,12 @@ def _mermaid_cycle(number: int, cycle: tuple[str, ...]) -> list[str]:
 
 
 def _mermaid(text: str) -> str:
-    """Entities for whatever Mermaid or HTML could take for an order."""
+    """Escape every character that Mermaid or HTML could interpret."""
     return "".join(one if one.isalnum() or one in " -_./:@,=+~" else f"#{ord(one)};" for one in shown(text))
 
 
 def as_dot(graph: Graph) -> str:
-    """For Graphviz: `leasehold graph --format dot | dot -Tpng`."""
+    """Return the graph for Graphviz: `leasehold graph --format dot | dot -Tpng`."""
     drawing = placed(graph)
     lines = ["digraph waits {", "  rankdir=LR;", '  node [fontname="sans-serif", style=filled, fillcolor="#ffffff"];']
     ids = {node.id: f"n{number}" for number, node in enumerate(drawing.nodes)}
@@ -130,10 +130,10 @@ def _quoted(text: str) -> str:
 
 
 def as_picture(graph: Graph) -> Picture:
-    """The graph, and below it the cycles that were refused."""
+    """Draw the graph, and below it the refused cycles."""
     drawing = placed(graph)
     waiting = len({edge.waiter for edge in graph.edges})
-    title = f"Who waits for whom: {waiting} waiting, {len(graph.deadlocks)} refused lately"
+    title = f"Wait-for graph: {waiting} waiting, {len(graph.deadlocks)} refused lately"
     shapes: list[Shape] = [Words(MARGIN, 28, title, INK, 16, bold=True)]
     shapes += [_moved(shape, HEAD) for shape in (_graph(drawing) if drawing.nodes else _nobody())]
     bottom = HEAD + drawing.height + 12
@@ -179,7 +179,7 @@ def _node(kind: str, label: str, x: float, y: float) -> list[Shape]:
 
 
 def _cycle(cycle: tuple[str, ...], top: float, ago: int) -> tuple[list[Shape], float, float]:
-    """One refused cycle: its nodes side by side, and a line back from the last to the first."""
+    """Draw one refused cycle: its nodes side by side, and a line back from the last to the first."""
     says = f"Refused {durations.in_seconds(ago)} ago: it would have closed this cycle"
     shapes: list[Shape] = [Words(MARGIN, top + 14, says, RED, 13, bold=True)]
     y, step = top + 26, WIDTH + 36

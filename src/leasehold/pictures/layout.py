@@ -1,4 +1,4 @@
-"""Where the nodes of the wait-for graph stand: in columns from who waits to who is waited for. Pure figures."""
+"""Lay out the wait-for graph: agents and resources in columns, each to the right of its waiters. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from leasehold.domain.graph import Graph
 
 NODES_MOST = 150
-"""More than this nobody can read: the agents that wait longest come first."""
+"""The most nodes, since more are unreadable: the agents that wait longest come first."""
 WIDTH, HEIGHT = 190.0, 44.0
 GAP_X, GAP_Y = 90.0, 22.0
 MARGIN = 16.0
 SWEEPS = 4
 REACH = 2 * (HEIGHT + GAP_Y)
-"""So far below the top a column begins at most: what a hundred wait for is beside the first of them, not the 50th."""
+"""The lowest start of a column: a resource with a hundred waiters stands beside the first of them, not the 50th."""
 
 
 class GraphNode(Noun):
-    """An agent or a resource, at a place."""
+    """An agent or a resource with its position."""
 
     id: str
     kind: str
@@ -38,7 +38,7 @@ class Join(Noun):
     begin: str
     end: str
     kind: str
-    """`waits`: an agent wants a resource (`polls` if it only tries again and again); `held`: a resource's holder."""
+    """`waits`: from an agent to a resource (`polls` if it only retries); `held`: from a resource to its holder."""
     since: int = 0
 
 
@@ -50,11 +50,11 @@ class Placed(Noun):
     width: float
     height: float
     complete: bool
-    """Whether everybody is in it."""
+    """True if no waiter was left out."""
 
 
 def placed(graph: Graph) -> Placed:
-    """The wait-for graph with agents and resources as nodes, each at its place."""
+    """Return the wait-for graph with agents and resources as nodes, each with its position."""
     nodes, joins, complete = _bipartite(graph)
     columns = _columns(nodes, joins)
     rows = _ordered(columns, joins)
@@ -71,7 +71,7 @@ def placed(graph: Graph) -> Placed:
 
 
 def _bipartite(graph: Graph) -> tuple[dict[str, GraphNode], list[Join], bool]:
-    """Agent → resource → agent instead of agent → agent: that is how people tell it."""
+    """Turn edges from agent to agent into agent → resource → agent, which is easier to read."""
     agents = {agent.id: agent for agent in graph.agents}
     nodes: dict[str, GraphNode] = {}
     joins: dict[tuple[str, str], Join] = {}
@@ -92,18 +92,18 @@ def _bipartite(graph: Graph) -> tuple[dict[str, GraphNode], list[Join], bool]:
 
 
 def _columns(nodes: Iterable[str], joins: Sequence[Join]) -> dict[str, int]:
-    """In which column each node stands: right of everybody that waits for it. A ring does not go round for ever."""
+    """Return the column of each node: to the right of all nodes that wait for it. Cycles are cut."""
     before: dict[str, list[str]] = {id_: [] for id_ in nodes}
     for join in joins:
         before[join.end].append(join.begin)
     found: dict[str, int] = {}
     for id_ in before:
         _place(id_, before, found)
-    return {id_: found[id_] for id_ in before}  # as they came: who waits longest stands above the others
+    return {id_: found[id_] for id_ in before}  # in their order: the longest waits on top
 
 
 def _place(start: str, before: dict[str, list[str]], found: dict[str, int]) -> None:
-    """Deepest first, with a stack of our own: a chain of waiters may be longer than Python's."""
+    """Place depth first, with an explicit stack: a chain of waiters may exceed Python's recursion limit."""
     stack, open_ = [start], set[str]()
     while stack:
         id_ = stack[-1]
@@ -120,7 +120,7 @@ def _place(start: str, before: dict[str, list[str]], found: dict[str, int]) -> N
 
 
 def _ordered(columns: dict[str, int], joins: Sequence[Join]) -> list[list[str]]:
-    """Neighbours close to each other, so that few lines cross."""
+    """Order the nodes of each column close to their neighbours, so that few lines cross."""
     rows: list[list[str]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
     for id_, column in columns.items():
         rows[column].append(id_)

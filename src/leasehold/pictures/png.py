@@ -1,4 +1,4 @@
-"""A picture as PNG, by way of Pillow, which is an extra: `pip install 'leasehold[plot]'`. SVG needs nothing."""
+"""Write a picture as PNG with Pillow, which is the extra leasehold[plot]."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from leasehold.pictures.shapes import Picture, Polyline
 
 SCALE = 2
-"""Pixels for each unit, so that it is sharp on today's screens."""
+"""Pixels for each unit, for high-resolution screens."""
 PIXELS_MOST = 60_000_000
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 
 
 def png(picture: Picture) -> bytes:
-    """The whole file."""
+    """Return the contents of a PNG file."""
     width, height = (max(1, round(side * SCALE)) for side in (picture.width, picture.height))
     if width * height > PIXELS_MOST:
         raise ValueError("the picture is too large for PNG; draw less of it, or SVG")

@@ -1,4 +1,4 @@
-"""From events to runs: one for each lease, from its grant to its end. It only tells what the history says."""
+"""Turn events into the lives of leases, from grant to end, as far as the history knows them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ENDS = ("released", "expired", "forced", "cancelled")
 KINDS = ("granted", "updated", *ENDS)
-"""The events that runs are made of."""
+"""The kinds of events that make up a lease's life."""
 OUTCOMES = ("held", "completed", "failed", "cancelled", "expired", "forced")
 
 
@@ -33,17 +33,17 @@ class LeaseRun(Noun):
     """JSON text."""
     began: int
     ended: int | None
-    """None: it is held, as far as these events tell."""
+    """None: it is still held, as far as these events show."""
     waited: int
-    """How long it had to wait before it began."""
+    """How long its request waited."""
     outcome: str
     """One of `OUTCOMES`."""
     error: str | None
-    """What went wrong, or who ended it and why."""
+    """The error of the work, or the admin who ended it and why."""
 
 
 def runs_of(events: Iterable[Event]) -> list[LeaseRun]:
-    """The runs in these events (newest first, as the history gives them), the latest first."""
+    """Return the lives of the leases in these events (newest first), the latest first."""
     found: dict[str, LeaseRun] = {}
     for event in reversed(list(events)):
         if event.lease is None or event.kind not in KINDS:
@@ -90,7 +90,7 @@ def _begun(event: Event) -> LeaseRun:
 
 
 def _ended(event: Event, known: LeaseRun | None) -> LeaseRun:
-    """Its end alone tells nearly all of a run: the grant may be older than what was asked for."""
+    """Complete a life by its end, even without its grant, which may be older than the fetched events."""
     run = known if known is not None else _begun(event)
     began = _number(event, "acquired_at")
     ended = _number(event, "expired_at") if event.kind == "expired" else event.at_us

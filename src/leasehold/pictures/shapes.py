@@ -1,4 +1,4 @@
-"""What pictures are made of: boxes, words and lines at places, in colours. No files: see ``svg`` and ``png``."""
+"""The shapes of pictures: boxes, words and lines. ``svg`` and ``png`` write them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ COLOURS = {
     "expired": AMBER,
     "forced": PURPLE,
 }
-"""What a run's bar is coloured by: its outcome."""
+"""The colour of a lease's bar by its outcome."""
 
 
 class Box(Noun):
-    """A rectangle; `says` is what it is about, for whoever points at it or has it read aloud."""
+    """A rectangle; `says` is its description, shown when pointed at and read by screen readers."""
 
     x: float
     y: float
@@ -46,7 +46,7 @@ class Box(Noun):
 
 
 class Words(Noun):
-    """A line of text; `y` is where its letters stand."""
+    """A line of text; `y` is its baseline."""
 
     x: float
     y: float
@@ -58,7 +58,7 @@ class Words(Noun):
 
 
 class Polyline(Noun):
-    """Points that are joined; with an arrow at the end if so asked."""
+    """Connected points, with an arrow at the end if `arrow` is set."""
 
     points: tuple[tuple[float, float], ...]
     colour: str = GREY
@@ -68,7 +68,7 @@ class Polyline(Noun):
 
 
 class Picture(Noun):
-    """A drawing, and what it shows in a few words."""
+    """A drawing and its title."""
 
     title: str
     width: float
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, at most so many characters of it; the end of a name often tells more than its middle."""
+    """Shorten the text to so many characters in the middle: the end of a name is often more specific."""
     if len(text) <= most:
         return text
     end = most // 3

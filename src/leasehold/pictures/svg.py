@@ -1,4 +1,4 @@
-"""A picture as SVG: a text that any browser shows, with nothing in it that could run or be fetched."""
+"""Write a picture as SVG, without scripts or references to other files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;",
 
 
 def svg(picture: Picture) -> str:
-    """The whole document."""
+    """Return the SVG document."""
     width, height = _number(picture.width), _number(picture.height)
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     says = f'role="img" aria-label="{_safe(picture.title)}"'
@@ -60,7 +60,7 @@ def _arrow(it: Polyline) -> str:
 
 
 def arrow_head(it: Polyline, size: float = 8) -> tuple[tuple[float, float], ...]:
-    """The three corners of the arrow at the end of a line."""
+    """Return the three corners of the arrow at the end of a line."""
     (x1, y1), (x2, y2) = it.points[-2:]
     length = max(((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5, 0.001)
     dx, dy = (x2 - x1) / length * size, (y2 - y1) / length * size

@@ -1,4 +1,4 @@
-"""The history as a picture: one lane for each resource, a bar for each lease, coloured by how it ended."""
+"""Draw the history: one lane for each resource, a bar for each lease, coloured by its outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 
 
 
 def timeline(runs: Sequence[LeaseRun], now: int) -> Picture:
-    """These runs, up to now."""
+    """Draw these leases, up to now."""
     lanes = _lanes(runs)
     begin = min((run.began for run in runs), default=now - 3600 * SECOND)
     end = max(now, begin + SECOND)
@@ -41,7 +41,7 @@ def timeline(runs: Sequence[LeaseRun], now: int) -> Picture:
 
 
 def _lanes(runs: Sequence[LeaseRun]) -> dict[str, list[LeaseRun]]:
-    """The runs of each resource; the resource that was taken first comes first."""
+    """Return the leases of each resource, in the order in which the resources were first acquired."""
     spaces = {run.space for run in runs}
     lanes: dict[str, list[LeaseRun]] = {}
     for run in sorted(runs, key=lambda run: run.began):
@@ -100,7 +100,7 @@ def _lane(resource: str, runs: Sequence[LeaseRun], y: float, span: tuple[int, in
 
 
 def _tracks(runs: Sequence[LeaseRun], now: int) -> dict[str, int]:
-    """Leases that share a resource lie below each other: in which track each one is, from 1 on."""
+    """Return the track of each lease, from 1 on: leases that share a resource lie below each other."""
     tracks: dict[str, int] = {}
     until: list[int] = []
     for run in sorted(runs, key=lambda run: run.began):

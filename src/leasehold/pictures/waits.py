@@ -1,4 +1,4 @@
-"""Each wait as a whole, from the edges of the graph: who, for what, behind whom, which leases are in the way. Pure."""
+"""Waits as people see them: one summary for each waiter, and one view of a wait for several resources. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WaitSummary(Noun):
     """One place in a queue, or one agent that polls."""
 
     id: str
-    """Of its place in the queue; of whoever polls, made up."""
+    """The id of its place in the queue; derived from the agent's id if it polls."""
     holder: str
     space: str
     polls: bool
@@ -27,13 +27,13 @@ class WaitSummary(Noun):
     since: int
     until: int
     behind: tuple[tuple[str, str], ...]
-    """Everybody it waits for, by name, and whether that one has it (`held`) or stands before it (`waiting`)."""
+    """The holders it waits for, each with `held` or `waiting` (before it in the queue)."""
     leases: tuple[str, ...]
-    """The ids of the leases that are in its way, also of those that only overlap with what it wants."""
+    """The ids of the leases in its way, those on overlapping names included."""
 
 
 def waits_of(graph: Graph) -> tuple[WaitSummary, ...]:
-    """Who has waited longest comes first, as in the graph."""
+    """Summarise the waits of the graph, the longest first."""
     found: dict[str, list[Edge]] = {}
     for edge in graph.edges:
         found.setdefault(edge.place or f"polls {edge.waiter}", []).append(edge)
@@ -55,9 +55,9 @@ def waits_of(graph: Graph) -> tuple[WaitSummary, ...]:
 
 
 def together(seen: Sequence[Inspection], place: Place, *, any_of: bool) -> Inspection:
-    """Everybody who is in the way of any of them, and the queue that decides.
+    """Combine the inspections of several resources into one, with all leases in the way and the queue that decides.
 
-    Who wants all of them is served when the longest way is over; who wants any, with the shortest.
+    A request for all of them is granted after the longest queue; one for any of them after the shortest.
     """
     if len(seen) == 1:
         return seen[0]

@@ -1,4 +1,4 @@
-"""acquire: take a lease, keep its token where `release` finds it, and say what was taken."""
+"""acquire: take a lease, save its token for `release`, and print what was acquired."""
 
 # ruff: noqa: PTH123 (pathlib costs a one-shot process more than all of this)
 
@@ -27,7 +27,7 @@ LOCAL_FENCE = "Its fence counts on this machine only: show it to nothing that co
 
 
 def asked_for(context: Context) -> dict[str, Any]:
-    """The arguments of an acquire, from the options that `acquire` and `run` share."""
+    """Return the arguments of an acquire from the options that `acquire` and `run` share."""
     values = context.values
     return {
         "ttl": context.ttl,
@@ -46,7 +46,7 @@ def asked_for(context: Context) -> dict[str, Any]:
 
 
 def _mode(context: Context) -> str | None:
-    """The mode, as --mode, --shared and --slots name it together; who says two different things gets neither."""
+    """Return the mode, as --mode or --shared give it. Raises InvalidInput if they differ."""
     mode: str | None = context.values["mode"]
     if context.values["shared"]:
         if mode not in (None, "shared"):
@@ -56,14 +56,14 @@ def _mode(context: Context) -> str | None:
 
 
 def acquire(context: Context) -> int:
-    """Take a lease; its token is kept so that `release` needs nothing but the name."""
+    """Acquire a lease and save its token, so that `release` needs only the name."""
     _check_token_file(context.values["token_file"])
     context.hint_at_paths(context.values["resources"])
     if context.values["local"]:
         return _take_locally(context)
     if context.values["wait"] == "0":
         return _told(context, _ask(context))
-    from leasehold.cli.terminal.interrupts import Interrupts  # noqa: PLC0415 (only who waits pays for it)
+    from leasehold.cli.terminal.interrupts import Interrupts  # noqa: PLC0415 (only for a command that waits)
     from leasehold.cli.terminal.live_line import wait_for  # noqa: PLC0415
 
     settle_down()
@@ -72,8 +72,8 @@ def acquire(context: Context) -> int:
 
 
 def _take_locally(context: Context) -> int:
-    """From the remote if it can be reached; otherwise marked as what it is."""
-    from leasehold.cli import git_remote as over_git  # noqa: PLC0415 (only for those whose locks are at a git remote)
+    """Acquire at the git remote if it can be reached; otherwise locally, and say so."""
+    from leasehold.cli import git_remote as over_git  # noqa: PLC0415 (only for a git remote)
 
     if context.values["token_file"] is not None:
         raise InvalidInput(
@@ -109,12 +109,12 @@ def _told(context: Context, outcome: Acquired) -> int:
 
 
 def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
-    """Keep the token where `release` finds it, or where the caller wants it, and say what was taken."""
+    """Save the token, in the private state or in --token-file, and print what was acquired."""
     lease = outcome.lease
     try:
         is_said = _keep(context, outcome)
     except LeaseholdError:
-        # Nobody could ever give it back; but what was ours before still has its older token.
+        # Without its token, a new lease could never be released. A lease held before still has its older token.
         if outcome.fresh:
             context.locks.release(lease.id, outcome.token, status="cancelled")
         raise
@@ -126,7 +126,7 @@ def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
 
 
 def _keep(context: Context, outcome: Granted) -> bool:
-    """Keep the token; whether standard output was used for it."""
+    """Save the token. Return True if it was printed on standard output."""
     where = context.values.get("token_file")
     if where is None:
         context.tokens.remember(outcome.lease.resources, outcome.lease.id, outcome.token)
@@ -149,10 +149,10 @@ def _print_token(token: str) -> None:
 
 
 def _check_token_file(path: str | None) -> None:
-    """Before anything is taken: what could not be written at all would have been taken for nothing."""
+    """Refuse a --token-file that cannot be written, before a lease is acquired for nothing."""
     if path is None or path == "-":
         return
-    place = os.path.realpath(path)  # a link may lead to what is not there yet
+    place = os.path.realpath(path)  # a link may lead to a file that does not exist yet
     if not os.access(place if os.path.exists(place) else os.path.dirname(place), os.W_OK) or os.path.isdir(place):  # noqa: PTH110, PTH112, PTH120
         raise InvalidInput("token_file", f"{shown(path)} cannot be written")
 
@@ -171,7 +171,7 @@ def write_secret(path: str, secret: str, field: str) -> None:
 
 
 def told(context: Context, lease: Lease, headline: str) -> str:
-    """A lease that is yours, in a few lines."""
+    """Describe a lease that the caller holds, in a few lines."""
     out = context.out
     return "\n".join(
         (

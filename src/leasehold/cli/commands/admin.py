@@ -1,4 +1,4 @@
-"""gc, force-release, steal, clear: what somebody in charge does, with a reason that is in the history."""
+"""gc, and force-release, steal and clear: an admin ends or takes what others hold, with a reason for the history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _refusal(context: Context) -> Refused | None:
-    """People's verbs are not for agents, unless the user's own configuration says so. On a server, keys decide."""
+    """Refuse people's commands to agents, unless the user's own configuration allows them. On a server, keys decide."""
     from leasehold.locks.connect import is_served  # noqa: PLC0415
 
     asker = context.asker
@@ -37,7 +37,7 @@ def _why(context: Context) -> dict[str, str]:
 
 
 def force_release(context: Context) -> int:
-    """End somebody's lease."""
+    """End another holder's lease."""
     target = context.values["target"]
     why, refusal = _why(context), _refusal(context)
     if refusal is not None:
@@ -49,7 +49,7 @@ def force_release(context: Context) -> int:
 
 
 def steal(context: Context) -> int:
-    """Take over what somebody else holds."""
+    """Take over a resource that another holder has."""
     values, why, refusal = context.values, _why(context), _refusal(context)
     if refusal is not None:
         return context.end(refusal, "")
@@ -58,7 +58,7 @@ def steal(context: Context) -> int:
 
 
 def clear(context: Context) -> int:
-    """Open a resource that was closed after an unclean end."""
+    """Reopen a resource that was closed after an unclean end."""
     name, why, refusal = context.values["resource"], _why(context), _refusal(context)
     if refusal is not None:
         return context.end(refusal, "")
@@ -70,7 +70,7 @@ def clear(context: Context) -> int:
 
 
 def collect(context: Context) -> int:
-    """Sweep what has expired, trim the history, and forget tokens that nobody has used for long."""
+    """Remove expired records, old events, and tokens that were not used for long."""
     outcome = context.locks.gc()
     if isinstance(outcome, Refused):
         return context.end(outcome, "")

@@ -1,6 +1,6 @@
-"""adopt: at a terminal, take over the token of a lease that another of your own processes took.
+"""adopt: at a terminal, take over the token of a lease that another of your own processes acquired.
 
-For people alone: an agent that could adopt would release its neighbour's lease. No message offers it.
+It is for people alone: an agent that could adopt would release its neighbour's lease. No message offers it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REASON_MOST = 1_024
 
 
 def adopt(context: Context) -> int:
-    """Show who took it, ask, and keep the token for this terminal from now on; the history tells."""
+    """Show who acquired the lease, ask, and save its token for this terminal. The history records it."""
     refusal = _refusal(context)
     if refusal is not None:
         return context.end(refusal, "")

@@ -1,6 +1,6 @@
-"""What completion scripts ask for as somebody types: the names that are held. Not among the commands that help shows.
+"""The hidden command that completion scripts call while you type: it prints the names that are held.
 
-It fails like any command, with a sentence and an exit code; it is the scripts that keep this from the terminal.
+It fails like any command, with a sentence and an exit code; the scripts hide both from the terminal.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 NAME = "__complete"
 VERB = Verb(NAME, "the names that are held", "complete:held", (Argument("line", "what was typed so far", "--"),))
 WITHIN = 2.0
-"""Seconds: who presses a key does not wait longer for a server that does not answer."""
+"""Seconds to wait for a server, since a person who pressed Tab waits."""
 PLACES = ("url", "space", "holder")
-"""The options that say which leases are meant."""
+"""The options that select leases."""
 
 
 def held(context: Context) -> int:
-    """Print the names that are held where the typed command would look, a line each."""
+    """Print the names that are held in the store and space of the typed command, a line each."""
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, WITHIN)
     context.values = {**context.values, **_typed(" ".join(context.values["line"]))}
@@ -41,7 +41,7 @@ def held(context: Context) -> int:
 
 
 def _typed(line: str) -> dict[str, str]:
-    """The options that say where to look, from a line that is still being typed."""
+    """Return the options that select leases, from a line that is still being typed."""
     from shlex import split  # noqa: PLC0415 (slow to import)
 
     try:
@@ -57,7 +57,7 @@ def _typed(line: str) -> dict[str, str]:
 
 
 def _is_unused(url: str) -> bool:
-    """Whether nothing was ever taken there: to complete a name creates no database."""
+    """True if there is no database yet: completing a name creates none."""
     scheme, _, rest = url.partition("://")
     return scheme == "sqlite" and not os.path.exists(rest.partition("?")[0])  # noqa: PTH110 (pathlib is slow to import)
 

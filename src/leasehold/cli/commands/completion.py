@@ -1,4 +1,4 @@
-"""completion: what bash, zsh and fish need to complete our commands, from the same table as everything else."""
+"""completion: the completion scripts of bash, zsh and fish, generated from the table of commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def completion(context: Context) -> int:
-    """Print the script of one shell."""
+    """Print the completion script of one shell."""
     shell = context.values["shell"]
     if shell not in _SCRIPTS:
         raise InvalidInput("shell", f"must be one of {', '.join(_SCRIPTS)}")
@@ -23,17 +23,17 @@ def completion(context: Context) -> int:
 
 
 HELD = frozenset(("target", "targets", "resource"))
-"""Words of commands that name what is held."""
+"""Arguments that name a held resource."""
 HELD_TOO = ("steal", "lock renew", "lock release", "lock status")
 
 
 def _names_held(verb: Verb) -> bool:
-    """Whether a word of this command is the name of something that is held."""
+    """True if an argument of this command names a held resource."""
     return verb.name in HELD_TOO or any(word.name in HELD for word in verb.words)
 
 
 def _families() -> dict[str, list[Verb]]:
-    """The first words, each with the commands that begin with it."""
+    """Group the commands by their first word."""
     found: dict[str, list[Verb]] = {}
     for verb in VERBS.values():
         found.setdefault(verb.name.partition(" ")[0], []).append(verb)
@@ -45,7 +45,7 @@ def _second(verb: Verb) -> str:
 
 
 def _options(first: str) -> list[Flag]:
-    """All options of the commands that begin with this word, each flag once."""
+    """Return the options of all commands that begin with this word, each flag once."""
     flags = {option.flag: option for verb in _families()[first] for option in verb.options}
     return [flags[flag] for flag in sorted(flags)]
 
@@ -101,7 +101,7 @@ complete -F _leasehold leasehold"""
 
 
 def _bash_pattern(verb: Verb) -> str:
-    """The first two words of a command line: a command of two words must have both."""
+    """Return the pattern of a command line's first two words. A command of two words must match both."""
     return f'"{verb.name}"' if _second(verb) else f'"{verb.name} "*'
 
 
@@ -115,7 +115,7 @@ def _bash_family(first: str) -> str:
 
 
 def _bash_values() -> str:
-    """What may follow an option that takes a value."""
+    """Return the completions of options' values."""
     taking = {option.flag: option for first in _families() for option in _options(first) if option.metavar is not None}
     lines = []
     for flag, option in sorted(taking.items()):

@@ -1,4 +1,4 @@
-"""doctor: where the locks live, why there, and whether all is well."""
+"""doctor: print which store is used and why, and whether it works. version: print the version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNS = {True: ("ok", "green"), False: ("WRONG", "red"), None: ("note", "yellow
 
 
 def doctor(context: Context) -> int:
-    """Show what was found; something wrong is a failure."""
+    """Print the findings; a problem is a failure."""
     if context.values["accept_restore"]:
         from leasehold.locks.connect import open_store  # noqa: PLC0415
 
@@ -29,11 +29,11 @@ def doctor(context: Context) -> int:
     context.out.say("\n".join(_told(context, finding) for finding in findings))
     if not wrong:
         return context.end(findings, "All is well.", data)
-    return context.end(Refused("unwell", "", f"something must be mended: {', '.join(wrong)}"), "", data)
+    return context.end(Refused("unwell", "", f"check failed: {', '.join(wrong)}"), "", data)
 
 
 def version(context: Context) -> int:
-    """Which version this is, of what, on which Python."""
+    """Print the version of Leasehold; with --json, of Python, too."""
     from platform import python_version  # noqa: PLC0415 (rare)
 
     from leasehold import __version__  # noqa: PLC0415
@@ -43,7 +43,7 @@ def version(context: Context) -> int:
 
 
 def _asked_about(context: Context) -> Choice:
-    """What was chosen, with the space and the holder that this command was told."""
+    """Return the choice with the --space and --holder of this command."""
     given = {name: context.values[name] for name in ("space", "holder") if context.values.get(name) is not None}
     choice = context.choice
     origins = {**choice.origins, **dict.fromkeys(given, ARGUMENT)}

@@ -1,4 +1,4 @@
-"""git-hook: what git's hooks call; `leasehold install git` sets them up."""
+"""git-hook: git's hooks call it; `leasehold install git` sets them up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def git_hook(context: Context) -> int:
-    """Judge what this hook is about; a no ends git's command."""
+    """Check the changes that this hook is about. A failure stops git's command."""
     name, words = context.values["name"], context.values["words"]
     if name not in _HOOKS:
         raise InvalidInput("name", f"must be one of {', '.join(_HOOKS)}")
@@ -38,7 +38,7 @@ def git_hook(context: Context) -> int:
 
 
 def _unchecked(context: Context, policy: str, error: LeaseholdError) -> int:
-    """Nobody could be asked: whoever would only be warned goes on, and is told."""
+    """Report that the locks could not be asked. A caller that would only be warned goes on."""
     if _may_block(context, policy):
         complain("leasehold: while this cannot be checked, it is not allowed; try again once it can be")
         raise error
@@ -49,7 +49,7 @@ def _unchecked(context: Context, policy: str, error: LeaseholdError) -> int:
 
 
 def _before_commit(context: Context, policy: str, _words: list[str]) -> int:
-    """A no is told here, a warning by whoever is asked last: it would be told twice otherwise."""
+    """Refuse here; leave a warning to prepare-commit-msg, which runs later, so that it is printed once."""
     is_strict = _may_block(context, policy)
     if not is_strict and asking.is_asked_with_message():
         return DONE
@@ -61,7 +61,7 @@ def _before_commit(context: Context, policy: str, _words: list[str]) -> int:
 
 
 def _with_message(context: Context, policy: str, words: list[str]) -> int:
-    """The same again, as this hook also runs with --no-verify; and the fences of what we hold go into the message."""
+    """Check again, since this hook also runs with --no-verify, and add the fences of the caller's leases."""
     code, verdicts = _judged(context, policy, asking.staged())
     fences = {lease.fence for verdict in verdicts for lease in verdict.own}
     if code == DONE and words:
@@ -70,7 +70,7 @@ def _with_message(context: Context, policy: str, words: list[str]) -> int:
 
 
 def _after_editing(_context: Context, _policy: str, words: list[str]) -> int:
-    """Whoever left the message empty does not want this commit: our fences must not make one of it."""
+    """Empty a message of nothing but fences: the user left it empty to abort the commit."""
     if words:
         asking.drop_lone_fences(words[0])
     return DONE
@@ -81,7 +81,7 @@ def _before_push(context: Context, policy: str, _words: list[str]) -> int:
 
 
 def _received(context: Context, policy: str, _words: list[str]) -> int:
-    """The real boundary: who pushes has no name here, but the fences in its commits tell which leases it had."""
+    """Check a received push. The pusher has no holder name here; the fences in its commits prove its leases."""
     paths, fences = asking.received(sys.stdin.read())
     strict = checking.REQUIRE if policy == checking.WARN and context.values["policy"] is None else policy
     asker = checking.LeaseOwner("", None, fences)
@@ -107,7 +107,7 @@ def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict,
 
 
 def _may_block(context: Context, policy: str) -> bool:
-    """Whoever has a name of its own is an agent; people have none, and are warned only, unless it was set otherwise."""
+    """True if a violation blocks this caller: an agent, or with `--people block` a person, who is else only warned."""
     if policy == checking.WARN:
         return False
     named = context.values["holder"] or os.environ.get("LEASEHOLD_HOLDER")
@@ -117,12 +117,12 @@ def _may_block(context: Context, policy: str) -> bool:
 
 
 def _resources(paths: list[str]) -> list[Resource]:
-    """Git's paths are relative to the root already."""
+    """Return the names of git's paths, which are relative to the root already."""
     return [checking.name_of(path) for path in paths]
 
 
 def _tell(verdicts: tuple[Verdict, ...], *, is_strict: bool) -> int:
-    """Say what is in the way; nothing where nothing is."""
+    """Print the leases that are in the way, if any. Return the exit code."""
     told = [verdict for verdict in verdicts if verdict.message]
     is_forbidden = is_strict and not checking.is_allowed(verdicts)
     for verdict in told:

@@ -1,4 +1,4 @@
-"""guard: may these paths be changed by this holder? For hooks and scripts: exit 0, or 4 with who holds what."""
+"""guard: check whether the caller may change these paths. Exit code 0, or 4 with the holders. For hooks and scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def guard(context: Context) -> int:
-    """Look at each path; what is in the way is told, and forbidden if the policy says so."""
+    """Check each path; report leases of others, and forbid the change if the policy says so."""
     here = config.working_directory()
     chosen, origin = policy.find(context.choice, context.values["policy"])
     if chosen == checking.OFF:
@@ -44,13 +44,13 @@ def guard(context: Context) -> int:
 
 
 def asker_of(context: Context) -> checking.LeaseOwner:
-    """Whose leases are the caller's own: by its name, its session, and the tokens that it may use."""
+    """Return the caller as an owner of leases: its name, its session, and the fences of its tokens."""
     session = checks.session_id(context.session) if context.session else None
     return checking.LeaseOwner(context.holder, session, {keys.number(lease) for lease in context.own})
 
 
 def _root(context: Context, here: str) -> str:
-    """What paths are relative to outside of a repository: where the configuration is, or else here."""
+    """Return the root of paths outside of a repository: the directory of the configuration file, or this one."""
     return os.path.dirname(context.choice.path) if context.choice.path else here  # noqa: PTH120
 
 

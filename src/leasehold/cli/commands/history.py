@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from leasehold.pictures.shapes import Picture
 
 LIMIT = 10_000
-"""A picture is drawn from so many events, unless --limit says otherwise."""
+"""The most events in a picture, unless --limit says otherwise."""
 
 
 def history(context: Context) -> int:
-    """What happened, newest first."""
+    """Print past events, newest first."""
     values = context.values
     if values["plot"] is not None:
         return _plotted(context, values["plot"])
@@ -36,14 +36,12 @@ def history(context: Context) -> int:
     narrowed = any(values[name] for name in ("resource", "of", "lease", "kind", "since"))
     nothing = "No event is like that." if narrowed else "Nothing happened yet."
     if context.choice.url.startswith("git"):
-        nothing = (
-            "Nothing is told: over git, history is only what is held now, and what ended uncleanly in the last day."
-        )
+        nothing = "No events: over git, history is only what is held now, and what ended uncleanly in the last day."
     return context.end(events, _event_table(events) if events else nothing, wire.events(events))
 
 
 def _plotted(context: Context, file: str) -> int:
-    """The same as a picture, of leases rather than of events."""
+    """Draw the leases of this history into a file."""
     from leasehold.pictures.runs import KINDS  # noqa: PLC0415 (not for a history in text)
 
     if not file.endswith((".svg", ".png")):  # before the store is asked
@@ -72,7 +70,7 @@ def _events(context: Context, kinds: tuple[str, ...], most: int) -> tuple[Event,
 
 
 def _since(context: Context) -> int | None:
-    """How long ago, as a time of the store's clock."""
+    """Return --since as a time of the store's clock."""
     ago = context.values["since"]
     if ago is None:
         return None
@@ -115,13 +113,13 @@ def _remark(event: Event) -> str:
 
 
 def _by_whom(detail: Mapping[str, object]) -> tuple[str, ...]:
-    """Who did that to somebody else, and why: of a lease, of what was closed, of a session, of a key."""
+    """Return which admin did it, and why."""
     by, why = detail.get("by"), detail.get("why")
     return (f"by {by}: {why}" if why else f"by {by}",) if by else ()
 
 
 def _draw(file: str, events: tuple[Event, ...], now: int) -> str:
-    """Draw these events; what was drawn, in a few words."""
+    """Draw these events into a file and return a summary."""
     from pathlib import Path  # noqa: PLC0415 (not for a history in text)
 
     from leasehold.pictures.runs import runs_of  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""hook: what editors call before and after their agents change files. On the way of every edit."""
+"""hook: editors call it before and after their agents change files, so it delays every edit."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from leasehold.guard.editors.payloads import HookCall
 
 MOST = 64 * 1024 * 1024
-"""A hook's input carries whole files."""
+"""The largest hook input in bytes: it may contain whole files."""
 
 
 def hook(context: Context) -> int:
-    """Answer one call of an editor's hook: nothing at all is said unless there is something to say."""
+    """Answer one call of an editor's hook; print nothing if the change is allowed."""
     from leasehold.guard.editors import payloads as occasions  # noqa: PLC0415 (see the module)
 
     editor = context.values["editor"]
@@ -44,7 +44,7 @@ def _input() -> str:
 
 
 def _introduce(context: Context, occasion: HookCall) -> None:
-    """The commands that this agent runs act under its name: the editor hands them what is in this file."""
+    """Export the agent's holder name to the commands it runs, by the file that the editor loads for them."""
     path = os.environ.get("CLAUDE_ENV_FILE")
     if path is None or not occasion.session or os.environ.get("LEASEHOLD_HOLDER"):
         return
@@ -91,7 +91,7 @@ def _ask(context: Context, occasion: HookCall) -> Decision:
         return YES
     scope = choice.url
     if occasion.moment != "before" and not hooking.is_known(occasion, os.environ, scope):
-        return YES  # it took nothing: there is nothing to renew or to end
+        return YES  # the agent took nothing, so there is nothing to renew or end
     decision = _asked(context, choice, terms, steps)
     hooking.remember(occasion, os.environ, scope, decision)
     if occasion.moment == "end":
@@ -136,7 +136,7 @@ def _answer(context: Context, occasion: HookCall, decision: Decision, text: str)
 
 
 def _tool_input(text: str) -> dict[str, Any]:
-    """The arguments of one of our own tools, to be handed back with one more."""
+    """Return the arguments of a Leasehold tool, which the answer repeats with one more."""
     import json  # noqa: PLC0415 (a denied edit does without)
 
     given: dict[str, Any] = json.loads(text)["tool_input"]

@@ -28,17 +28,17 @@ _HEARD = {"git": {"server"}, "skill": {"user", "target"}}
 
 
 def install(context: Context) -> int:
-    """Set it up; doing it again changes nothing."""
+    """Set up an integration. Doing it again changes nothing."""
     return _do(context, remove=False)
 
 
 def uninstall(context: Context) -> int:
-    """Take it away; every other byte stays."""
+    """Remove an integration; every other byte of the files stays."""
     return _do(context, remove=True)
 
 
 def prompt(context: Context) -> int:
-    """What a scheduler puts into an agent's prompt."""
+    """Print the text that a scheduler puts into an agent's prompt."""
     if context.out.json:
         context.out.give({"schema_version": SCHEMA_VERSION, "ok": True, "data": {"prompt": skill.BLOCK}})
     else:
@@ -83,7 +83,7 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[File
             raise InvalidInput("target", f"must be one of {', '.join(skill.TARGETS)}")
         return skill.changes(target, place, ledger, remove=remove)
     if what == "git":
-        from leasehold.guard.install import githooks  # noqa: PLC0415 (only who installs git's hooks asks git)
+        from leasehold.guard.install import githooks  # noqa: PLC0415 (not for editors)
 
         return githooks.changes(_project(), ledger, _command(), server=context.values["server"], remove=remove)
     policy = known_policy(context.values["policy"] or REQUIRE)
@@ -93,7 +93,7 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[File
 
 
 def _refuse_what_does_nothing(context: Context, what: str) -> None:
-    """Who says how strict it should be, and is not heard, believes to be protected."""
+    """Refuse options without effect: a user who gives a policy relies on it."""
     values = context.values
     given = {name for name in ("user", "policy", "http", "server") if values[name]}
     given |= {name for name, default in (("target", "claude"), ("on_failure", "open")) if values[name] != default}
@@ -113,7 +113,7 @@ def _project() -> Path:
 
 
 def _command() -> tuple[str, ...]:
-    """How this program is called: by its name wherever that finds it, since these files are shared."""
+    """Return the command that calls this program: its name if PATH has it, since others use these files, too."""
     if shutil.which("leasehold"):
         return ("leasehold",)
     beside = shutil.which("leasehold", path=Path(sys.executable).parent)

@@ -1,4 +1,4 @@
-"""keys create, list, rotate, revoke: whom the servers of this store let in."""
+"""keys create, list, rotate, revoke: the API keys of this store's servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def create(context: Context) -> int:
-    """A new key, told once."""
+    """Create a key and print it once."""
     values = context.values
     where = values["key_file"]
     if where is not None:
@@ -44,7 +44,7 @@ def create(context: Context) -> int:
 
 
 def rotate(context: Context) -> int:
-    """Another key of the same principal, told once."""
+    """Create another key of the same principal and print it once."""
     values = context.values
     where = values["key_file"]
     if where is not None:
@@ -65,25 +65,25 @@ def _write(context: Context, where: str, outcome: KeyCreated | KeyRotated) -> No
     try:
         write_secret(where, outcome.credential, "key_file")
     except InvalidInput:
-        context.locks.revoke_key(outcome.key.id)  # nobody will ever know it
+        context.locks.revoke_key(outcome.key.id)  # no one will ever know it
         raise
 
 
 def _has_no_admin(context: Context) -> bool:
-    """From the first key on, servers ask everybody for one: somebody should have one that may do everything."""
+    """True if no key is an admin's. From the first key on, servers require one, so an admin should have one, too."""
     found = context.locks.keys()
     return not isinstance(found, Refused) and not any(each.role == "admin" for each in found)
 
 
 def _check_unused(path: str) -> None:
-    """A key that is written over is lost: nobody can show it again."""
+    """Refuse to overwrite a key file: a lost key cannot be shown again."""
     file = Path(path)
     if file.is_file() and file.stat().st_size:
         raise InvalidInput("key_file", f"{shown(path)} is there, perhaps with a key: name another, or remove it")
 
 
 def list_keys(context: Context) -> int:
-    """Every key."""
+    """Print every key, without its secret."""
     found = context.locks.keys()
     if isinstance(found, Refused):
         return context.end(found, "")

@@ -1,4 +1,4 @@
-"""lock acquire, renew, release, status, gc: grite's commands with grite's answers, on whatever store there is."""
+"""lock acquire, renew, release, status, gc: grite's commands with grite's answers, on any store."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Acquired, Lost
 
 COLUMN = 15
-"""So wide is the column of names at least, as on grite's page."""
+"""The least width of the column of names, as on grite's page."""
 _ID_LENGTH = 32
 _DIGITS = frozenset("0123456789abcdef")
 
 
 def _resource(context: Context) -> str:
-    """The one name: as a word, or by --resource."""
+    """Return the resource, given as an argument or by --resource."""
     word, option = context.values.get("name"), context.values.get("resource")
     if word is not None and option is not None and word != option:
         raise InvalidInput("resource", "is named twice: write it as a word or with --resource, not both")
@@ -45,7 +45,7 @@ def _resource(context: Context) -> str:
 
 
 def _of_grite() -> list[Lock]:
-    """What grite itself keeps in the repository around us."""
+    """Return the locks of grite itself in this repository."""
     from leasehold.compat import grite_refs  # noqa: PLC0415
     from leasehold.config import paths as places  # noqa: PLC0415
     from leasehold.config.settings import working_directory  # noqa: PLC0415
@@ -66,7 +66,7 @@ def _yes(context: Context, data: dict[str, Any], text: str) -> int:
 
 
 def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: Blocker | None = None) -> int:
-    """Somebody else has it: the same on standard output with --json, and on standard error for people."""
+    """Report a conflict: with --json on standard output, for people on standard error."""
     if context.out.json:
         error = grite.conflict(verb, resource, lock)
         if blocker is not None and blocker.watched_us is not None:
@@ -81,7 +81,7 @@ def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: B
 
 
 def _more(resource: str, lock: Lock, blocker: Blocker | None) -> list[str]:
-    """What grite's page does not show: by way of what it is held, for what work, and how this machine counts it."""
+    """Return lines that grite's page lacks: the overlapping name, the work, and how this machine counts the lease."""
     lines = [f"  Held as: {shown(lock.resource)}"] if lock.resource != resource else []
     lines += [f"  Work: {shown(lock.work)}"] if lock.work else []
     if blocker is None or not sentences.is_quicker_by_the_wall(blocker):
@@ -106,12 +106,12 @@ def _taken(context: Context, resource: str, outcome: Granted, headline: str) -> 
 
 
 def acquire(context: Context) -> int:
-    """Take it; whoever has it already gets it extended."""
+    """Acquire a lock; extend it if the caller has it."""
     return _take(context, "acquire", "Lock acquired")
 
 
 def renew(context: Context) -> int:
-    """Set its clock to this TTL, also to a shorter one; it is acquired if nobody has it."""
+    """Reset a lock to this TTL, even a shorter one; acquire it if it is free."""
     return _take(context, "renew", "Lock renewed")
 
 
@@ -125,7 +125,7 @@ def _take(context: Context, verb: str, headline: str) -> int:
     ttl = context.values["ttl"]
     outcome: Acquired | Lost = _acquired(context, resource, ttl)
     if isinstance(outcome, Granted) and verb == "renew" and outcome.lease.ttl_us > durations.parse(ttl):
-        # Who only asks again for what it has never gets it for less.
+        # A repeated acquire never shortens a lease; `lock renew` does.
         renewed = context.locks.renew(outcome.lease.id, **_proof(context, outcome.token), ttl=ttl)
         outcome = outcome._replace(lease=renewed.lease) if isinstance(renewed, Renewed) else renewed
     if isinstance(outcome, Granted):
@@ -138,7 +138,7 @@ def _take(context: Context, verb: str, headline: str) -> int:
 
 
 def _proof(context: Context, token: str) -> dict[str, str]:
-    """What to show for a lease; one that was taken elsewhere under this name has no token here."""
+    """Return the proof of a lease; one that was taken elsewhere under this name has no token here."""
     return {"token": token} if token else {"admin": context.holder}
 
 
@@ -161,7 +161,7 @@ def _acquired(context: Context, resource: str, ttl: str) -> Acquired:
 
 
 def _held(context: Context, resource: str) -> list[Lease] | Refused:
-    """The leases on just this name."""
+    """Return the leases on exactly this name."""
     seen = context.locks.inspect(resource)
     if not isinstance(seen, Inspection):
         return seen
@@ -169,7 +169,7 @@ def _held(context: Context, resource: str) -> list[Lease] | Refused:
 
 
 def release(context: Context) -> int:
-    """Give it back; one that is not there is fine, one of somebody else's is not."""
+    """Release a lock. A free one is no error; another owner's is refused."""
     resource = _resource(context)
     known = context.tokens.recall(resource)
     if known is not None:
@@ -182,7 +182,7 @@ def release(context: Context) -> int:
 
 
 def _release_by_name(context: Context, resource: str) -> int:
-    """No token of ours opens it: find out whose it is."""
+    """Release by owner's name, without a token, if the lock is the caller's."""
     held = _held(context, resource)
     if isinstance(held, Refused):
         return context.end(held, "")
@@ -195,7 +195,7 @@ def _release_by_name(context: Context, resource: str) -> int:
         )
     if not context.is_mine(held[0]):
         return _conflict(context, "release", resource, grite.of_lease(held[0], resource))
-    # It was taken under this name elsewhere: in grite, its owner's name is enough.
+    # The lock was taken under this name elsewhere: in grite, the owner's name is enough.
     ended = context.locks.release(held[0].id, admin=context.holder)
     if isinstance(ended, Refused):
         return context.end(ended, "")
@@ -208,7 +208,7 @@ def _released(context: Context, resource: str, *, is_done: bool) -> int:
 
 
 def status(context: Context) -> int:
-    """Every lock, or what concerns one name; grite's own among them."""
+    """Print every lock, or those about one name, grite's own included."""
     listed = _leases(context)
     if isinstance(listed, Refused):
         return context.end(listed, "")
@@ -222,7 +222,7 @@ def status(context: Context) -> int:
 
 
 def _leases(context: Context) -> list[Lock] | Refused:
-    """One name is looked at alone: nobody fetches ten thousand leases to see one."""
+    """Return the leases as locks; for one name by one inspection, not from a whole list."""
     if context.values.get("name") is None and context.values.get("resource") is None:
         found = context.locks.list(space=context.space)
         if isinstance(found, Refused):
@@ -251,19 +251,19 @@ def _table(locks: list[Lock]) -> str:
 
 
 def _short(owner: str) -> str:
-    """An id of grite's by its first digits, as grite shows it; any other name in full."""
+    """Shorten an id of grite's to its first digits, as grite does; return any other name in full."""
     return owner[:8] if len(owner) == _ID_LENGTH and _DIGITS.issuperset(owner) else shown(owner)
 
 
 def _left(lock: Lock) -> str:
-    """In whole minutes; what is less is told in seconds."""
+    """Format the time left in whole minutes, or in seconds below one minute."""
     left = max(lock.left, 0)
     unit = 60 * SECOND if left >= 60 * SECOND else SECOND
     return durations.format(left // unit * unit)
 
 
 def gc(context: Context) -> int:
-    """Remove what has expired, for everybody. Grite's own refs are left to grite."""
+    """Remove expired leases of all owners. Grite's own refs are left to grite."""
     collected = context.locks.gc()
     if isinstance(collected, Refused):
         return context.end(collected, "")

@@ -1,4 +1,4 @@
-"""mcp: the tools for agents are imported here and nowhere else, as they are an extra."""
+"""mcp: serve the locks as tools to an agent. Only this module imports the MCP server, which is an extra."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Editors start it themselves once it is set up:
 
 
 def mcp(context: Context) -> int:
-    """Serve one client over standard input and output, until it goes away."""
+    """Serve one client over standard input and output, until it disconnects."""
     try:
         from leasehold.mcp.stdio import serve  # noqa: PLC0415
     except ImportError as error:
@@ -27,7 +27,7 @@ def mcp(context: Context) -> int:
             raise
         raise LeaseholdError(f"{error.name} is missing; install the tools: pip install 'leasehold[mcp]'") from None
     settle_down()
-    if sys.stdin is not None and sys.stdin.isatty():  # somebody tries it out, and would see nothing at all
+    if sys.stdin is not None and sys.stdin.isatty():  # a person tries it out, and would see nothing at all
         complain(FOR_AGENTS)
     given = context.values["holder"]
     serve(context.choice, context.holder if given is not None else None, context.space, context.session)

@@ -1,4 +1,4 @@
-"""renew, release, update: what the holder of a lease can do with it, from the command line."""
+"""renew, release, update: the commands of a lease's holder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class OwnLease:
-    """A lease that the caller says is its own, with what it shows to prove it."""
+    """A lease that the caller claims, with its proof: a token or a session's secret."""
 
     __slots__ = ("lease", "shows")
 
@@ -33,7 +33,7 @@ class OwnLease:
 
 
 class TargetResult:
-    """What became of one target."""
+    """The outcome for one target of the command."""
 
     __slots__ = ("advice", "code", "holders", "outcome", "target")
 
@@ -43,10 +43,10 @@ class TargetResult:
         self.target = target
         self.outcome = outcome
         self.holders = holders
-        """Who holds it, if it is not the caller."""
+        """The leases of other holders on it."""
         self.advice = advice
         self.code = output.exit_code(outcome)
-        """The exit code, if this were all."""
+        """The exit code of this target alone."""
 
 
 # ------------------------------------------------------------------------------------ which lease is meant
@@ -62,7 +62,7 @@ def _given_token(context: Context) -> str | None:
 
 
 def _meant(context: Context, token: str | None, target: str) -> list[OwnLease] | TargetResult:
-    """The caller's lease behind a resource's name or a lease's id; several where only a try can tell which it is."""
+    """Find the caller's lease on a resource or with an id; several if only a try can tell which one it is."""
     is_id, session = keys.is_lease_id(target), context.session
     if is_id and (token or session):
         return [OwnLease(target, token, session)]
@@ -73,26 +73,26 @@ def _meant(context: Context, token: str | None, target: str) -> list[OwnLease] |
     found = _by_looking(context, token, name) if token or session else []
     if found:
         return found
-    from leasehold.cli.holders import not_mine  # noqa: PLC0415 (only who is mistaken pays for it)
+    from leasehold.cli.holders import not_mine  # noqa: PLC0415 (only for a refusal)
 
     return not_mine(context, target, name)
 
 
 def _by_looking(context: Context, token: str | None, name: str) -> list[OwnLease]:
-    """Leases that the token, or the session's secret, may open; those of this holder first."""
+    """List leases that the token or the session's secret may belong to, those of this holder first."""
     seen = context.locks.list(space=context.space, resource=name)
     if isinstance(seen, Refused):
         return []
     session = checks.session_id(context.session) if context.session else ""
     fitting = [lease for lease in seen if token or lease.session == session]
-    if not token and context.is_of_run:  # the session of a run is for all of its commands: none ends another's lease
+    if not token and context.is_of_run:  # the commands of a run share its session, and none ends another's lease
         fitting = [lease for lease in fitting if not context.is_anothers(lease.id)]
     fitting.sort(key=lambda lease: lease.holder != context.holder)
     return [OwnLease(lease.id, token, context.session) for lease in fitting]
 
 
 def _try(context: Context, found: list[OwnLease], act: Callable[[OwnLease], LeaseOutcome]) -> LeaseOutcome:
-    """Act on the first lease that the proof opens; what has ended is forgotten here, too."""
+    """Act on the first lease that accepts the proof. Remove the saved token of a lease that has ended."""
     outcome: LeaseOutcome = Refused("not_found", "", "there is no such lease")
     for it in found:
         outcome = act(it)
@@ -107,7 +107,7 @@ def _try(context: Context, found: list[OwnLease], act: Callable[[OwnLease], Leas
 
 
 def _each(context: Context, act: Callable[[OwnLease], LeaseOutcome], say: Callable[[Any, str], str]) -> int:
-    """Do the same with every target; with several, the exit code is that of the first that failed."""
+    """Act on every target. The exit code is that of the first failure."""
     token, targets = _given_token(context), context.values["targets"]
     meant = [_meant(context, token, target) for target in targets]  # before anything changes
     known: dict[str, LeaseOutcome] = {}
@@ -116,7 +116,7 @@ def _each(context: Context, act: Callable[[OwnLease], LeaseOutcome], say: Callab
         if isinstance(found, TargetResult):
             results.append(found)
             continue
-        # Several resources of one lease: it is renewed or released once.
+        # A lease on several of these resources is renewed or released once.
         key = " ".join(it.lease for it in found)
         if key not in known:
             known[key] = _try(context, found, act)
@@ -141,7 +141,7 @@ def _tell(context: Context, result: TargetResult, say: Callable[[Any, str], str]
 
 
 def _give_all(context: Context, results: list[TargetResult]) -> None:
-    """One object for all targets: what became of each, and the first failure as the error of the whole."""
+    """Print one object for all targets: the outcome of each, and the first failure as the error of the whole."""
     from leasehold.wire import shapes as wire  # noqa: PLC0415
 
     told = [_as_json(result) for result in results]
@@ -160,7 +160,7 @@ def _as_json(result: TargetResult) -> dict[str, Any]:
 
 
 def _locally(context: Context, *, ttl: str | None = None, ends: bool = False) -> int | None:
-    """The exit code, if it is about a lease at a git remote that is local only; otherwise None."""
+    """Renew or release a local lease of a git remote and return the exit code; None if it is no local lease."""
     targets = context.values["targets"]
     if not context.choice.url.startswith("git") or len(targets) != 1:
         return None
@@ -172,7 +172,7 @@ def _locally(context: Context, *, ttl: str | None = None, ends: bool = False) ->
 
 
 def renew(context: Context) -> int:
-    """Back to a full TTL."""
+    """Reset the TTL of each lease."""
     ttl = context.values["ttl"]
     local = _locally(context, ttl=ttl)
     if local is not None:
@@ -185,7 +185,7 @@ def renew(context: Context) -> int:
 
 
 def release(context: Context) -> int:
-    """Give it back."""
+    """Release each lease."""
     local = _locally(context, ends=True)
     if local is not None:
         return local

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def inspect(context: Context) -> int:
-    """Who holds a resource, and who waits for it."""
+    """Print the holders of a resource, and its queue."""
     context.hint_at_paths([context.values["resource"]])
     seen = context.locks.inspect(context.values["resource"])
     if isinstance(seen, Refused):
@@ -58,7 +58,7 @@ def _inspected(seen: Inspection, own: Collection[str]) -> str:
 
 
 def list_leases(context: Context) -> int:
-    """Every live lease."""
+    """Print every live lease."""
     values = context.values
     if values["mine"] and values["of"] is not None:
         raise InvalidInput("of", "--of and --mine are two different things: give one of them")
@@ -88,7 +88,7 @@ def _listed(context: Context, space: str | None) -> tuple[Lease, ...] | Refused:
 
 
 def _hint_elsewhere(context: Context) -> None:
-    """Whoever looks in one space should know what others have, as far as this caller may see it."""
+    """Hint at leases in other spaces, as far as the caller may see them."""
     found = _listed(context, None)
     if isinstance(found, Refused):
         return
@@ -101,7 +101,7 @@ def _hint_elsewhere(context: Context) -> None:
 def lease_table(
     leases: tuple[Lease, ...], width: int | None = None, *, spaces: bool = False, own: Collection[str] = ()
 ) -> str:
-    """Leases, a line each; with the space of each, if they may differ, and a mark at those that are the caller's."""
+    """Return a table of leases; with their spaces, if they may differ, and a mark on the caller's own."""
     rows: list[tuple[str, ...]] = [
         (
             *([lease.space] if spaces else []),
@@ -120,7 +120,7 @@ def lease_table(
 
 def graph(context: Context) -> int:
     """Show which holder waits for which resource."""
-    from leasehold.pictures import graph as graphing  # noqa: PLC0415 (not for the others)
+    from leasehold.pictures import graph as graphing  # noqa: PLC0415 (only for `graph`)
     from leasehold.pictures.svg import svg  # noqa: PLC0415
 
     formats: dict[str, Callable[[Graph], str]] = {

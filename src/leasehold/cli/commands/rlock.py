@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ANSWER_WITHIN = 30.0
 _ABOUT = {
     "rlock": ("acquire", "take an exclusive lock on a URI, or say who has it"),
-    "runlock": ("release", "give back a lock that you hold"),
+    "runlock": ("release", "release a lock that you hold"),
     "rlock-heartbeat": ("heartbeat", "reset the TTL of a lock that you hold"),
 }
 _HELP = """usage: {command} <uri>
@@ -38,18 +38,18 @@ _HELP = """usage: {command} <uri>
 It prints one JSON object. Exit codes: 0 ok, 1 held by another or deadlock, 2 not found, 3 not allowed,
 4 bad request, 5 busy, 6 unreachable, 7 other, 9 usage.
 
-Where the locks are: LEASEHOLD_URL, else GATEWAY_URL, else as configured, else the embedded store.
-Who you are: LEASEHOLD_SESSION_SECRET, else LEASEHOLD_SESSION, else SHUTDOWN_SECRET; a server needs one of them.
+Store: LEASEHOLD_URL, else GATEWAY_URL, else as configured, else the embedded store.
+Secret: LEASEHOLD_SESSION_SECRET, else LEASEHOLD_SESSION, else SHUTDOWN_SECRET; a server needs one of them.
 """
 
 
 def rlock() -> int:
-    """Take a lock."""
+    """Acquire a lock."""
     return main("rlock", sys.argv[1:], os.environ)
 
 
 def runlock() -> int:
-    """Give a lock back."""
+    """Release a lock."""
     return main("runlock", sys.argv[1:], os.environ)
 
 
@@ -59,7 +59,7 @@ def rlock_heartbeat() -> int:
 
 
 def main(command: str, words: list[str], env: Mapping[str, str]) -> int:
-    """Run one of the commands; the exit code says how it ended."""
+    """Run one of the commands and return its exit code."""
     verb, about = _ABOUT[command]
     if words in (["-h"], ["--help"]):
         _print(_HELP.format(command=command, about=about))
@@ -78,7 +78,7 @@ def main(command: str, words: list[str], env: Mapping[str, str]) -> int:
 
 
 def _print(text: str) -> bool:
-    """Whether it could be written; that nobody reads it is no failure of ours."""
+    """Print the answer; False if it could not be written. A closed reader is no failure."""
     try:
         write(sys.stdout, text)
     except OSError as error:
@@ -128,7 +128,7 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Reply
         if not secret:
             from leasehold.config import identity  # noqa: PLC0415
 
-            # Nothing else tells two agents of one directory apart
+            # Without a secret, only the process tells two agents of one directory apart
             run: llama.Run | None = llama.Run(identity.find(choice, env=env).holder, locks.space)
         else:
             run = _run_of(locks, secret) or (None if shown else _begin(locks, choice, secret))
@@ -176,9 +176,9 @@ def _run_of(locks: Locks, secret: str) -> llama.Run | None:
 
 
 def _begin(locks: Locks, choice: Choice, secret: str) -> llama.Run | None:
-    """A container whose scheduler knows nothing of this store: its secret still tells it from the others.
+    """Begin a run for a container whose scheduler does not use this store; its secret identifies it.
 
-    Nobody ends such a run. What it holds runs out by itself.
+    No one ends such a run: its locks expire.
     """
     if len(secret) < checks.SECRET_LEAST:
         return None

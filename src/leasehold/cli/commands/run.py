@@ -1,4 +1,4 @@
-"""run: a command that lives no longer than the lease it runs under."""
+"""run: run a command while holding a lease; the command never outlives the lease."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run(context: Context) -> int:
-    """Acquire, run, renew meanwhile, release."""
+    """Acquire a lease, run the command, renew meanwhile, and release."""
     settle_down()
     kill_after = context.seconds("kill_after")
     context.hint_at_paths(context.values["resources"])
@@ -61,41 +61,41 @@ def _acquire(context: Context, session: RunSession, wanted: dict[str, Any], inte
 class RunCommand:
     """One command under one lease, from the grant to the release."""
 
-    def __init__(self, context: Context, tenure: RunLease, interrupts: Interrupts) -> None:
+    def __init__(self, context: Context, run_lease: RunLease, interrupts: Interrupts) -> None:
         self._context = context
-        self._tenure = tenure
+        self._run_lease = run_lease
         self._interrupts = interrupts
 
     def run(self) -> int:
-        """Run it; the exit code is the command's own, unless the lease was lost."""
-        tenure = self._tenure
-        tenure.tell("acquired", lease=wire.lease(tenure.lease))
+        """Run the command and return its exit code, or LOST if the lease was lost."""
+        run_lease = self._run_lease
+        run_lease.report("acquired", lease=wire.lease(run_lease.lease))
         try:
-            # The grant may be older than its answer, if we waited for it: what counts then is a renewal of our own.
+            # After a wait, the grant may be older than its answer: renew once, so that the deadlines are known.
             if self._context.values["wait"] != "0":
-                tenure.renew()
+                run_lease.renew()
             self._interrupts.check()
-            returncode = None if tenure.lost is not None else SupervisedProcess(self._context, tenure).run()
+            returncode = None if run_lease.lost is not None else SupervisedProcess(self._context, run_lease).run()
         except NotStarted as error:
             return self._not_started(error)
         except BaseException:
-            tenure.release("cancelled", None)
+            run_lease.release("cancelled", None)
             raise
         return self._finish(returncode)
 
     def _finish(self, returncode: int | None) -> int:
         code = None if returncode is None else 128 - returncode if returncode < 0 else returncode
         status, error = ("completed", None) if code == 0 else ("failed", f"exit code {code}")
-        tenure = self._tenure
-        if tenure.lost is not None and (code is None or not tenure.is_only_warned):
-            tenure.release("failed", f"the lease was lost: {tenure.lost}")
+        run_lease = self._run_lease
+        if run_lease.lost is not None and (code is None or not run_lease.is_only_warned):
+            run_lease.release("failed", f"the lease was lost: {run_lease.lost}")
             return self._lose(code)
-        released = tenure.release(status, error)
-        if isinstance(released, Released) and not released.released and not tenure.is_only_warned:
-            tenure.lose(released.reason)
+        released = run_lease.release(status, error)
+        if isinstance(released, Released) and not released.released and not run_lease.is_only_warned:
+            run_lease.lose(released.reason)
             return self._lose(code)
         data = {
-            "lease": wire.lease(tenure.lease),
+            "lease": wire.lease(run_lease.lease),
             "exit_code": code,
             "status": status,
             "released": isinstance(released, Released) and released.released,
@@ -106,11 +106,11 @@ class RunCommand:
 
     def _lose(self, exit_code: int | None) -> int:
         if self._context.out.json:
-            lost = Lost(self._tenure.lease.id, self._tenure.lost or "")
+            lost = Lost(self._run_lease.lease.id, self._run_lease.lost or "")
             self._context.end(lost, "", {"exit_code": exit_code})
         return output.LOST
 
     def _not_started(self, error: NotStarted) -> int:
-        self._tenure.release("failed", str(error))
+        self._run_lease.release("failed", str(error))
         self._context.end(Refused("not_started", "command", str(error)), "")
         return error.exit_code

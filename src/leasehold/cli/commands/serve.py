@@ -1,4 +1,4 @@
-"""serve: the server itself is imported here and nowhere else, as it is an extra."""
+"""serve: start the server. Only this module of the command line imports the server, which is an extra."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from leasehold.cli.output import DONE
 from leasehold.errors import InvalidInput, LeaseholdError
 
 SECRET = "LEASEHOLD_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
-"""Signs what the webhooks of the command line are told."""
+"""The variable with the secret that signs deliveries to the webhooks of the command line."""
 SHORTEST = 0.01
-"""How long a request, or a place, is kept at least, in seconds."""
+"""The least --keep-open and --keep-place, in seconds."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def serve(context: Context) -> int:
-    """Serve until somebody says to stop."""
+    """Serve until the process is signalled to stop."""
     values = context.values
     try:
         from leasehold.server.serve import Terms  # noqa: PLC0415
@@ -56,7 +56,7 @@ def serve(context: Context) -> int:
 
 
 def _store(store: str | None, url: str | None) -> Choice:
-    """Where the locks live that are to be served."""
+    """Return the store to serve."""
     from leasehold.config.settings import find  # noqa: PLC0415
     from leasehold.config.urls import shown  # noqa: PLC0415
 
@@ -75,7 +75,7 @@ def _store(store: str | None, url: str | None) -> Choice:
 def _patience(context: Context, name: str) -> float:
     seconds = context.seconds(name)
     if seconds < SHORTEST:
-        raise InvalidInput(name, "must be at least 10ms: whoever waits would ask without a pause, or lose its place")
+        raise InvalidInput(name, "must be at least 10ms, or clients would retry without a pause")
     return seconds
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def start(context: Context) -> int:
-    """Begin a session; people get a line to paste, programs get JSON."""
+    """Start a session and print a line to paste, or JSON."""
     where = context.values["session_file"]
     outcome = context.locks.start_session(ttl=context.ttl, name=context.values["name"])
     if not isinstance(outcome, SessionStarted):
@@ -43,7 +43,7 @@ def _credential(context: Context) -> str:
 
 
 def heartbeat(context: Context) -> int:
-    """A full TTL again."""
+    """Reset the TTL of the session and its leases."""
     outcome = context.locks.renew_session(_credential(context))
     text = ""
     if isinstance(outcome, SessionRenewed):
@@ -54,7 +54,7 @@ def heartbeat(context: Context) -> int:
 
 
 def end(context: Context) -> int:
-    """Release everything the session holds: one's own by its secret, somebody else's as an admin."""
+    """End a session: the caller's own by its secret, another's as an admin."""
     outcome = context.locks.end_session(_ending(context), admin=context.values["by"])
     text = ""
     if isinstance(outcome, SessionEnded):
@@ -80,7 +80,7 @@ def _ending(context: Context) -> str:
 
 
 def list_sessions(context: Context) -> int:
-    """Every live session."""
+    """Print every live session."""
     found = context.locks.sessions(space=context.space)
     if isinstance(found, Refused):
         return context.end(found, "")

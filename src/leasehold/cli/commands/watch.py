@@ -1,4 +1,4 @@
-"""watch: a live table of who holds what and who waits; plain lines when nobody looks at a terminal."""
+"""watch: a live table of holders and waiters on a terminal; elsewhere plain lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leasehold.cli.command_line import settle_down
 from leasehold.cli.commands.queries import lease_table
 from leasehold.cli.terminal.columns import counted
 from leasehold.cli.terminal.keyboard import Keyboard
-from leasehold.cli.terminal.screen import Details, Look, Screen, queue_of
+from leasehold.cli.terminal.screen import Details, Screen, Snapshot, queue_of
 from leasehold.domain import durations
 from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 LATELY = 8
 EDGES_MOST = 3_000
-"""Told again with each look, also over a slow line. Each waits for all before it: of one resource, some 75 waiters."""
+"""The most edges fetched each time. Each waiter waits for all before it, so this covers 75 waiters of one resource."""
 
 
 def watch(context: Context) -> int:
-    """Look again and again, until Ctrl-C, `q`, so many times, or until nobody reads any more."""
+    """Print the table repeatedly, until Ctrl-C, `q`, --count is reached, or the reader closes the stream."""
     settle_down()
     every, count = _interval(context), _count(context)
     if context.out.json or not _is_terminal():
@@ -68,20 +68,20 @@ def _count(context: Context) -> int | None:
 # ------------------------------------------------------------------------------------------------ looking
 
 
-def _look(context: Context) -> Look | Refused:
+def _snapshot(context: Context) -> Snapshot | Refused:
     resource = context.values["resource"]
-    if resource is not None:  # also what is held above and below it
+    if resource is not None:  # includes leases above and below it
         seen = context.locks.inspect(resource)
         if isinstance(seen, Refused):
             return seen
         graph = _graph(context) if seen.waiting else None
-        return Look(seen.now_us, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True)
+        return Snapshot(seen.now_us, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True)
     leases = context.locks.list(space=context.space)
     return leases if isinstance(leases, Refused) else _with_queues(context, leases)
 
 
-def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Look:
-    """Everybody who waits for something that is held, each once."""
+def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Snapshot:
+    """Return the leases with each of their waiters once."""
     now = max((lease.as_of_us for lease in leases), default=0)
     graph = _graph(context) if leases else None
     waiting: dict[str, Waiting] = {}
@@ -90,18 +90,18 @@ def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Look:
         if isinstance(seen, Inspection):
             now = seen.now_us
             waiting.update((waiter.id, waiter) for waiter in seen.waiting)
-    return Look(now, leases, waiting, _queues(graph), is_all=graph is None or graph.complete)
+    return Snapshot(now, leases, waiting, _queues(graph), is_all=graph is None or graph.complete)
 
 
 def _graph(context: Context) -> Graph | None:
-    """Who waits for whom; None of a store that cannot tell."""
+    """Return the wait-for graph; None if the store has none."""
     graph = context.locks.graph(space=context.space, limit=EDGES_MOST)
     return None if isinstance(graph, Refused) else graph
 
 
 def _waited_for(graph: Graph | None, leases: tuple[Lease, ...]) -> tuple[str, ...]:
-    """The names that have a queue: thousands of leases may be held, and nobody waits for most of them."""
-    if graph is None:  # then each name has to be asked for
+    """Return the names that have a queue: of thousands of leases, most have none."""
+    if graph is None:  # then each name has to be inspected
         return tuple(dict.fromkeys(name for lease in leases for name in lease.resources))
     return tuple(dict.fromkeys(edge.resource for edge in graph.edges))
 
@@ -120,7 +120,7 @@ def _queues(graph: Graph | None) -> dict[str, frozenset[str]]:
 def _watch_plainly(context: Context, every: float, count: int | None) -> int:
     looks = 0
     while True:
-        seen = _look(context)
+        seen = _snapshot(context)
         if isinstance(seen, Refused):
             return context.end(seen, "")
         _print(context, seen)
@@ -130,7 +130,7 @@ def _watch_plainly(context: Context, every: float, count: int | None) -> int:
         time.sleep(every)
 
 
-def _print(context: Context, seen: Look) -> None:
+def _print(context: Context, seen: Snapshot) -> None:
     if context.out.json:
         data = {**wire.leases(seen.leases), "waiting": wire.encoded("Waiting[]", seen.waiting.values(), seen.now)}
         context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": True, "data": data})
@@ -155,7 +155,7 @@ def _watch_live(context: Context, every: float, count: int | None) -> int:
     screen, looks = Screen(), 0
     with Keyboard() as keyboard:
         while True:
-            seen = _look(context)
+            seen = _snapshot(context)
             if isinstance(seen, Refused):
                 return context.end(seen, "")
             _draw(context, screen, seen)
@@ -166,8 +166,8 @@ def _watch_live(context: Context, every: float, count: int | None) -> int:
                 return 0
 
 
-def _listen(context: Context, screen: Screen, seen: Look, keyboard: Keyboard, every: float) -> bool:
-    """Do what keys say until it is time to look again; False: to the end."""
+def _listen(context: Context, screen: Screen, seen: Snapshot, keyboard: Keyboard, every: float) -> bool:
+    """Handle keys until the next refresh; False if the user quits."""
     until = time.monotonic() + every
     while (left := until - time.monotonic()) > 0:
         key = keyboard.wait(left)
@@ -179,15 +179,15 @@ def _listen(context: Context, screen: Screen, seen: Look, keyboard: Keyboard, ev
     return True
 
 
-def _draw(context: Context, screen: Screen, seen: Look) -> None:
-    """CommandLine over line, in one piece: nothing flickers, and a slow line carries no more than it must."""
+def _draw(context: Context, screen: Screen, seen: Snapshot) -> None:
+    """Overwrite the screen in one write, without clearing it, so that nothing flickers."""
     size = shutil.get_terminal_size()
     details = _details(context, screen, seen)
     lines = screen.lines(seen, _clock(), size.columns, size.lines, details)
     context.out.say(HOME + "\n".join(line + REST_OF_LINE for line in lines) + REST_OF_SCREEN)
 
 
-def _details(context: Context, screen: Screen, seen: Look) -> Details | None:
+def _details(context: Context, screen: Screen, seen: Snapshot) -> Details | None:
     lease = next((each for each in seen.leases if each.id == screen.details), None)
     if lease is None:
         screen.details = None

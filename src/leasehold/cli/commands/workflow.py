@@ -1,7 +1,7 @@
 """workflow create, get, check, list, update, heartbeat, release: Agiflow's commands and their answers.
 
-The JSON is on standard output, the line for people (`✓ …`) on standard error. With a server, its `/v1/workflows` routes
-are asked, so that a run's id and the key are all that is needed later; otherwise the store itself.
+JSON goes to standard output, the line for people (`✓ …`) to standard error. With a server, the commands use its
+`/v1/workflows` routes, so that later commands need only the run's id and the key; otherwise they use the store itself.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ AGAIN = 1.0
 INTERRUPTED = "it was interrupted before it began"
 
 
-# ---------------------------------------------------------------------------------------------- which scope
+# ----------------------------------------------------------------------------------------------------- arguments
 
 
 def _given(context: Context, option: str, variable: str) -> str | None:
-    """From the option, `LEASEHOLD_…` or `AGIFLOW_…`, in this order; empty is not given."""
+    """Return the option, `LEASEHOLD_…` or `AGIFLOW_…`, in this order; an empty value counts as absent."""
     found = (
         context.values.get(option) or os.environ.get(f"LEASEHOLD_{variable}") or os.environ.get(f"AGIFLOW_{variable}")
     )
@@ -50,7 +50,7 @@ def _given(context: Context, option: str, variable: str) -> str | None:
 
 
 def _space(context: Context) -> str:
-    """`ORG/PROJECT`, or as everywhere if neither is given."""
+    """Return the space: `ORG/PROJECT`, or the usual one if neither is given."""
     if context.values.get("space"):
         return context.space
     org, project = _given(context, "org", "ORGANIZATION_ID"), _given(context, "project", "PROJECT_ID")
@@ -65,7 +65,7 @@ def _space(context: Context) -> str:
 
 
 def _scope(context: Context) -> Json:
-    """What is locked: a task or a work unit, by option before by variable, or else the project."""
+    """Return the locked work: a task or a work unit, options before variables, or else the project."""
     options = [name for name in ("task", "work_unit") if context.values.get(name)]
     if len(options) > 1:
         raise InvalidInput("task", "--task and --work-unit are two different things: give one of them")
@@ -77,16 +77,16 @@ def _scope(context: Context) -> Json:
     raise InvalidInput("work_unit", "is missing: what is locked? Give --work-unit, --task or --project")
 
 
-# ------------------------------------------------------------------------------------------------- whom to ask
+# -------------------------------------------------------------------------------------------- the server or store
 
 
 def _ask(
     context: Context, route: tuple[str, str], asked: Json, steps: Callable[[agiflow.Who], Steps[Any]]
 ) -> Json | No:
-    """The answer of the server, or of the store."""
+    """Return the answer of the server, or of the store."""
     space = _space(context)
     if is_served(context.choice.url):
-        from leasehold.cli.commands.workflow_client import ask_server  # noqa: PLC0415 (only for those who have a server)
+        from leasehold.cli.commands.workflow_client import ask_server  # noqa: PLC0415 (only with a server)
 
         answered: Json | No = ask_server(context, route, {**asked, "space": space})
         return answered
@@ -98,11 +98,11 @@ def _ask(
     return told
 
 
-# --------------------------------------------------------------------------------------------------- what is told
+# --------------------------------------------------------------------------------------------------------- answers
 
 
 def _end(context: Context, told: Json | No, headline: str, fields: tuple[str, ...]) -> int:
-    """A yes: the line for people, then these fields of the run, or all of them with --json."""
+    """Print a success: the line for people, then these fields of the run, or all of them with --json."""
     if not isinstance(told, dict):
         return _refuse(context, told)
     if context.out.json:
@@ -121,13 +121,13 @@ def _print(context: Context, value: object) -> None:
 
 
 def _lost(context: Context, told: Lost) -> int:
-    """What the run was is asked for once more, since the loss tells only why: then the next command can be named."""
-    from leasehold.cli.refusals import explain_lost_run  # noqa: PLC0415 (only who has lost one pays for it)
+    """Report a lost run. Fetch it once more, to suggest how to begin another on the same work."""
+    from leasehold.cli.refusals import explain_lost_run  # noqa: PLC0415 (only for a loss)
 
     id_ = agiflow.run_id(context.values["id"])
     try:
         run = _ask(context, ("GET", "/run"), {"id": id_}, lambda who: agiflow.get(who, id_))
-    except LeaseholdError:  # the loss is what counts, and it is known; only the advice is shorter then
+    except LeaseholdError:  # the loss is known; only the suggestion is shorter
         run = {}
     context.deny(explain_lost_run(told, context, run if isinstance(run, dict) else {}))
     return output.LOST
@@ -177,7 +177,7 @@ def create(context: Context) -> int:
 
 
 def _queued(context: Context, begin: Callable[[], Json | No], abandon: Callable[[], None], wait: float) -> Json | No:
-    """Begin a run as soon as that is possible, within so many seconds. What a signal interrupts is given up."""
+    """Begin a run as soon as possible within `wait` seconds. End it again if a signal arrived meanwhile."""
     from leasehold.cli.terminal.interrupts import Interrupts  # noqa: PLC0415 (only for a command that waits)
 
     settle_down()
@@ -209,7 +209,7 @@ def _retried(begin: Callable[[], Json | No], interrupts: Interrupts, wait: float
 
 
 def _abandon(context: Context, id_: str) -> None:
-    """Nobody is left to work under this run."""
+    """End a run whose command was interrupted."""
     asked = {"id": id_, "status": "failed", "error": INTERRUPTED}
     _ask(
         context, ("POST", "/release"), asked, lambda who: agiflow.release(who, id_, outcome="failed", error=INTERRUPTED)
@@ -217,14 +217,14 @@ def _abandon(context: Context, id_: str) -> None:
 
 
 def get(context: Context) -> int:
-    """One run, in full."""
+    """Print one run in full."""
     id_ = agiflow.run_id(context.values["id"])
     told = _ask(context, ("GET", "/run"), {"id": id_}, lambda who: agiflow.get(who, id_))
     return _end(context, told, "", ())
 
 
 def check(context: Context) -> int:
-    """The run that is active, or nothing."""
+    """Print the active run, or {}."""
     scope = _scope(context)
     told = _ask(context, ("GET", "/check"), scope, lambda who: agiflow.check(who, agiflow.resource(**scope)))
     if not told and isinstance(told, dict):
@@ -233,7 +233,7 @@ def check(context: Context) -> int:
 
 
 def list_runs(context: Context) -> int:
-    """Runs, the newest first; what is set in the environment does not narrow this, options do."""
+    """Print runs, the newest first. Options narrow the list; variables of the environment do not."""
     values = context.values
     given = {name: values[name] for name in ("work_unit", "task") if values.get(name)}
     locked = agiflow.resource(**given) if given else None
@@ -251,7 +251,7 @@ def list_runs(context: Context) -> int:
 
 
 def update(context: Context) -> int:
-    """Progress, for others to see."""
+    """Replace or merge the context of a run."""
     if context.values["context"] is None:
         raise InvalidInput("context", "is missing: write --context '{\"step\": 3}'")
     id_, data, merge = agiflow.run_id(context.values["id"]), context.json_value("context"), context.values["merge"]
@@ -261,7 +261,7 @@ def update(context: Context) -> int:
 
 
 def heartbeat(context: Context) -> int:
-    """Another full TTL."""
+    """Reset the TTL of a run."""
     id_, ttl = agiflow.run_id(context.values["id"]), context.values["ttl"]
     asked = {"id": id_, "ttl_seconds": ttl}
     told = _ask(context, ("POST", "/heartbeat"), asked, lambda who: agiflow.heartbeat(who, id_, ttl))
@@ -269,7 +269,7 @@ def heartbeat(context: Context) -> int:
 
 
 def release(context: Context) -> int:
-    """The end of a run, with its outcome."""
+    """End a run with its outcome."""
     id_, status, error = agiflow.run_id(context.values["id"]), context.values["status"], context.values["error"]
     asked = {"id": id_, "status": status, "error": error}
     told = _ask(

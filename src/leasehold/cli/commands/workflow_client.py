@@ -1,4 +1,4 @@
-"""The runs of a server, for `leasehold workflow`: its routes asked, its answers as the store would have given them."""
+"""The client behind `leasehold workflow` at a server: its answers have the form of the embedded store's."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PAUSE = 0.2
 ANSWER_WITHIN = 10.0
 _BUSY = (429, 503)
 _ANY_TTL = checks.Settings(ttl_most=durations.LONGEST)
-"""What is allowed there the server says."""
+"""The server checks its own limit."""
 
 
 def ask_server(context: Context, route: tuple[str, str], asked: dict[str, Any]) -> Any:  # noqa: ANN401 (a run, or why not)
-    """Ask one of the routes. To ask again is safe: a run's id comes with the request that begins it."""
+    """Send a request to one of the server's routes. Retrying is safe: the client chooses a run's id."""
     url, method = context.choice.url, route[0]
     key = os.environ.get("LEASEHOLD_API_KEY") or os.environ.get("AGIFLOW_API_KEY")
     given = {name: _translated(name, value) for name, value in asked.items() if value is not None}
@@ -62,7 +62,7 @@ def _patiently(url: str, method: str, path: str, body: dict[str, Any] | None, ke
 
 
 def _yes(told: dict[str, Any]) -> dict[str, Any]:
-    """The run itself, as ``compat.agiflow`` has it."""
+    """Return the run itself, as ``compat.agiflow`` returns it."""
     if "workflows" in told:
         return told
     released = {"released": told["released"]} if "released" in told else {}

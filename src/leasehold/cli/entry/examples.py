@@ -1,4 +1,4 @@
-"""What the help of each command teaches: when to use it, and examples that work as they stand."""
+"""The help of each command: how it behaves, and examples to copy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ examples:
   leasehold version --json
 """,
     "acquire": """
-Answers at once: 0, it is yours; 4, somebody has it (and you see who). With --wait you queue for it.
-What you took is kept in private state, so release and renew need nothing but the name.
+Answers at once: exit code 0, it is yours; 4, it is held, and you see by whom. With --wait you queue for it.
+The token is saved privately, so release and renew need only the name.
 
 examples:
   leasehold acquire issue:42 --ttl 30m --name "fix the parser"
@@ -20,7 +20,7 @@ examples:
   leasehold acquire issue:42 --token-file .token     # keep the token yourself
 """,
     "renew": """
-A lease that has expired is lost for good (exit code 7): acquire it anew.
+A lease that has expired is lost (exit code 7): acquire it again.
 
 examples:
   leasehold renew issue:42
@@ -28,7 +28,7 @@ examples:
   leasehold renew issue:42 --token-file .token
 """,
     "release": """
-Releases exactly the lease that you took, never a successor's; what has ended before is no failure.
+Releases exactly the lease that you acquired, never a successor's. If it has ended already, that is no failure.
 
 examples:
   leasehold release issue:42
@@ -61,8 +61,8 @@ examples:
   leasehold history --since 1d --plot today.svg
 """,
     "graph": """
-An agent waits for a resource, a resource is held by an agent. A request that would have closed a cycle was
-refused; it is shown as well.
+Shows which holder waits for which resource, and who holds it; also recent requests that were refused because they
+would have closed a cycle.
 
 examples:
   leasehold graph
@@ -71,8 +71,8 @@ examples:
   leasehold graph --format svg > waits.svg
 """,
     "watch": """
-On a terminal the table is drawn anew each time, and keys work: s sorts, r reverses, / filters, the arrows choose a
-lease and enter shows it with its queue and its last events, q ends it. Elsewhere each look is printed.
+On a terminal the table is live, and keys work: s sorts, r reverses, / filters, the arrows choose a lease, enter shows
+it with its queue and its last events, q quits. Elsewhere each refresh is printed.
 
 examples:
   leasehold watch
@@ -80,10 +80,10 @@ examples:
   leasehold watch --count 1 --json
 """,
     "run": """
-The command runs in a process group of its own and sees LEASEHOLD_LEASE, LEASEHOLD_FENCE and LEASEHOLD_RESOURCE, and
-the session of the run as LEASEHOLD_SESSION: what the command acquires ends with the run.
-The lease is renewed meanwhile; if that fails, the whole group is ended before the lease can expire, even if this
-process is stopped or killed. Signals are passed on, and so is the exit code (128 + n if signal n ended the command).
+The command runs in a process group of its own, with LEASEHOLD_LEASE, LEASEHOLD_FENCE and LEASEHOLD_RESOURCE in its
+environment, and the session of the run as LEASEHOLD_SESSION: leases that the command acquires end with the run.
+The run renews its lease. If that fails, the whole group is ended before the lease can expire, even if the run itself
+is stopped or killed. Signals and the exit code are passed on (128 + n if signal n ended the command).
 
 examples:
   leasehold run deploy://api-prod --wait 10m -- ./deploy.sh
@@ -110,9 +110,9 @@ examples:
   leasehold session list
 """,
     "workflow create": """
-Exit code 0: the run is yours, and its id is all you need later; 4: another is active, and you see which.
-A run that nobody ends expires after its TTL, so a crash blocks nobody for ever: `workflow heartbeat` or
-`workflow update` sets its clock back.
+Exit code 0: the run is yours, and later you need only its id; 4: another run is active, and you see which.
+A run that is not ended expires after its TTL, so a crash blocks no one for long. To reset the TTL, use
+`workflow heartbeat` or `workflow update`.
 
 examples:
   leasehold workflow create --name deploy-staging --work-unit 7
@@ -123,7 +123,7 @@ examples:
   leasehold workflow get wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9
 """,
     "workflow check": """
-Exit code 0 in both cases: {} means that you may begin.
+Exit code 0 in both cases; {} means that you may begin.
 
 examples:
   leasehold workflow check --work-unit 7
@@ -138,40 +138,40 @@ examples:
   leasehold workflow update wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9 --context '{"step": 3, "progress": 75}'
 """,
     "workflow heartbeat": """
-A run that has expired is lost for good (exit code 7): begin a new one.
+A run that has expired is lost (exit code 7): begin a new one.
 
 examples:
   leasehold workflow heartbeat wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9
 """,
     "workflow release": """
-Ends exactly this run, never a successor; what has ended before is no failure, unless it expired.
+Ends exactly this run, never a successor. A run that was ended before is no failure, unless it expired.
 
 examples:
   leasehold workflow release wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9 --status completed
   leasehold workflow release wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9 --status failed --error "Build failed on step 3"
 """,
     "gc": """
-It happens by itself, sooner or later; this does it now.
+Clean-up also happens by itself; this command does it now.
 
 examples:
   leasehold gc
 """,
     "lock acquire": """
-In the words of grite's documentation and of its program; on any store. What grite itself still holds in this
-repository (refs/grite/locks/) counts as held by others.
+Accepts the options of grite's documentation and of its program, on any store. Locks of grite itself in this
+repository (refs/grite/locks/) count as held by others.
 
 examples:
   leasehold lock acquire --resource issue:8057324b --ttl 30m
   leasehold lock acquire path:src/api.rs --ttl 3600 --json
 """,
     "lock renew": """
-If nobody holds it, it is acquired.
+If it is free, it is acquired.
 
 examples:
   leasehold lock renew --resource issue:8057324b --ttl 30m
 """,
     "lock release": """
-Releasing what is not held is fine; what somebody else holds stays.
+Releasing a free lock is no failure; another owner's lock stays.
 
 examples:
   leasehold lock release --resource issue:8057324b
@@ -182,48 +182,48 @@ examples:
   leasehold lock status issue:8057324b --json
 """,
     "lock gc": """
-Fences are never lost by it. Grite's own refs are left alone.
+Fences are kept. Grite's own refs are left alone.
 
 examples:
   leasehold lock gc
 """,
     "guard": """
-Ends with 0 if they may be changed, and with 4 if not, saying who holds what. Policies: off asks nobody, warn only
-tells, require forbids what somebody else holds, require-own wants it to be yours. The policy is lock_policy in
-leasehold.toml, or `git config leasehold.lockPolicy`.
+Exit code 0: you may change them; 4: you may not, and you see who holds what. Policies: off checks nothing, warn only
+warns, require forbids changes to what others hold, require-own also requires a lease of yours. The policy is
+lock_policy in leasehold.toml, or `git config leasehold.lockPolicy`.
 
 examples:
   leasehold guard src/auth.rs docs
   leasehold guard --staged --policy require
 """,
     "force-release": """
-Its holder learns it at its next call. The history says who did it, and why.
+The holder learns of it at its next call. The history records the admin and the reason.
 
 examples:
   leasehold force-release issue:42 --reason "the agent is gone"
 """,
     "adopt": """
-For a lease of yours that release refuses, since another process took it: a terminal that was closed, for example.
-It shows who took it, and asks; it is in the history. Needs a terminal, and the same user.
+For a lease of yours that release refuses because another process acquired it: a terminal that was closed, for
+example. It shows that process and asks; the history records it. It needs a terminal and the same user.
 
 examples:
   leasehold adopt issue:42
 """,
     "steal": """
-Nobody else can get it in between; the old holder learns it at its next call.
+No one else can get it in between. The old holder learns of it at its next call.
 
 examples:
   leasehold steal deploy://api-prod --reason "hotfix"
 """,
     "clear": """
-A lease taken with --on-expiry quarantine leaves its resource closed if it ends uncleanly.
+A lease acquired with --on-expiry quarantine leaves its resource closed if it ends uncleanly.
 
 examples:
   leasehold clear deploy://api-prod --reason "rolled back by hand"
 """,
     "keys create": """
-The key is shown once and stored hashed. An agent acquires and starts sessions in its space, a viewer only looks,
-an admin may do everything everywhere.
+The key is shown once and stored hashed. An agent acquires leases and starts sessions in its space, a viewer only
+reads, an admin may do everything everywhere.
 
 examples:
   leasehold keys create ci --role agent --space team --prefix deploy:// --prefix path:
@@ -235,21 +235,21 @@ examples:
   leasehold keys list --json
 """,
     "keys rotate": """
-Leases, sessions and request ids belong to the principal of the key, and stay. Hand the new key out while both count.
+Leases, sessions and request ids belong to the key's principal and stay valid. Distribute the new key while both work.
 
 examples:
   leasehold keys rotate 0123456789abcdef --key-file ci.key
   leasehold keys rotate 0123456789abcdef --overlap 7d
 """,
     "keys revoke": """
-Servers notice within a second. What the key holds runs out by itself, unless its principal has another key.
+Servers notice within a second. Leases held with the key expire, unless its principal has another key.
 
 examples:
   leasehold keys revoke 0123456789abcdef
 """,
     "serve": """
-Without keys it serves this machine only, and everybody on it is an admin. Ctrl-C ends it: who waits is told to
-come back, and nothing that was acknowledged is lost.
+Without keys it serves this machine only, and everyone on it is an admin. Ctrl-C stops it: waiting clients are asked
+to retry, and nothing that was acknowledged is lost.
 
 examples:
   leasehold serve
@@ -257,14 +257,14 @@ examples:
   leasehold serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 """,
     "mcp": """
-Everything the agent took is released when it goes away. Needs the extra: pip install 'leasehold[mcp]'.
+Everything that the agent acquired is released when it disconnects. It needs the extra leasehold[mcp].
 
 examples:
   leasehold mcp
   leasehold mcp --url https://locks.example:7420
 """,
     "install": """
-It adds to the files that are there, shows the difference, and can be run again at any time.
+It adds to existing files, shows the difference, and can be run again at any time.
 
 examples:
   leasehold install claude --dry-run
@@ -281,7 +281,7 @@ examples:
   leasehold prompt > locks.md
 """,
     "hook": """
-Editors call it; `leasehold install claude` tells them to.
+Editors call it; `leasehold install claude` sets them up.
 
 examples:
   leasehold hook claude < input.json

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from leasehold.cli.command_line import CommandLine
 from leasehold.cli.entry.examples import EXAMPLES
+from leasehold.cli.entry.families import FAMILIES
 from leasehold.cli.entry.table import VERBS
 from leasehold.cli.output import FAILURE, MEANINGS, USAGE, complain, dumps, forget, quoted, step, write
 from leasehold.domain.names import shown
@@ -21,25 +22,18 @@ if TYPE_CHECKING:
 _ABOUT = f"""\
 Leasehold: the lock service for agents.
 
-Before you touch something shared, take a lease on its name; one holder at a time; leases expire, so a crash
-blocks nobody. Every command answers with an exit code:
+Before you touch something shared, acquire a lease on its name. It has one holder at a time and expires, so a crash
+blocks no one for long. Every command answers with an exit code:
 {", ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())}.
 """
 _MORE = """\
 start here:
-  leasehold acquire issue:42          # take it, or see who has it
+  leasehold acquire issue:42          # acquire it, or see who holds it
   leasehold run deploy://api -- CMD   # run a command while you hold it
   leasehold list                      # who holds what
-  leasehold COMMAND --help            # all about one command
+  leasehold COMMAND --help            # the options and examples of one command
 """
 
-FAMILIES = {
-    "session": "the life of one agent run: start, heartbeat, end, list",
-    "workflow": "runs with a name and an outcome: create, get, check, list, update, heartbeat, release",
-    "lock": "the same leases in grite's words: acquire, renew, release, status, gc",
-    "keys": "who may use the servers of this store: create, list, rotate, revoke",
-}
-"""Commands of two words, by their first."""
 MEANT = {
     **dict.fromkeys(("status", "ps", "locks", "leases"), "list"),
     **dict.fromkeys(("unlock", "done"), "release"),
@@ -51,11 +45,11 @@ MEANT = {
     "top": "watch",
     "exec": "run",
 }
-"""What other tools call it: the letters alone would lead from `unlock` to `lock`."""
+"""Names of commands in other tools: by its letters alone, `unlock` would be taken for `lock`."""
 
 
 def parse_or_explain(words: Sequence[str]) -> CommandLine:
-    """Read a command line with argparse: it prints help or what is wrong, and ends the process."""
+    """Parse with argparse, which prints help or an error and ends the process, unless the line is right after all."""
     if list(words[:1]) == ["help"]:
         words = [*words[1:], "--help"]
     own, rest = _split(words)
@@ -80,7 +74,7 @@ def parse_or_explain(words: Sequence[str]) -> CommandLine:
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is ours, and what follows a `--`."""
+    """Split the words at a `--`."""
     if "--" not in words:
         return list(words), []
     place = list(words).index("--")
@@ -93,7 +87,7 @@ def _runs_command(words: Sequence[str]) -> bool:
 
 
 def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
-    """A command that does not exist, with the one that was probably meant."""
+    """Refuse an unknown command and suggest the one that was probably meant."""
     first = words[0] if words else ""
     known = dict.fromkeys(name.partition(" ")[0] for name in VERBS)
     if not first or first in known:
@@ -109,7 +103,7 @@ def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
 
 
 def _what_is_not_after_dashes(words: Sequence[str], names: Sequence[str], unknown: Sequence[str], verb: Verb) -> str:
-    """A command is missing after `--`: perhaps it stands there without the dashes."""
+    """Say that the command after `--` is missing. Perhaps it was typed without the dashes."""
     second = names[1:2] or [word for word in unknown[:1] if not word.startswith("-")]
     place = next((at for at, word in enumerate(words) if word in second and word not in names[:1]), None)
     if place is None:
@@ -121,7 +115,7 @@ def _what_is_not_after_dashes(words: Sequence[str], names: Sequence[str], unknow
 
 
 def _refuse_global(parser: Parser, words: Sequence[str], known: Iterable[str]) -> None:
-    """An option before the command: those that there are stand after it."""
+    """Refuse an option before the command: options go after it."""
     flag = words[0].partition("=")[0]
     verb = next((VERBS[name] for name in _verbs_in(words, known)), None)
     if flag in ("-h", "--help", "--version") or verb is None:
@@ -134,7 +128,7 @@ def _refuse_global(parser: Parser, words: Sequence[str], known: Iterable[str]) -
 
 
 def _verbs_in(words: Sequence[str], known: Iterable[str]) -> Iterator[str]:
-    """The commands that are named anywhere on the line."""
+    """Return the commands that are named anywhere on the line."""
     for word, after in zip(words, [*words[1:], ""], strict=True):
         name = f"{word} {after}" if f"{word} {after}" in VERBS else word
         if word in known and name in VERBS:
@@ -148,7 +142,7 @@ def _what_is_too_much(word: str, verb: Verb) -> str:
 
     flag = word.partition("=")[0]
     close = get_close_matches(flag, [option.flag for option in verb.options], 1)
-    if close == [flag]:  # it stood before the verb
+    if close == [flag]:  # it was typed before the command
         return f"{flag} goes after the command:\n  leasehold {verb.name} … {flag}"
     name = "; a name that begins with a dash goes after --" if not flag.startswith("--") else ""
     return f"there is no option {flag}{f'; did you mean {close[0]}?' if close else name}"
@@ -162,7 +156,7 @@ def _what_is_no_command(flag: str) -> str:
 
 
 def _first_unknown(words: Sequence[str], verb: Verb) -> str | None:
-    """The first word that looks like an option and is none."""
+    """Return the first word that looks like an option and is none."""
     flags = {option.flag: option for option in verb.options}
     for before, word in zip(("", *words), words, strict=False):
         is_value = before in flags and flags[before].metavar is not None
@@ -172,7 +166,7 @@ def _first_unknown(words: Sequence[str], verb: Verb) -> str | None:
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Wraps between words only: an option, a name or a path is never cut at its dashes. Commands stay whole."""
+    """Wraps between words only: options, names and paths are never cut at dashes. Commands stay whole."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return _wrapped(" ".join(text.split()), width)
@@ -188,7 +182,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Sentences that go on over several lines together; examples and tables a line each."""
+    """Join the lines of a paragraph; keep examples and tables line by line."""
     paragraph: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line and not line.startswith(" "):
@@ -201,7 +195,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _filled(paragraph: str, width: int, indent: str) -> list[str]:
-    """An example is a command to copy, with a comment after it: only the comment may go to a line of its own."""
+    """Wrap a paragraph. In an example, only the comment may move to a line of its own."""
     if not paragraph.startswith(" "):
         return [f"{indent}{line}" for line in _wrapped(paragraph, width)] or [""]
     if len(paragraph) <= width:
@@ -212,11 +206,11 @@ def _filled(paragraph: str, width: int, indent: str) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that answers in JSON who asked in JSON, and writes as the rest of us does."""
+    """An argparse parser whose errors are JSON with --json, written as all other output is."""
 
     as_json = False
     words: tuple[str, ...] = ()
-    """What was typed."""
+    """The words of the command line."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False, formatter_class=Formatter)
@@ -230,12 +224,12 @@ class Parser(argparse.ArgumentParser):
             sys.exit(FAILURE)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and end with the exit code for that."""
+        """Report a usage error and end with its exit code."""
         verb: Verb | None = self.get_default("verb")
         unknown = None if verb is None else _first_unknown(self.words, verb)
         if message.startswith("the following arguments are required"):
             if verb is not None and unknown is not None:
-                message = _what_is_too_much(unknown, verb)  # it may be what was meant to be there
+                message = _what_is_too_much(unknown, verb)  # perhaps this word was meant to be that argument
             elif verb is None and self.words[:1] and self.words[0].startswith("-"):
                 message = _what_is_no_command(self.words[0].partition("=")[0])
         said = "\n".join(map(shown, message.split("\n")))
@@ -251,7 +245,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build() -> Parser:
-    """The parser of all commands."""
+    """Build the parser of all commands."""
     parser = Parser(prog="leasehold", description=_ABOUT, epilog=_MORE)
     parser.add_argument("--version", action="version", version=f"leasehold {_version()}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -273,7 +267,7 @@ def _version() -> str:
 
 
 def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) -> None:
-    about = verb.help[:1].upper() + verb.help[1:] + ("" if verb.help.endswith("?") else ".")
+    about = verb.help[:1].upper() + verb.help[1:] + "."
     usage = "%(prog)s [options] NAME [NAME ...] -- COMMAND ..." if verb.runs_command else None
     parser = commands.add_parser(
         name, help=verb.help, description=about, epilog=EXAMPLES.get(verb.name, ""), usage=usage

@@ -1,4 +1,4 @@
-"""What the caller may have meant: plain names of files that are there, given without `path:`."""
+"""Hints for plain names that are files here but were given without `path:`."""
 
 # Pathlib costs a one-shot process more than all of this
 # ruff: noqa: PTH118
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def hint_at_path(context: Context, name: str) -> None:
-    """Hint at the path that this plain name is a file at, if `path:` can say it."""
+    """Suggest the `path:` name of the file that this plain name stands for, if it has one."""
     path = _from_root(context, name)
     if path is not None:
         command = context.suggest(context.verb, f"path:{path}", more=" -- …" if context.verb == "run" else "")
@@ -22,7 +22,7 @@ def hint_at_path(context: Context, name: str) -> None:
 
 
 def _from_root(context: Context, name: str) -> str | None:
-    """The path that `path:` would need: from the root of the working copy, as the guards have it."""
+    """Return the file's path from the root of the working copy, as the guards compute it; None if it is outside."""
     from leasehold.config import paths as places  # noqa: PLC0415 (only where there is something to hint at)
     from leasehold.config.settings import working_directory  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
-"""What the watchdog does after a `leasehold run` was killed: release the lease as `failed`, and end its session.
+"""Release the lease as `failed` and end its session, after a `leasehold run` was killed.
 
-A fresh process does it: the watchdog is a fork, and neither a database nor a connection survives a fork.
+The watchdog starts a fresh process for it: the watchdog is a fork, and no database or connection survives a fork.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _COMMAND = (sys.executable, "-m", "leasehold.cli")
 
 
 class FinalRelease:
-    """What there is to release; known before anything can happen."""
+    """The lease and session to release, prepared before the command starts."""
 
-    def __init__(self, context: Context, tenure: RunLease) -> None:
-        self._lease = tenure.lease.id
-        self._token = tenure.token
-        self._session = tenure.session
+    def __init__(self, context: Context, run_lease: RunLease) -> None:
+        self._lease = run_lease.lease.id
+        self._token = run_lease.token
+        self._session = run_lease.session
         self._env = {
             **{name: value for name, value in os.environ.items() if name not in (SESSION, RUN)},
             "LEASEHOLD_URL": context.choice.url,
@@ -36,7 +36,7 @@ class FinalRelease:
             self._env["LEASEHOLD_MAX_SKEW"] = context.values["max_skew"]
 
     def send(self) -> None:
-        """One try each: what it does not reach expires by itself, within the TTL of a run."""
+        """Try once each. If the store cannot be reached, the lease expires within the TTL of the run."""
         self._do("release", self._lease, "--token-stdin", "--status", "failed", "--error", CAUSE)
         if self._session.is_own:
             self._do("session", "end", env=self._session.exported())

@@ -1,4 +1,4 @@
-"""One command, attended to until it has ended: signals passed on, the lease kept, the command ended in time."""
+"""The command of `leasehold run`: start it, pass signals on, renew its lease, and end it before the lease expires."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from leasehold.cli.supervisor.lease import RunLease
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-LOOK_EVERY = 0.5
-"""The longest sleep: timers stand still while a machine sleeps, and then the lease may be gone when it wakes."""
+POLL_EVERY = 0.5
+"""The longest sleep in seconds: timers stand still while a machine sleeps, and the lease may be lost when it wakes."""
 SWEEP_EVERY = 0.02
 TOO_LATE = "it could not be renewed in time"
 
@@ -41,27 +41,27 @@ class NotStarted(Exception):
 
 
 class SupervisedProcess:
-    """A command in a process group of its own, and whoever looks after it."""
+    """A command in a process group of its own, with its lease and its watchdog."""
 
-    def __init__(self, context: Context, tenure: RunLease) -> None:
+    def __init__(self, context: Context, run_lease: RunLease) -> None:
         self._command: list[str] = context.values["command"]
         self._output = 2 if context.out.json else None
-        self._tenure = tenure
-        self._obituary = FinalRelease(context, tenure)
-        self._watchdog = Watchdog(self._obituary.send, tenure.kill_after)
-        self._bell = WakeupPipe((*PASSED_ON, signal.SIGCHLD))
+        self._run_lease = run_lease
+        self._final_release = FinalRelease(context, run_lease)
+        self._watchdog = Watchdog(self._final_release.send, run_lease.kill_after)
+        self._wakeups = WakeupPipe((*PASSED_ON, signal.SIGCHLD))
         self._foreground = Foreground()
         self._group = 0
-        self._is_told = False
-        """Whether the command knows that the lease is lost."""
+        self._is_signalled = False
+        """True once the command was signalled because the lease is lost."""
 
     def run(self) -> int:
-        """Until it has ended, and all of its group; what it returned, negative if a signal ended it."""
+        """Run until the command and its process group have ended. Return its exit code, -n for signal n."""
         try:
-            with self._bell, self._foreground:
+            with self._wakeups, self._foreground:
                 self._group = self._start()
-                self._tenure.watch(self._bell)
-                returncode = self._attend()
+                self._run_lease.watch(self._wakeups)
+                returncode = self._supervise()
                 self._sweep_up()
                 return returncode
         except BaseException:
@@ -74,8 +74,8 @@ class SupervisedProcess:
     # ------------------------------------------------------------------------------------------- starting
 
     def _start(self) -> int:
-        # Until it has become the command, a signal must neither be lost in the child nor run our handlers there.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._bell.signals)
+        # Until the child has become the command, a signal must neither be lost there nor run our handlers.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._wakeups.signals)
         try:
             child = subprocess.Popen(  # noqa: S603 (it is what the user wants to run)
                 self._command,
@@ -91,87 +91,87 @@ class SupervisedProcess:
             raise NotStarted(f"cannot run {self._command[0]}: {error}", 126) from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        child.returncode = 0  # we wait for it ourselves, to see it stop as well as end
+        child.returncode = 0  # `_reap` waits for it, to see it stop as well as end
         return child.pid
 
     def _become(self, mask: set[int | signal.Signals]) -> None:
-        """In the child: before it is anybody's command, the watchdog knows of it and it has the terminal."""
+        """Prepare the child, before it becomes the command: inform the watchdog, and take the terminal."""
         signal.set_wakeup_fd(-1)
-        for each in self._bell.signals:
+        for each in self._wakeups.signals:
             signal.signal(each, signal.SIG_DFL)
         self._group = os.getpid()
-        self._watchdog.tell(self._group, *self._until(), self._duty(TERM_AND_KILL))
+        self._watchdog.set_deadlines(self._group, *self._until(), self._duty(TERM_AND_KILL))
         self._foreground.take()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _environment(self) -> dict[str, str]:
-        lease = self._tenure.lease
+        lease = self._run_lease.lease
         return {
             **os.environ,
-            **self._tenure.session.exported(),
+            **self._run_lease.session.exported(),
             "LEASEHOLD_LEASE": lease.id,
             "LEASEHOLD_FENCE": str(lease.fence),
             "LEASEHOLD_RESOURCE": " ".join(lease.resources),
         }
 
     def _until(self) -> tuple[float, float]:
-        """When the watchdog acts: a little later than we do, if we are there."""
-        term_at, kill_at = self._tenure.times.term_at, self._tenure.times.kill_at
+        """Return when the watchdog acts: a little later than this process does."""
+        term_at, kill_at = self._run_lease.times.term_at, self._run_lease.times.kill_at
         return term_at + (kill_at - term_at) / 8, kill_at
 
     def _duty(self, duty: int) -> int:
-        return NOTHING if self._tenure.is_only_warned else duty
+        return NOTHING if self._run_lease.is_only_warned else duty
 
     # ------------------------------------------------------------------------------------------ attending
 
-    def _attend(self) -> int:
-        """Pass signals on, renew in time, end it if the lease is lost; until it has ended."""
+    def _supervise(self) -> int:
+        """Pass signals on, renew in time and end the command if the lease is lost, until it has ended."""
         while (returncode := self._reap()) is None:
-            if self._tenure.keep(self._bell):
+            if self._run_lease.keep(self._wakeups):
                 self._set_watchdog(TERM_AND_KILL)
             if self._watchdog.is_gone():
-                self._set_watchdog(KILL_ONLY if self._is_told else TERM_AND_KILL)
-            self._mind_the_lease()
-            for number in self._bell.wait(min(LOOK_EVERY, self._next() - now())):
+                self._set_watchdog(KILL_ONLY if self._is_signalled else TERM_AND_KILL)
+            self._end_if_lost()
+            for number in self._wakeups.wait(min(POLL_EVERY, self._next() - now())):
                 if number != signal.SIGCHLD:
                     end(self._group, number)
-        if returncode in (-signal.SIGTERM, -signal.SIGKILL) and now() >= self._tenure.times.term_at:
-            self._tenure.lose(TOO_LATE)  # it was the watchdog who ended it
+        if returncode in (-signal.SIGTERM, -signal.SIGKILL) and now() >= self._run_lease.times.term_at:
+            self._run_lease.lose(TOO_LATE)  # the watchdog ended it
         return returncode
 
     def _next(self) -> float:
-        times, lost = self._tenure.times, self._tenure.lost is not None
-        if self._tenure.is_only_warned and lost:
-            return now() + LOOK_EVERY
-        # An answer rings the bell: while one is awaited, what counts is the end.
+        times, lost = self._run_lease.times, self._run_lease.lost is not None
+        if self._run_lease.is_only_warned and lost:
+            return now() + POLL_EVERY
+        # An answer wakes this process: while one is awaited, only the end of the lease matters.
         return times.kill_at if lost else times.term_at if now() >= times.renew_at else times.renew_at
 
     def _set_watchdog(self, duty: int) -> None:
-        """Tell it the times as they are now; one that somebody has ended is replaced."""
+        """Send the watchdog the current times. Replace it if it was killed."""
         message = (self._group, *self._until(), self._duty(duty))
         if self._watchdog.is_gone():
             self._watchdog.dismiss()
-            self._watchdog = Watchdog(self._obituary.send, self._tenure.kill_after, *message)
+            self._watchdog = Watchdog(self._final_release.send, self._run_lease.kill_after, *message)
             return
         try:
-            self._watchdog.tell(*message)
+            self._watchdog.set_deadlines(*message)
         except BrokenPipeError:
-            return  # it ended just now, which rings our bell
+            return  # it ended just now, and SIGCHLD wakes this process
 
-    def _mind_the_lease(self) -> None:
-        tenure = self._tenure
-        if tenure.lost is None and now() >= tenure.times.term_at:
-            tenure.lose(TOO_LATE)
-        if tenure.lost is None or tenure.is_only_warned:
+    def _end_if_lost(self) -> None:
+        run_lease = self._run_lease
+        if run_lease.lost is None and now() >= run_lease.times.term_at:
+            run_lease.lose(TOO_LATE)
+        if run_lease.lost is None or run_lease.is_only_warned:
             return
-        if not self._is_told:
-            self._is_told = True
-            end(self._group, signal.SIGKILL if tenure.on_lost == "kill" else signal.SIGTERM)
-            # It gets its time to end, but not longer than the lease might have lived.
-            kill_at = min(tenure.times.kill_at, now() + tenure.kill_after)
-            tenure.times = tenure.times._replace(kill_at=kill_at)
+        if not self._is_signalled:
+            self._is_signalled = True
+            end(self._group, signal.SIGKILL if run_lease.on_lost == "kill" else signal.SIGTERM)
+            # The command gets its time to end, but no longer than the lease might have lived.
+            kill_at = min(run_lease.times.kill_at, now() + run_lease.kill_after)
+            run_lease.times = run_lease.times._replace(kill_at=kill_at)
             self._set_watchdog(KILL_ONLY)
-        elif now() >= tenure.times.kill_at:
+        elif now() >= run_lease.times.kill_at:
             end(self._group, signal.SIGKILL)
 
     def _reap(self) -> int | None:
@@ -184,15 +184,15 @@ class SupervisedProcess:
         return os.waitstatus_to_exitcode(status)
 
     def _sweep_up(self) -> None:
-        """What the command left running in its group must not go on without the lease."""
-        tenure = self._tenure
-        if not is_alive(self._group) or (tenure.lost is not None and tenure.is_only_warned):
+        """End what the command left running in its group: it must not go on without the lease."""
+        run_lease = self._run_lease
+        if not is_alive(self._group) or (run_lease.lost is not None and run_lease.is_only_warned):
             return
         end(self._group, signal.SIGTERM)
-        last = min(tenure.times.kill_at, now() + tenure.kill_after)
+        last = min(run_lease.times.kill_at, now() + run_lease.kill_after)
         while is_alive(self._group) and now() < last:
-            self._bell.wait(SWEEP_EVERY)
+            self._wakeups.wait(SWEEP_EVERY)
         end(self._group, signal.SIGKILL)
-        last = min(tenure.times.gone_at, now() + KILLED_AFTER)
+        last = min(run_lease.times.gone_at, now() + KILLED_AFTER)
         while is_alive(self._group) and now() < last:
-            self._bell.wait(SWEEP_EVERY)
+            self._wakeups.wait(SWEEP_EVERY)

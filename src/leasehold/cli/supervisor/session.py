@@ -1,7 +1,7 @@
-"""The session of a `leasehold run`: the run is an agent of its own, and its command and what that starts belong to it.
+"""The session of a `leasehold run`, to which its command and all processes of the command belong.
 
-The run makes the session, takes its lease in it, exports it to the command, and ends it with the lease. A session that
-the caller gave is used as it is, and outlives the run.
+The run starts the session, acquires its lease in it, exports it to the command, and ends it with the lease. A session
+that the caller gave is used instead, and outlives the run.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Lost
 
 TTL = "60s"
-"""How long the lease of a run lives without a renewal: it is renewed all the time, and blocks others when all died."""
+"""The default TTL of a run. It is short because the run renews all the time, and others wait for it after a crash."""
 _BEATS = 3
-"""Heartbeats in a life, while the run waits for its lease."""
+"""Heartbeats in one TTL, while the run waits for its lease."""
 
 
 def ttl_of(context: Context) -> str | float:
-    """The TTL as it was given; otherwise a short one, and what is configured if that is shorter still."""
+    """Return the TTL as given; otherwise the default, or what is configured if that is shorter."""
     given: str | float | None = context.values["ttl"]
     if given is not None:
-        context.seconds("ttl")  # a duration, at least
+        context.seconds("ttl")  # refuses what is no duration
         return given
     configured = context.choice.ttl
     return TTL if durations.parse(configured) > durations.parse(TTL) else configured
@@ -52,7 +52,7 @@ class RunSession:
             self._context.locks.renew_session(self.credential)
 
     def renew(self, lease: str, token: str) -> Renewed | Lost | Refused:
-        """Renew the lease of the run, and with it what its command has taken in the session."""
+        """Renew the lease of the run, and with it the leases that its command took in the session."""
         if self.is_own:
             beat = self._context.locks.renew_session(self.credential)
             own = [each for each in beat.leases if each.id == lease] if isinstance(beat, SessionRenewed) else []
@@ -61,19 +61,19 @@ class RunSession:
         return self._context.locks.renew(lease, token)  # the answer says why it is lost, if it is
 
     def end(self) -> None:
-        """Release what the command still holds. A session that the caller gave goes on."""
+        """End the session, which releases what the command still holds. A session that the caller gave goes on."""
         if self.is_own:
             self._context.locks.end_session(self.credential)
 
     def exported(self) -> dict[str, str]:
-        """The variables by which the command takes part in the session."""
+        """Return the environment variables that make the command part of the session."""
         if self.is_own:
             return identity.marked(self.credential, self._context.choice.url, self._context.space)
         return {identity.SESSION: self.credential}
 
 
 def open_session(context: Context) -> RunSession | Refused:
-    """The session that the caller gave, or one of this run; within another run, a run is another agent."""
+    """Return the session that the caller gave, or start one. A run within a run has a session of its own."""
     given = context.session
     if given is not None and not context.is_of_run:
         return RunSession(context, given, is_own=False)
@@ -84,7 +84,7 @@ def open_session(context: Context) -> RunSession | Refused:
 
 
 def _life(context: Context) -> str | float:
-    """The TTL of the session: that of the lease, and not so short that it ends while the run waits."""
+    """Return the session's TTL: that of the lease, but never so short that it expires while the run waits."""
     own = ttl_of(context)
     least = min(durations.parse(TTL), context.choice.rules().ttl_most)
     return own if durations.parse(own) > least else durations.format(least)

@@ -1,4 +1,4 @@
-"""What wakes the process that attends to a command: a signal, or an answer that another thread has got."""
+"""Wake the process that supervises a command: by a signal, or by a store's answer in another thread."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 def _noticed(_number: int, _frame: FrameType | None) -> None:
-    """The interpreter has written its number into the pipe; there is nothing else to do."""
+    """Do nothing: the interpreter has written the signal's number into the pipe."""
 
 
 class WakeupPipe:
-    """Signals as bytes in a pipe: none is lost, none interrupts anything."""
+    """Signals as bytes in a pipe: none is lost, and none interrupts a system call."""
 
     def __init__(self, signals: Iterable[signal.Signals]) -> None:
         self._reading, self._writing = os.pipe()
         for end in (self._reading, self._writing):
             os.set_blocking(end, False)
-        # Who was started to ignore a signal (nohup, a job in the background) goes on ignoring it.
+        # A signal that was ignored at start (nohup, a background job) stays ignored.
         self.signals = [each for each in signals if signal.getsignal(each) != signal.SIG_IGN]
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
@@ -41,44 +41,44 @@ class WakeupPipe:
         for each, before in self._before.items():
             signal.signal(each, before)
         signal.set_wakeup_fd(self._fd_before)
-        # The pipe stays open: a thread that still waits for its answer may ring.
+        # The pipe stays open: a thread that still waits for its answer may write to it.
 
-    def ring(self) -> None:
-        """Wake whoever waits."""
+    def wake(self) -> None:
+        """Wake the waiting process."""
         try:
             os.write(self._writing, b"\0")
         except BlockingIOError:
-            return  # it is full: whoever waits wakes up in any case
+            return  # the pipe is full, so the process wakes up in any case
 
     def wait(self, seconds: float) -> list[signal.Signals]:
-        """Until something happens, but not longer than this; the signals that came."""
+        """Wait for a wake-up, at most so many seconds. Return the signals that arrived."""
         if not select.select([self._reading], [], [], max(0.0, seconds))[0]:
             return []
         return [signal.Signals(number) for number in os.read(self._reading, 512) if number]
 
 
 class StoreCall(Generic[T]):
-    """One question to the store, asked by a thread, so that a store that hangs holds up nobody else."""
+    """One call of the store in a thread of its own, so that a store that hangs blocks nothing else."""
 
-    def __init__(self, ask: Callable[[], T], bell: WakeupPipe, asked_at: float) -> None:
+    def __init__(self, ask: Callable[[], T], wakeups: WakeupPipe, asked_at: float) -> None:
         self.asked_at = asked_at
         self.is_answered = False
         self._ask = ask
-        self._bell = bell
+        self._wakeups = wakeups
         self._answer: list[T] = []
         self._error: BaseException | None = None
-        threading.Thread(target=self._run, name="question", daemon=True).start()
+        threading.Thread(target=self._run, name="store-call", daemon=True).start()
 
     def _run(self) -> None:
         try:
             self._answer.append(self._ask())
-        except BaseException as error:  # noqa: BLE001 (raised where the answer is wanted)
+        except BaseException as error:  # noqa: BLE001 (`result` raises it)
             self._error = error
         self.is_answered = True
-        self._bell.ring()
+        self._wakeups.wake()
 
     def result(self) -> T:
-        """The answer, once it is there; raises what the question raised."""
+        """Return the answer, or raise the error, of a call that is answered."""
         if self._error is not None:
             raise self._error
         return self._answer[0]

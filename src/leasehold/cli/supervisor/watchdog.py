@@ -1,9 +1,8 @@
-"""A process that ends a process group in time, even if the one that should do it is stopped or killed.
+"""A second process that ends the command's process group in time, even if `leasehold run` is stopped or killed.
 
-`leasehold run` renews its lease; but a process that is stopped (SIGSTOP, Ctrl-Z, a debugger) renews nothing and
-cannot end its child either. So it tells this second process, over a pipe, until when the child may live. When no
-later word comes, or the pipe closes, the group is asked to end (TERM) and then ended (KILL), before the lease can
-expire.
+A process that is stopped (SIGSTOP, Ctrl-Z, a debugger) neither renews its lease nor ends its child. So `leasehold run`
+sends this process deadlines over a pipe. If no later deadline comes, or the pipe closes, the watchdog sends TERM and
+then KILL to the group, before the lease can expire.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MESSAGE = struct.Struct("!qddq")  # the group, when to ask it to end, when to end it, and one of these
+_MESSAGE = struct.Struct("!qddq")  # process group, time of TERM, time of KILL, and one of the duties below
 NOTHING, TERM_AND_KILL, KILL_ONLY = range(3)
 KILLED_AFTER = 5.0
-"""So long we wait for what was killed to be gone; only what hangs in the kernel takes longer, and it does nothing."""
-LOOK_EVERY = 0.5
-"""The longest sleep: timers stand still while a machine sleeps, the clock below does not."""
+"""Seconds to wait for a killed process to be gone. Only one that hangs in the kernel takes longer."""
+POLL_EVERY = 0.5
+"""The longest sleep in seconds: timers stand still while a machine sleeps, the clock below does not."""
 
 
 def now() -> float:
-    """A clock that nobody can set and that goes on while the machine sleeps, the same for all processes."""
+    """Read a clock that is the same for all processes, cannot be set, and goes on while the machine sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Watchdog:
-    """The near end: what the running command tells it."""
+    """The watchdog as `leasehold run` sees it: a forked process and the pipe to it."""
 
     def __init__(
         self,
@@ -43,9 +42,9 @@ class Watchdog:
         kill_at: float = 0.0,
         duty: int = NOTHING,
     ) -> None:
-        """Fork the watchdog. It calls `at_end` once the group has ended although the process that attended to it died.
+        """Fork the watchdog. If this process dies, the watchdog ends the group and then calls `at_end`.
 
-        Then the group has `kill_after` seconds between TERM and KILL.
+        The group then has `kill_after` seconds between TERM and KILL.
         """
         reading, self._pipe = os.pipe()
         self._pid = os.fork()
@@ -57,12 +56,12 @@ class Watchdog:
                 os._exit(0)
         os.close(reading)
 
-    def tell(self, group: int, term_at: float, kill_at: float, duty: int) -> None:
-        """This group may live until then; also called by the child itself, before it becomes the command."""
+    def set_deadlines(self, group: int, term_at: float, kill_at: float, duty: int) -> None:
+        """Set the deadlines of this group. The child calls it too, before it becomes the command."""
         os.write(self._pipe, _MESSAGE.pack(group, term_at, kill_at, duty))
 
     def is_gone(self) -> bool:
-        """Whether somebody has ended it; asked by its parent only."""
+        """True if the watchdog process has ended. Only its parent may ask."""
         return self._pid == 0 or self._is_reaped(os.WNOHANG)
 
     def _is_reaped(self, flags: int) -> bool:
@@ -72,7 +71,7 @@ class Watchdog:
         return True
 
     def dismiss(self) -> None:
-        """The command is over: there is nothing left to watch."""
+        """End the watchdog: the command is over."""
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
             self._is_reaped(0)
@@ -80,16 +79,16 @@ class Watchdog:
 
 
 class _Watch:
-    """The far end."""
+    """The loop of the watchdog process."""
 
     def __init__(self, pipe: int, group: int, term_at: float, kill_at: float, duty: int) -> None:
         self._pipe = pipe
         self._learn(group, term_at, kill_at, duty)
 
     def run(self, at_end: Callable[[], None], kill_after: float) -> None:
-        """Until nobody is left who could tell us anything."""
+        """Keep the deadlines until the pipe closes."""
         signal.set_wakeup_fd(-1)
-        os.setsid()  # a signal to our terminal or process group is not for us
+        os.setsid()  # signals to the terminal or process group of `leasehold run` are not for the watchdog
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(each, signal.SIG_IGN)
         while True:
@@ -109,7 +108,7 @@ class _Watch:
         return self._term_at if self._next == signal.SIGTERM else self._kill_at
 
     def _pause(self) -> float:
-        return max(0.0, min(LOOK_EVERY, self._at() - now())) if self._is_armed else LOOK_EVERY
+        return max(0.0, min(POLL_EVERY, self._at() - now())) if self._is_armed else POLL_EVERY
 
     def _learn(self, group: int, term_at: float, kill_at: float, duty: int) -> None:
         self._group, self._term_at, self._kill_at, self._is_armed = group, term_at, kill_at, duty != NOTHING
@@ -122,7 +121,7 @@ class _Watch:
 
 
 def _finish(group: int, kill_at: float) -> None:
-    """Whoever told us is gone while the command still ran: it must not run on without a lease."""
+    """End the group of a `leasehold run` that died: the command must not run on without a lease."""
     end(group, signal.SIGTERM)
     _await_end(group, kill_at)
     end(group, signal.SIGKILL)
@@ -135,7 +134,7 @@ def _await_end(group: int, until: float) -> None:
 
 
 def end(group: int, how: signal.Signals) -> bool:
-    """Send a signal to a whole group, a stopped one woken up so that it can end; whether that is allowed."""
+    """Send a signal to a whole group and wake it if it is stopped. Return False if that is not permitted."""
     try:
         os.killpg(group, how)
         if how != signal.SIGKILL:
@@ -148,7 +147,7 @@ def end(group: int, how: signal.Signals) -> bool:
 
 
 def is_alive(group: int) -> bool:
-    """Whether anything of this group is left that could still do something: the dead who wait for a burial cannot."""
+    """True if the group has a process that is no zombie."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -158,7 +157,7 @@ def is_alive(group: int) -> bool:
     try:
         return any(_is_living_member(int(name), group) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
     except OSError:
-        return True  # outside of Linux nobody tells
+        return True  # unknown outside of Linux
 
 
 def _is_living_member(pid: int, group: int) -> bool:

@@ -1,1 +1,1 @@
-"""What people see and type at a terminal: live lines, columns, the screen of `watch`."""
+"""The terminal: live lines, columns, the screen of `watch`."""

@@ -9,11 +9,11 @@ from unicodedata import combining, east_asian_width
 from leasehold.domain.names import shown
 
 NARROWEST = 8
-"""No column is made narrower than this; what still does not fit is cut off at the right."""
+"""No column is made narrower than this; the rest is cut off at the right."""
 
 
 def width_of_terminal() -> int | None:
-    """How many columns standard output has; None if it is no terminal."""
+    """Return how many columns standard output has; None if it is no terminal."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     try:
@@ -23,14 +23,14 @@ def width_of_terminal() -> int | None:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal this text takes."""
+    """Return how many columns of a terminal this text takes."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def cut(text: str, width: int | None) -> str:
-    """The text, cut off where the terminal ends."""
+    """Cut the text off where the terminal ends."""
     if width is None or columns(text) <= width:
         return text
     end = len(text)
@@ -40,17 +40,17 @@ def cut(text: str, width: int | None) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """`1 lease`, `2 leases`."""
+    """Return `1 lease`, `2 leases`."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def padded(text: str, width: int) -> str:
-    """The text with blanks up to this width."""
+    """Pad the text with blanks to this width."""
     return text + " " * (width - columns(text))
 
 
 def table(rows: list[tuple[str, ...]], heads: tuple[str, ...], width: int | None = None) -> str:
-    """Columns side by side, as many and as wide as the terminal allows; what came from elsewhere is inert."""
+    """Lay out columns as wide as the terminal allows. Cells are printed inert."""
     safe = [heads, *(tuple(shown(cell) for cell in row) for row in rows)]
     widths = [max(columns(row[place]) for row in safe) for place in range(len(heads))]
     if width is not None:

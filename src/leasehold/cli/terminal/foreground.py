@@ -1,4 +1,4 @@
-"""The terminal that a command shares with us: who is in the foreground, and what Ctrl-Z does."""
+"""The terminal that `leasehold run` shares with its command: the foreground process group, and Ctrl-Z."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Foreground:
-    """While the command runs, it has the terminal, so that it can read it and Ctrl-C reaches it."""
+    """Puts the command into the terminal's foreground, so that it can read from it and Ctrl-C reaches it."""
 
     def __init__(self) -> None:
         self._terminal = _ours()
         self._group = 0
 
     def take(self) -> None:
-        """Called by the child, before it becomes the command: it must not read the terminal before it has it."""
+        """Take the terminal. The child calls it before it becomes the command."""
         self._hand_to(os.getpid())
 
     def __enter__(self) -> Self:
@@ -35,17 +35,17 @@ class Foreground:
     def _hand_to(self, group: int) -> None:
         if self._terminal is None:
             return
-        # Who is in the background and touches the terminal would be stopped.
+        # A background process that changes the terminal would be stopped by SIGTTOU.
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
             os.tcsetpgrp(self._terminal, group)
         except OSError:
-            return  # the group has ended, or the terminal is gone: there is nothing to hand over
+            return  # the group has ended, or the terminal is gone
         finally:
             signal.signal(signal.SIGTTOU, before)
 
     def stop_with(self, group: int) -> None:
-        """The command was stopped (Ctrl-Z): so that our shell notices, we stop with it, and go on with it."""
+        """Stop with the stopped command (Ctrl-Z), so that the shell notices; continue together with it."""
         if self._terminal is None:
             return
         self._hand_to(os.getpgrp())
@@ -55,11 +55,11 @@ class Foreground:
 
 
 def _ours() -> int | None:
-    """The terminal on standard input, if we are in its foreground."""
+    """Return the terminal on standard input, if this process is in its foreground."""
     if sys.stdin is None or not sys.stdin.isatty():
         return None
     try:
         terminal = sys.stdin.fileno()
         return terminal if os.tcgetpgrp(terminal) == os.getpgrp() else None
     except OSError:
-        return None  # a terminal, but not the one that we are controlled by
+        return None  # a terminal, but not the controlling one

@@ -1,7 +1,7 @@
-"""Signals that would end us, obeyed where it is safe: between two looks at the queue, never in the middle of a change.
+"""Signals that end a command, obeyed where it is safe: between two checks of the queue, never during a change.
 
-A process that dies in a queue is forgotten within two seconds. But one that is ended between being granted a lease and
-noticing it would keep the lease until it expires, and nobody would know its token.
+A process that dies in a queue leaves it within two seconds. A process that dies between the grant of a lease and its
+answer would keep the lease until it expires, and no one would know its token.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PATIENCE = 1.0
-"""If no safe place was reached for so long (the store hangs), the signal is obeyed wherever we are."""
+"""Seconds after which a signal is obeyed anywhere, if no safe place was reached (the store hangs)."""
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal told us to end."""
+    """A signal ended this command."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -26,12 +26,12 @@ class Terminated(KeyboardInterrupt):
 
 
 def disarm() -> None:
-    """We have come to the end: nothing has to be hurried up any more."""
+    """Stop the timer that enforces a signal: the command is about to end."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class Interrupts:
-    """While this is in force, a signal that would end us is noted; `check` obeys it."""
+    """Notes ending signals while it is entered; `check` obeys them."""
 
     def __init__(self) -> None:
         self.noted: int | None = None
@@ -40,7 +40,7 @@ class Interrupts:
     def __enter__(self) -> Self:
         for each in ENDING:
             before = signal.getsignal(each)
-            if before != signal.SIG_IGN:  # nohup, a job in the background: whoever started us wants it ignored
+            if before != signal.SIG_IGN:  # nohup or a background job: it stays ignored
                 self._before[each] = before
                 signal.signal(each, self._note)
         return self
@@ -49,14 +49,14 @@ class Interrupts:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, Terminated):
-            return  # we are about to end: what is left to do must not hang either
+            return  # the command is about to end, and the rest must not hang either
         signal.setitimer(signal.ITIMER_REAL, 0)
         for each, before in self._before.items():
             signal.signal(each, before)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self.noted is not None:
-            raise Terminated(self.noted)  # somebody insists
+            raise Terminated(self.noted)  # a second signal
         self.noted = number
         signal.signal(signal.SIGALRM, self._insist)
         signal.setitimer(signal.ITIMER_REAL, PATIENCE, PATIENCE)
@@ -66,6 +66,6 @@ class Interrupts:
             raise Terminated(self.noted)
 
     def check(self) -> None:
-        """Here it is safe to end, if we were told to."""
+        """Raise Terminated if a signal was noted: here it is safe to end."""
         if self.noted is not None:
             raise Terminated(self.noted)

@@ -1,4 +1,4 @@
-"""The keyboard of `watch`: single keys from a terminal, without waiting for a line. It knows nothing of leases."""
+"""The keyboard of `watch`: single keys from a terminal, without waiting for a whole line."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ESCAPES = {
 }
 NAMES = {"\r": "enter", "\n": "enter", "\x7f": "back", "\b": "back", "\x1b": "escape"}
 ESCAPE_WAIT = 0.05
-"""How long the rest of an escape sequence may take: over a slow line, it comes in pieces."""
+"""Seconds that the rest of an escape sequence may take: over a slow line, it arrives in pieces."""
 
 
 class Keyboard:
-    """Standard input, key by key, until the end of the block; Ctrl-C stays what it is."""
+    """Standard input, key by key, until the end of the block. Ctrl-C still interrupts."""
 
     def __init__(self) -> None:
         self._fd: int | None = None
@@ -34,18 +34,18 @@ class Keyboard:
     def __enter__(self) -> Self:
         if sys.stdin is None or not sys.stdin.isatty():
             return self
-        import termios  # noqa: PLC0415 (only who has a terminal)
+        import termios  # noqa: PLC0415 (only on a terminal)
 
         try:
             fd = sys.stdin.fileno()
-            if os.tcgetpgrp(fd) != os.getpgrp():  # in the background, touching the terminal would stop us
+            if os.tcgetpgrp(fd) != os.getpgrp():  # in the background, changing the terminal would stop this process
                 return self
             self._before = termios.tcgetattr(fd)
             mode = termios.tcgetattr(fd)
             mode[3] &= ~(termios.ICANON | termios.ECHO)
             termios.tcsetattr(fd, termios.TCSANOW, mode)
         except (OSError, termios.error):
-            return self  # a terminal that cannot do this is only looked at
+            return self  # a terminal without this mode gets no keys
         self._fd = fd
         return self
 
@@ -55,10 +55,10 @@ class Keyboard:
         if self._fd is not None and self._before is not None:
             import termios  # noqa: PLC0415
 
-            termios.tcsetattr(self._fd, termios.TCSANOW, self._before)  # type: ignore[arg-type] # as we got it
+            termios.tcsetattr(self._fd, termios.TCSANOW, self._before)  # type: ignore[arg-type] # as tcgetattr returned it
 
     def wait(self, seconds: float) -> str | None:
-        """The next key, by its name or as it is; None if none comes for so long."""
+        """Return the next key, by its name or as it is; None if none comes in time."""
         if self._fd is None:
             time.sleep(seconds)
             return None
@@ -66,7 +66,7 @@ class Keyboard:
             return None
         one = self._read()
         if one is None:
-            self._fd = None  # nobody is there any more: only look
+            self._fd = None  # the terminal is gone
             return None
         if one != "\x1b":
             return NAMES.get(one, one)

@@ -1,4 +1,4 @@
-"""Waiting in a queue: a live line with place, holder and time left, and a way out that leaves nothing behind."""
+"""Wait in a queue with a live line (position, holder, time left), and leave the queue if the command is interrupted."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Acquired
 
 FIRST = 0.3
-"""Who is served sooner than this sees no line."""
+"""Seconds before the line is first shown."""
 EVERY = 1.0
 PAUSE = 8
-"""A store that is slow to look at is looked at seldom: the wait itself goes on only in between."""
+"""A query that takes t seconds is repeated after 8 t: the wait itself goes on only in between."""
 UNKNOWN_WIDTH = 80
-"""Of a terminal that does not say how wide it is."""
+"""Columns of a terminal that does not report its width."""
 
 
 def wait_for(
@@ -41,7 +41,7 @@ def wait_for(
     events: bool,
     meanwhile: Callable[[], None] | None = None,
 ) -> Acquired:
-    """Ask and wait; meanwhile show how it stands. `events`: as JSON lines, if it is JSON that is wanted."""
+    """Acquire and wait, with a live line; with `events` and --json, with JSON lines instead."""
     line = WaitingLine(context, events=events)
 
     def progress() -> None:
@@ -63,7 +63,7 @@ def wait_for(
 
 
 class WaitingLine:
-    """Rewrites one line on a terminal, or prints JSON lines, or is silent."""
+    """Rewrites one line on a terminal, or prints JSON lines, or prints nothing."""
 
     def __init__(self, context: Context, *, events: bool) -> None:
         self._context = context
@@ -75,15 +75,15 @@ class WaitingLine:
         self._last: object = None
 
     def show(self) -> None:
-        """Somebody waits: show how it stands, once a second."""
+        """Show the state of the queue, once a second."""
         if time.monotonic() < self._next or not (self._is_live or self._events):
             return
         begun = time.monotonic()
         try:
-            # Any of the names may be the one that is held.
+            # Any of the names may be the held one.
             looks = [self._context.locks.inspect(name) for name in self._context.values["resources"]]
         except StoreError:
-            looks = []  # the wait itself finds out whether this matters; the line only shows
+            looks = []  # the wait itself reports a failure, if it matters
         now = time.monotonic()
         self._next = max(begun + EVERY, now + (now - begun) * PAUSE)
         seen = [each for each in looks if isinstance(each, Inspection)]
@@ -118,7 +118,7 @@ class WaitingLine:
         self._shown = True
 
     def done(self) -> None:
-        """The wait is over: leave no trace of the line."""
+        """Erase the line: the wait is over."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -134,7 +134,7 @@ def _in_the_way(seen: Inspection) -> str:
         first = seen.leases[0]
         work = f" ({first.name})" if first.name else ""
         more = f" and {len(seen.leases) - 1} more" if len(seen.leases) > 1 else ""
-        # The work comes last: it is what a narrow terminal may cut off.
+        # The work comes last: a narrow terminal may cut it off.
         left = durations.in_seconds(first.expires_us - seen.now_us)
         return shown(f"held by {first.holder}{more}, {left} left{work}")
     if seen.closed:

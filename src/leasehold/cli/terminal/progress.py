@@ -1,4 +1,4 @@
-"""A live line on a terminal while a store takes its time to answer: somebody looks at it. It decides nothing."""
+"""A live line on a terminal while a store is slow to answer."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
 
 EVERY = 1.0
-"""Who is answered sooner than this sees no line."""
+"""Seconds before the line is first shown, and between its updates."""
 UNKNOWN_WIDTH = 80
 NOT_ASKING = frozenset({"run", "watch", "serve", "mcp", "hook", "git-hook", "install", "uninstall"})
-"""They stay, or say themselves how it goes."""
+"""Commands that run for long, or show their own progress."""
 
 
 def may_be_shown(context: Context) -> bool:
-    """Whether somebody looks at a terminal, and nothing else has a line there."""
+    """True if standard error is a terminal, and the command has no live line of its own."""
     if context.out.json or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return False
     return context.verb not in NOT_ASKING and context.values.get("wait", "0") == "0"
 
 
 class Patience:
-    """While this is in force, who waits for the store's answer sees for how long, and for whose."""
+    """Shows, while it is entered, how long the command has waited for the store's answer."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -40,7 +40,7 @@ class Patience:
     def __enter__(self) -> Self:
         signal.signal(signal.SIGALRM, self._show)
         signal.setitimer(signal.ITIMER_REAL, EVERY, EVERY)
-        output.LIVE.append(self._stop)  # whatever is written next takes the line away first
+        output.LIVE.append(self._stop)  # the next output erases the line first
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""What `watch` shows on a terminal, and what each key does to it. It asks nobody: it is given what was seen."""
+"""The screen of `watch`: its lines, and the effect of each key. It does no I/O: the state of the locks is passed in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEYS: dict[str, Callable[[Lease], Any]] = {
 }
 HELP = "s sort  r reverse  / filter  ↑↓ choose  enter details  q quit"
 TALL = 16
-"""A terminal with fewer lines than this has none to spare for the keys."""
+"""Lines of a terminal from which on the keys are shown, too."""
 HEADS = ("RESOURCE", "HOLDER", "MODE", "LEFT", "FENCE", "QUEUE", "WORK")
 ROOMY, WIDE, NARROW = 100, 64, 40
 ALL_COLUMNS: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
@@ -36,25 +36,25 @@ FEW_COLUMNS: tuple[int, ...] = (0, 3)
 BAR = 8
 
 
-class Look(Noun):
-    """What was seen at one moment."""
+class Snapshot(Noun):
+    """The state of the locks at one moment."""
 
     now: int
     leases: tuple[Lease, ...]
     waiting: dict[str, Waiting]
     queues: dict[str, frozenset[str]]
-    """By the id of a lease, who waits for it to end: what they want may only overlap with what is held."""
+    """Lease id to the ids of its waiters, which may want other, overlapping names."""
     is_all: bool
-    """Whether everybody who waits was told of."""
+    """True if `waiting` is complete."""
 
     @property
     def more(self) -> str:
-        """What to write after how many wait."""
+        """`+` after the number of waiters, if there are more than these."""
         return "" if self.is_all else "+"
 
 
 class Details(Noun):
-    """One lease, looked at more closely."""
+    """One lease with its queue and its last events."""
 
     lease: Lease
     waiting: tuple[Waiting, ...]
@@ -62,7 +62,7 @@ class Details(Noun):
 
 
 class Screen:
-    """How the table stands: its order, its filter, which line is chosen."""
+    """The state of the table: order, filter, chosen line."""
 
     def __init__(self) -> None:
         self.order = ORDERS[0]
@@ -79,7 +79,7 @@ class Screen:
     # --------------------------------------------------------------------------------------------- keys
 
     def press(self, key: str) -> None:
-        """One key."""
+        """Handle one key."""
         if self.typing:
             self._type(key)
         elif key == "q":
@@ -99,7 +99,7 @@ class Screen:
             self._move(key)
 
     def _escape(self) -> None:
-        """Out of the details; from the table, out of the filter."""
+        """Leave the details; in the table, clear the filter."""
         if self.details is None:
             self.filter = ""
         self.details = None
@@ -125,8 +125,8 @@ class Screen:
 
     # -------------------------------------------------------------------------------------------- lines
 
-    def lines(self, seen: Look, when: str, width: int, height: int, details: Details | None = None) -> list[str]:
-        """The whole screen, no wider and no higher than the terminal."""
+    def lines(self, seen: Snapshot, when: str, width: int, height: int, details: Details | None = None) -> list[str]:
+        """Return the lines of the whole screen, no wider and no higher than the terminal."""
         leases = self._list(seen.leases)
         waiting = [each for each in seen.waiting.values() if self._fits(each.holder, each.resources, each.name)]
         foot = [HELP] if height >= TALL else []
@@ -139,7 +139,7 @@ class Screen:
         return [cut(line, width) for line in [*body, *foot]]
 
     def _told(self) -> str:
-        """How the table was changed; nothing while it is as it always is."""
+        """Describe the order and filter, unless they are the defaults."""
         is_usual = self.order == ORDERS[0] and not self.reverse
         order = "" if is_usual else f"  by {self.order}{' ↑' if self.reverse else ''}"
         wanted = f"  /{shown(self.filter)}{'_' if self.typing else ''}" if self.filter or self.typing else ""
@@ -157,19 +157,19 @@ class Screen:
         return self._listed
 
     def _table(
-        self, head: str, leases: list[Lease], seen: Look, waiting: list[Waiting], width: int, room: int
+        self, head: str, leases: list[Lease], seen: Snapshot, waiting: list[Waiting], width: int, room: int
     ) -> list[str]:
         if not leases:
             return _within([head, "No live leases." if not self.filter else "Nothing fits.", *_queue(waiting)], room)
         queues = queues_of(leases, seen)
-        # Every line of the table is as wide as the widest column needs, so all of them are made at once.
+        # The widest cell sets the width of its column, so all lines are laid out at once.
         marks = ["▸ " if lease.id == self.chosen else "" for lease in leases]
         made = lease_rows(leases, queues, marks, width).splitlines()
         top = self._scroll(leases, room - 2)
         return _within([head, made[0], *made[1 + top :], *_queue(waiting)], room)
 
     def _scroll(self, leases: list[Lease], room: int) -> int:
-        """The first line that is shown: the chosen one must be among them."""
+        """Return the first shown line, such that the chosen one is visible."""
         at = next((place for place, lease in enumerate(leases) if lease.id == self.chosen), None)
         if at is None:
             self._top = 0
@@ -179,7 +179,7 @@ class Screen:
 
 
 def lease_rows(leases: list[Lease], queues: dict[str, int], marks: list[str], width: int | None) -> str:
-    """A line for each lease; a narrow terminal gets fewer columns rather than cut ones."""
+    """Return a table of leases; a narrow terminal gets fewer columns rather than cut ones."""
     keep = ALL_COLUMNS
     if width is not None and width < WIDE:
         keep = SOME_COLUMNS if width >= NARROW else FEW_COLUMNS
@@ -202,14 +202,14 @@ def _cells(lease: Lease, queues: dict[str, int], mark: str, *, with_bar: bool) -
     )
 
 
-def queue_of(lease: Lease, seen: Look) -> list[Waiting]:
-    """Who waits for one of its names, or for the lease itself to end."""
+def queue_of(lease: Lease, seen: Snapshot) -> list[Waiting]:
+    """Return the waiters for one of the lease's names, or for the lease itself."""
     behind = seen.queues.get(lease.id, frozenset())
     return [it for it in seen.waiting.values() if it.id in behind or not set(lease.resources).isdisjoint(it.resources)]
 
 
-def queues_of(leases: list[Lease], seen: Look) -> dict[str, int]:
-    """How many that are, for each lease: there may be thousands."""
+def queues_of(leases: list[Lease], seen: Snapshot) -> dict[str, int]:
+    """Count the waiters of each lease in one pass: there may be thousands of leases."""
     named: dict[str, set[str]] = {}
     for it in seen.waiting.values():
         for name in it.resources:
@@ -222,7 +222,7 @@ def queues_of(leases: list[Lease], seen: Look) -> dict[str, int]:
 
 
 def bar(left: int, ttl: int) -> str:
-    """How much of its life a lease has left."""
+    """Draw how much of its TTL a lease has left."""
     full = min(BAR, -(-left * BAR // max(1, ttl)))
     return "█" * full + "░" * (BAR - full)
 
@@ -261,5 +261,5 @@ def _detailed(it: Details, now: int) -> list[str]:
 
 
 def _within(lines: list[str], room: int) -> list[str]:
-    """As many lines as there is room for, the last of them saying how many are missing."""
+    """Return as many lines as there is room for; the last says how many are missing."""
     return lines if len(lines) <= room else [*lines[: room - 1], f"… and {len(lines) - room + 1} more"]

@@ -1,4 +1,4 @@
-"""What editors' hooks ask: may this agent change that now? Thin: from an editor's JSON to one verb and back.
+"""The hooks of editors: may this agent make this change? From an editor's JSON to one verb and back.
 
-On the way of every edit of an agent, as a process of its own: nothing is imported that a plain edit does not need.
+A hook is a process that delays every edit of an agent, so only modules that a plain edit needs are imported.
 """

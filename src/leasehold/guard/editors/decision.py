@@ -1,6 +1,6 @@
-"""May this agent change that now? Asks for leases and turns the answers into a decision; pure but for what it asks.
+"""Decide whether an agent may make a change: acquire or inspect leases, and turn the outcomes into a decision.
 
-The same conversation (see ``compat.steps``) serves a hook that is a process of its own and one that is a request.
+Both a hook process and a hook request at a server drive the same conversation (see ``compat.steps``).
 """
 
 from __future__ import annotations
@@ -23,49 +23,49 @@ if TYPE_CHECKING:
 
 
 NAMED = 5
-"""So many lost leases are named in one message."""
+"""The most lost leases that are named in one message."""
 
 
 class KnownLease(Noun):
-    """A lease that a hook took for its agent."""
+    """A lease that a hook acquired for its agent."""
 
     lease: str
     name: str
 
 
 class Decision(Noun):
-    """What the editor is told."""
+    """The answer to the editor."""
 
     allowed: bool = True
     message: str = ""
-    """Empty: nothing at all is said."""
+    """Empty: no output at all."""
     agent_id: str = ""
-    """The name to put into a call of one of our own tools."""
+    """The agent's name, to add to a call of a Leasehold tool."""
     taken: tuple[KnownLease, ...] = ()
     """Leases to remember for the next hooks of this agent."""
     lost: tuple[str, ...] = ()
-    """Ids of leases to forget: this message tells the agent that they were taken from it."""
+    """Ids of leases to forget, since the message reports their loss."""
 
 
 class HookTerms(Noun):
-    """Who asks, and how strict we are."""
+    """The caller of a hook, and the policy."""
 
     holder: str
     credential: str
-    """`ID.SECRET` of the agent's session: chosen by us, and begun when it is first needed."""
+    """`ID.SECRET` of the agent's session, which starts when it is first needed."""
     policy: str
     ttl: float | str
     takes: bool = True
-    """Lock on first edit: the lease is taken, not only looked for."""
+    """Lock on first edit: acquire the lease instead of only checking for others'."""
     known: tuple[KnownLease, ...] = ()
-    """Leases that earlier hooks of this agent took, and of whose loss it was not told."""
+    """Leases that earlier hooks of this agent acquired, without those whose loss was reported."""
 
 
 YES = Decision()
 
 
 def before_edit(paths: tuple[Resource, ...], terms: HookTerms) -> Deciding:
-    """May these resources be written? The leases are taken on the way, unless the terms say otherwise."""
+    """Decide whether these resources may be written. Acquires their leases, unless the terms say otherwise."""
     taken: list[KnownLease] = []
     decision = yield from _edit(paths, terms, taken)
     held = [each.lease for each in taken]
@@ -99,7 +99,7 @@ def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]
 
 
 def before_command(paths: tuple[Resource, ...], terms: HookTerms, note: str = "") -> Deciding:
-    """May a shell command write these? It is checked against others' leases; none is taken."""
+    """Decide whether a shell command may write these, by the leases of others. It acquires none."""
     for path in paths:
         verdict = yield from _look(path, terms, must_own=False)
         if not verdict.allowed:
@@ -108,7 +108,7 @@ def before_command(paths: tuple[Resource, ...], terms: HookTerms, note: str = ""
 
 
 def after_tool(terms: HookTerms) -> Deciding:
-    """The agent lives: a full TTL again for its session and all of its leases. It is told which of them it has lost."""
+    """Reset the TTL of the agent's session and leases, and report which of them are lost."""
     outcome = yield "renew_session", {"session": terms.credential}
     if isinstance(outcome, Lost):
         return _tell_lost(YES, [(each, outcome.reason) for each in terms.known])
@@ -124,7 +124,7 @@ def after_tool(terms: HookTerms) -> Deciding:
 
 
 def _tell_lost(decision: Decision, lost: list[tuple[KnownLease, str]]) -> Decision:
-    """The decision, and before it which leases were taken from the agent."""
+    """Put a report of lost leases before the decision's message."""
     if not lost:
         return decision
     told = [told_lost(each.name, reason) for each, reason in lost[:NAMED]]
@@ -138,7 +138,7 @@ def _tell_lost(decision: Decision, lost: list[tuple[KnownLease, str]]) -> Decisi
 
 
 def at_end(terms: HookTerms) -> Deciding:
-    """The agent is done: everything is released."""
+    """End the agent's session, which releases everything."""
     yield "end_session", {"session": terms.credential}
     return YES
 
@@ -156,22 +156,22 @@ def _take(path: str, terms: HookTerms) -> Steps[Any]:
 
 
 def _in_the_way(outcome: Held | TimedOut | Deadlock | Refused, terms: HookTerms) -> str | None:
-    """Why not; None if whatever is in the way is this agent's own, taken under its name by other means."""
+    """Return why not; None if only this agent's own leases are in the way, acquired under its name by other means."""
     told = sentence(outcome)
     if not isinstance(outcome, Held | TimedOut) or not outcome.blockers:
         return told
     own = all(each.holder == terms.holder and each.state == "held" for each in outcome.blockers)
-    return None if own else told.partition("; ")[0]  # what to do next is told in the words of an editor
+    return None if own else told.partition("; ")[0]  # `_no` adds the next step
 
 
 def _look(path: Resource, terms: HookTerms, *, must_own: bool) -> Steps[Verdict]:
-    strict = REQUIRE_OWN if must_own else REQUIRE  # what a no means is decided by `_no`
+    strict = REQUIRE_OWN if must_own else REQUIRE  # `_no` applies the policy
     (verdict,) = yield from judged([path], LeaseOwner(terms.holder), strict)
     return verdict
 
 
 def _no(terms: HookTerms, path: Resource, why: str, verb: str = "inspect") -> Decision:
-    """A no under a policy that forbids; else a warning."""
+    """Return a refusal under a policy that forbids, else a warning."""
     if terms.policy == WARN:
         return Decision(message=shown(f"Careful: {why}. Others may be changing it right now."))
     todo = "Do not change it: go on with something else, and come back later. See who has it:"

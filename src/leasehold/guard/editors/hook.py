@@ -1,4 +1,4 @@
-"""Answer one call of a hook: read, decide, ask, answer. The agent's session is kept in a private file."""
+"""Handle one call of an editor's hook. The secret of the agent's session is in a private file."""
 
 # Pathlib costs a one-shot process more than all of this, and so does contextlib
 # ruff: noqa: SIM105, PTH103, PTH108, PTH110, PTH120, PTH123
@@ -27,24 +27,24 @@ _SHORT, _START = 12, 8
 
 
 def holder_of(occasion: HookCall, given: str | None = None) -> str:
-    """A readable name for this agent: `claude-0f3c91d2-5be07a16`, and for its subagents that, a dot and theirs."""
+    """Return a readable name for this agent, `claude-0f3c91d2-5be07a16`; for a subagent with a dot and its id added."""
     name = given or f"{occasion.editor}-{_short(occasion.session) or 'somebody'}"
     return f"{name}.{_short(occasion.agent)}" if occasion.agent else name
 
 
 def _short(id_: str) -> str:
-    """A short id as it is, else its start and a digest of all of it: ids of one time often start alike (UUIDv7)."""
+    """Return a short id as it is, a longer one as its start and a digest: ids of one day often start alike (UUIDv7)."""
     plain = "".join(one for one in id_[:_SHORT] if one.isalnum() or one in "-_")
     return plain if plain == id_ else f"{plain[:_START]}-{places.digest(id_)[:8]}"
 
 
 def session_id(occasion: HookCall) -> str:
-    """The id of this agent's session: the same for every hook of its run."""
+    """Return the id of this agent's session, the same for every hook of its run."""
     return f"h{places.digest(occasion.editor, occasion.session, occasion.agent)}"
 
 
 def steps(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
-    """What has to be asked; None if this occasion is no concern of ours."""
+    """Return the conversation for this call; None if there is nothing to check."""
     if terms.policy == OFF or not occasion.session:
         return None
     if occasion.moment == BEFORE:
@@ -58,16 +58,16 @@ def _before(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
     if occasion.lock_tool:
         return _named(terms)
     if occasion.command:
-        from leasehold.guard.editors.shell import MOST, written  # noqa: PLC0415 (only before a command)
-        from leasehold.guard.editors.shell_words import TooMuch  # noqa: PLC0415 (likewise)
+        from leasehold.guard.editors.shell import MOST, written  # noqa: PLC0415 (only for a shell command)
+        from leasehold.guard.editors.shell_words import TooMuch  # noqa: PLC0415 (only for a shell command)
 
         try:
             found = written(occasion.command)
         except TooMuch:
-            note = "It is too long to tell which files it writes, so all were looked at: "
+            note = "It is too long to tell which files it writes, so all were checked: "
             return deciding.before_command((ROOT,), terms, note)
         if len(found) > MOST:
-            return deciding.before_command((ROOT,), terms, f"It writes more than {MOST} files, so all were looked at: ")
+            return deciding.before_command((ROOT,), terms, f"It writes more than {MOST} files, so all were checked: ")
         paths = resources(found, occasion.cwd, root)
         return deciding.before_command(paths, terms) if paths else None
     paths = resources(occasion.paths, occasion.cwd, root)
@@ -75,13 +75,13 @@ def _before(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
 
 
 def _named(terms: HookTerms) -> Deciding:
-    """Our own tools know who calls them."""
+    """Add the agent's name to a call of a Leasehold tool."""
     return Decision(agent_id=terms.holder)
     yield  # a generator that asks nothing
 
 
 def resources(paths: tuple[str, ...], cwd: str, root: str) -> tuple[Resource, ...]:
-    """The `path:` names of these files; what is outside of the root, or git's own, is nobody's concern."""
+    """Return the `path:` names of these files, without those outside of the root and git's own."""
     below = Below(root, cwd)
     found = map(below.find, paths)
     return tuple(dict.fromkeys(name_of(path) for path in found if path and not path.startswith(".git/")))
@@ -91,7 +91,7 @@ def resources(paths: tuple[str, ...], cwd: str, root: str) -> tuple[Resource, ..
 
 
 def credential(occasion: HookCall, env: Mapping[str, str], scope: str) -> str:
-    """`ID.SECRET`, drawn with the first edit of this agent and kept for the next ones."""
+    """Return `ID.SECRET` of the agent's session, created with the agent's first edit."""
     path = _file(occasion, env, scope)
     try:
         secret = _kept(path)[0]
@@ -132,7 +132,7 @@ def remember(occasion: HookCall, env: Mapping[str, str], scope: str, decision: D
 
 
 def _draw(path: str) -> str:
-    """A new secret; whoever comes second takes the first one's."""
+    """Create a secret. If another hook was quicker, use that one's."""
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     secret = os.urandom(16).hex()
     draft = f"{path}.{os.getpid()}"
@@ -157,7 +157,7 @@ def _kept(path: str) -> list[str]:
 
 
 def forget(occasion: HookCall, env: Mapping[str, str], scope: str) -> None:
-    """The agent is done: its secret opens nothing any more."""
+    """Remove the secret of an agent that has ended."""
     try:
         os.unlink(_file(occasion, env, scope))
     except FileNotFoundError:
@@ -165,7 +165,7 @@ def forget(occasion: HookCall, env: Mapping[str, str], scope: str) -> None:
 
 
 def is_known(occasion: HookCall, env: Mapping[str, str], scope: str) -> bool:
-    """Whether this agent has taken anything through its hooks."""
+    """True if this agent has acquired anything through its hooks."""
     return os.path.exists(_file(occasion, env, scope))
 
 

@@ -1,7 +1,7 @@
-"""From the JSON that an editor hands to its hooks to what is about to happen. It only reads; see docs/agents.md.
+"""The JSON of editors' hooks: parse a hook's input, and write its answer. See docs/agents.md.
 
-The documents can be large (a whole file is in them) and only a few texts of them matter. SQLite, which is loaded for
-the locks anyway, finds these without the ``json`` module, whose import costs as much as taking the lease.
+The input can be large (it may contain a whole file), and only a few texts in it matter. SQLite, which is loaded for the
+locks anyway, extracts them without the ``json`` module, whose import costs as much as the acquire.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class HookCall(Noun):
     """At the `start` of a run, `before` a change, `after` a tool was used, at the `end`, or some `other` time."""
     session: str
     agent: str = ""
-    """Which subagent of the session, if any."""
+    """The id of the subagent, if one calls."""
     cwd: str = ""
     paths: tuple[str, ...] = ()
     """The files that are about to be written."""
     command: str = ""
     """The shell command that is about to be run."""
     lock_tool: str = ""
-    """The tool of ours that is about to be called without saying by whom."""
+    """The Leasehold tool that is about to be called without an agent's name."""
     event: str = ""
-    """What the editor calls this moment."""
+    """The editor's name of this moment."""
 
     @property
     def is_heard(self) -> bool:
@@ -50,17 +50,17 @@ class HookCall(Noun):
 
 
 def read(editor: str, text: str) -> HookCall:
-    """What this hook of this editor is called for."""
+    """Parse the input of this editor's hook."""
     return of(editor, _texts(text))
 
 
 def of(editor: str, given: dict[str, str]) -> HookCall:
-    """The same, from the texts of its input by their paths."""
+    """Return the call from the texts of its input, by their paths."""
     return _EDITORS[editor](given)._replace(event=given.get("hook_event_name", ""))
 
 
 def flatten(document: dict[str, Any]) -> dict[str, str]:
-    """The texts of a document that was parsed already, by their paths."""
+    """Return the texts of a parsed document by their paths."""
     found = {key: value for key, value in document.items() if isinstance(value, str)}
     inner = document.get("tool_input")
     if isinstance(inner, dict):
@@ -72,7 +72,7 @@ def flatten(document: dict[str, Any]) -> dict[str, str]:
 
 
 def _texts(document: str) -> dict[str, str]:
-    """Every text on the first two levels of a JSON object, by its path: `session_id`, `tool_input.file_path`."""
+    """Return the texts on the first two levels of a JSON object by their paths, such as `tool_input.file_path`."""
     import apsw  # noqa: PLC0415 (with the first document)
 
     query = "SELECT fullkey, atom FROM json_tree(?1) WHERE type = 'text' AND json_type(?1) = 'object'"
@@ -98,7 +98,7 @@ def _codex(given: dict[str, str]) -> HookCall:
 
 
 def _as_claude(editor: str, given: dict[str, str]) -> HookCall:
-    """Claude Code's shape, which Codex shares but for its own way to edit."""
+    """Parse Claude Code's format, which Codex shares except for its `apply_patch`."""
     event, tool = given.get("hook_event_name", ""), given.get("tool_name", "")
     about = HookCall(editor, OTHER, given.get("session_id", ""), given.get("agent_id", ""), given.get("cwd", ""))
     if event == "SessionStart":
@@ -113,7 +113,7 @@ def _as_claude(editor: str, given: dict[str, str]) -> HookCall:
 
 
 def _use(about: HookCall, tool: str, given: dict[str, str]) -> HookCall:
-    """What a tool is about to do."""
+    """Add what the tool is about to do."""
     command = given.get("tool_input.command", "")
     if tool == "apply_patch":
         return about._replace(paths=_patched(command))
@@ -127,7 +127,7 @@ def _use(about: HookCall, tool: str, given: dict[str, str]) -> HookCall:
 
 
 def _patched(patch: str) -> tuple[str, ...]:
-    """The files that a patch of Codex touches."""
+    """Return the files in a patch of Codex."""
     found = (line[len(mark) :].strip() for line in patch.splitlines() for mark in _PATCHED if line.startswith(mark))
     return tuple(dict.fromkeys(found))
 
@@ -157,7 +157,7 @@ EDITORS = tuple(_EDITORS)
 
 
 def answer(occasion: HookCall, decision: Decision, tool_input: dict[str, Any] | None = None) -> dict[str, Any] | None:
-    """The JSON that the editor is given; None: nothing."""
+    """Return the JSON to print for the editor; None: nothing."""
     if decision.agent_id and tool_input is not None:
         return _with_agent_id(occasion, {**tool_input, "agent_id": decision.agent_id})
     if not decision.message:
@@ -182,7 +182,7 @@ def _cursor_answer(occasion: HookCall, decision: Decision) -> dict[str, Any]:
 
 
 def _with_agent_id(occasion: HookCall, tool_input: dict[str, Any]) -> dict[str, Any]:
-    """Our own tool is told who calls it, so that what it takes and what is edited belong to the same agent."""
+    """Pass the agent's name to a Leasehold tool, so that its leases and the edits belong to the same agent."""
     if occasion.editor == "cursor":
         return {"permission": "allow", "updated_input": tool_input}
     told = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": tool_input}

@@ -1,8 +1,8 @@
-"""Which files a shell command plainly writes: a guess. What it misses is caught by nobody; what it finds is checked.
+"""Guess which files a shell command plainly writes. Writes that it misses are not checked.
 
 It knows redirections, `tee`, `sed -i`, `mv`, `cp`, `rm`, `touch`, `truncate`, `git checkout --`, `git restore`, and
-follows a plain `cd`, into several places where it cannot tell (see ``shell_places``). It does not run anything, expand
-variables or follow what a script does.
+follows a plain `cd`, into several places if that is ambiguous (see ``shell_places``). It runs nothing, expands no
+variables and does not follow scripts.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -29,10 +29,10 @@ _WRITING = frozenset((">", ">>", "&>", "&>>", ">|", ">&", "<>"))
 _READING = frozenset(("<", "<<", "<<-", "<<<", "<&"))
 _DESCRIPTOR = re.compile(r"\d*-?")
 _ENDS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
-"""What these words open, and which one closes it."""
+"""Opening keywords, with the word that closes each."""
 _BRANCHES = frozenset(("then", "elif", "else", "do"))
 _KEYWORDS = frozenset((*_ENDS, *_ENDS.values(), *_BRANCHES, "function", "!", "time"))
-"""Words behind which a command begins."""
+"""Words after which a command begins."""
 _CASES = frozenset((";;", ";&", ";;&"))
 _PREFIXES = frozenset(("sudo", "env", "command", "builtin", "exec", "nohup", "xargs"))
 """Commands that run another one."""
@@ -45,15 +45,15 @@ _ALL = ("rm", "touch", "truncate", "tee", "mv", "shred", "unlink")
 _LAST = ("cp", "install", "ln", "rsync")
 """Commands that write the last file they name."""
 _LONGEST = 256 * 1024
-"""In characters: twice of what Linux hands to a shell in one piece. Longer commands are not looked at."""
+"""In characters: twice the longest argument on Linux. Longer commands are not parsed."""
 MOST = 1_000
-"""So many paths are told apart; one more says that there are too many to tell."""
+"""The most paths that are collected; one more means that there are too many."""
 
 
 def written(command: str) -> tuple[str, ...]:
-    """The paths that this command plainly writes, as they are spelled there, and below where it has gone by `cd`.
+    """Return the paths that this command plainly writes, as they are spelled, below the target of a `cd`.
 
-    Raises `TooMuch` if it is too long to be read: it may then write anything.
+    Raises `TooMuch` for a command that is too long to parse: it may write anything.
     """
     if len(command) > _LONGEST:
         raise TooMuch
@@ -61,7 +61,7 @@ def written(command: str) -> tuple[str, ...]:
     guess = _Guess(budget)
     tokens, is_whole = read(command, budget)
     guess.follow(tokens, START)
-    if not is_whole:  # a shell runs the lines before the one that it cannot read; or we have misread it
+    if not is_whole:  # a shell runs the lines before a syntax error; or this parser was wrong
         spots = START
         for line in command.splitlines():
             spots = guess.follow(read(line, budget)[0], spots)
@@ -73,7 +73,7 @@ class _Command(Noun):
 
     words: list[ShellWord]
     targets: list[ShellWord]
-    """Where its output goes."""
+    """The targets of its output."""
     before: str
     after: str
     """The operators around it."""
@@ -96,7 +96,7 @@ def _commands(tokens: list[Piece]) -> Iterator[_Command]:
 
 
 class _Guess:
-    """What was found so far, command by command."""
+    """The paths found so far."""
 
     def __init__(self, budget: Budget) -> None:
         self.paths: dict[str, None] = {}
@@ -104,11 +104,11 @@ class _Guess:
 
     @property
     def is_full(self) -> bool:
-        """More is not looked at."""
+        """True if no more paths are collected."""
         return len(self.paths) > MOST
 
     def follow(self, tokens: list[Piece], spots: Spots) -> Spots:
-        """Look at these commands, of which the first is run in one of these places; gives where they end."""
+        """Check these commands, the first of which runs in one of these places; return the places at their end."""
         shell = _Shell(self, spots)
         for command in _commands(tokens):
             if self.is_full:
@@ -117,7 +117,7 @@ class _Guess:
         return shell.end()
 
     def run(self, words: list[ShellWord], spots: Spots) -> tuple[Spots, bool]:
-        """What a command of these words writes; gives where the next one is run, and whether this one moved there."""
+        """Collect what one command writes; return the places after it, and whether it changed directory."""
         words = _without_prefixes(words)
         if not words:
             return spots, False
@@ -139,7 +139,7 @@ class _Guess:
                 return
 
     def note(self, words: Iterable[ShellWord], spots: Spots) -> None:
-        """Neither a device, an option nor what only a shell can expand is a plain path."""
+        """Collect these paths, except devices, options and words that only a shell can expand."""
         for word in words:
             for spot in spots if word.is_plain and word.text else ():
                 path = os.path.join(spot.place, word.text)
@@ -148,18 +148,18 @@ class _Guess:
 
 
 class _Shell:
-    """One shell: where it may be, and which groups are open."""
+    """One shell: its possible places, and its open groups."""
 
     def __init__(self, guess: _Guess, spots: Spots) -> None:
         self._guess = guess
         self._chain = Chain(spots)
         self._frames: list[Frame] = []
         self._parentheses = 0
-        self._made: Spots | None = None  # where the group that was just closed has led
-        self._is_function = False  # what is opened next is the body of one
+        self._made: Spots | None = None  # the places after the group that was just closed
+        self._is_function = False  # the next group is a function's body
 
     def run(self, command: _Command) -> None:
-        """What this one writes, and where it leads."""
+        """Check one command, and follow it."""
         after = command.after
         is_empty = not command.words and not command.targets and self._made is None
         if is_empty and after == "\n" and self._chain.is_open:
@@ -187,7 +187,7 @@ class _Shell:
         spots = self._chain.end(after)
         if after == ")" and self._parentheses:
             while self._close(spots) != "(":
-                spots = self._made or spots  # of what was left open in there
+                spots = self._made or spots  # of constructs that were left open inside
             return
         if after in _CASES and self._frame and self._frame.kind == "esac":
             self._frame.is_pattern = True
@@ -195,7 +195,7 @@ class _Shell:
         self._chain = Chain(spots)
 
     def end(self) -> Spots:
-        """Where it may be behind all of this."""
+        """Return the places after all commands."""
         spots = self._chain.end("")
         for frame in self._frames:  # never closed
             spots = either(spots, frame.outside.here)
@@ -208,7 +208,7 @@ class _Shell:
         return self._frames[-1] if self._frames else None
 
     def _keywords(self, words: list[ShellWord]) -> list[ShellWord]:
-        """Open and close what these words do; gives those of the command behind them."""
+        """Open and close constructs by these keywords; return the words of the command after them."""
         at = 0
         while at < len(words):
             text = words[at].text
@@ -253,7 +253,7 @@ class _Shell:
 
 
 def _without_prefixes(words: list[ShellWord]) -> list[ShellWord]:
-    """The command proper: without assignments and commands that run it."""
+    """Strip assignments and commands that run another one."""
     skipped = 0
     is_prefixed = False
     for word in words:
@@ -269,7 +269,7 @@ def _without_prefixes(words: list[ShellWord]) -> list[ShellWord]:
 
 
 def _named(name: str, rest: list[ShellWord]) -> list[ShellWord]:
-    """What a command of this name writes."""
+    """Return the arguments that a command of this name writes."""
     plain = [word for word in rest if not word.text.startswith("-")]
     if name == "git":
         return _git(rest)

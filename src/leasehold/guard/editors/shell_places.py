@@ -1,4 +1,4 @@
-"""Where a shell may be by now: behind a `cd` that may not have run, it may be in several places. Looks at no file."""
+"""The possible working directories of a shell: after a `cd` that may not have run, there are several. Reads no file."""
 
 # Pathlib costs a one-shot process more than all of this
 # ruff: noqa: PTH118
@@ -23,28 +23,28 @@ MOVING = frozenset(("cd", "pushd", "popd"))
 PIPES = frozenset(("|", "|&"))
 _JOINS = frozenset(("&&", "||", *PIPES))
 _MOST = 8
-"""So many places are told apart: each command is looked at in all of them."""
+"""The most places that are tracked; each command is checked in all of them."""
 _DEEPEST = 32
-"""Of `pushd`."""
+"""The deepest stack of `pushd`."""
 
 
 class Spot(Noun):
-    """One place where a shell may be, and where it can go back to."""
+    """One possible working directory, with the directories that `cd -` and `popd` return to."""
 
     place: str = ""
     left: str = ""
-    """Where `cd -` leads."""
+    """The target of `cd -`."""
     stack: tuple[str, ...] = ()
-    """Where `popd` leads, the last one first."""
+    """The targets of `popd`, the last one first."""
     is_over: bool = False
-    """It is not there any more: `exit` was run."""
+    """True after `exit`."""
 
 
 START: Spots = (Spot(),)
 
 
 def either(some: Spots, others: Spots) -> Spots:
-    """It is in one of these or of those; one that has ended counts only if all have."""
+    """Combine the possible places; those of shells that have ended count only if all have ended."""
     if some is others or not others:
         return some
     all_ = tuple(dict.fromkeys(some + others))
@@ -52,20 +52,20 @@ def either(some: Spots, others: Spots) -> Spots:
 
 
 def moved(spot: Spot, name: str, rest: list[ShellWord]) -> Spot:
-    """Where this `cd`, `pushd` or `popd` leads."""
+    """Return the place after this `cd`, `pushd` or `popd`."""
     stack = spot.stack
     if name == "popd":
         return spot._replace(place=stack[0], left=spot.place, stack=stack[1:]) if stack else spot
     target = next((word for word in rest if word.text == "-" or not word.text.startswith("-")), None)
     if name == "pushd":
-        if target is None:  # it swaps the two
+        if target is None:  # it swaps the top two
             return spot._replace(place=stack[0], left=spot.place, stack=(spot.place, *stack[1:])) if stack else spot
         stack = (spot.place, *stack)[:_DEEPEST]
     return spot._replace(place=_entered(target, spot), left=spot.place, stack=stack)
 
 
 def _entered(target: ShellWord | None, spot: Spot) -> str:
-    """Where a `cd` leads; one that cannot be told is taken for none, so that what comes next is looked at."""
+    """Return the target of a `cd`. An unknown target counts as no move, so that the next commands are still checked."""
     if target is None or (target.is_bare and target.text.startswith("~")):
         return HOME
     if target.text == "-":
@@ -77,40 +77,40 @@ def _entered(target: ShellWord | None, spot: Spot) -> str:
 
 
 def _joined(place: str, target: str) -> str:
-    """As a shell does it, by the names alone. Both are normal, so only the start of the second matters."""
+    """Join as a shell does, by the names alone. Both are normalised, so only the start of the second matters."""
     while place not in ("", "/", HOME) and (target == ".." or target.startswith("../")):
         above, _, name = place.rpartition("/")
         if name == "..":
             break
         place, target = above or place[: place.startswith("/")], target[3:]
-    if place in ("/", HOME):  # nothing is above the one; of the other, it cannot be told
+    if place in ("/", HOME):  # nothing is above the root, and above HOME is unknown
         while target == ".." or target.startswith("../"):
             target = target[3:]
     return os.path.join(place, target) if target not in ("", ".") else place
 
 
 class Chain:
-    """Commands behind one another, `a && b | c || d`: what is run next is run where the last one led, if it did."""
+    """A list of commands, `a && b | c || d`: the next command runs where the last one may have led."""
 
     def __init__(self, start: Spots) -> None:
         self.is_open = False
-        """It cannot end here: an operator came last."""
+        """True after an operator: another command must follow."""
         self._start = self._well = start
         self._ill: Spots = ()
-        """Where it is if the last one has failed."""
+        """The places if the last command failed."""
         self._rest: Spots = ()
-        """The same, of all that can fail. Without this a plain `cd` never does."""
+        """The places of all commands that can fail; a plain `cd` counts as never failing."""
         self._is_or = self._is_piped = False
 
     @property
     def here(self) -> Spots:
-        """Where the next command is run."""
+        """The places where the next command runs."""
         return (self._ill if self._is_or else self._well) or self._start
 
     def add(self, goes: Spots, *, is_move: bool, after: str) -> None:
-        """One more command, which ends there, and the operator behind it."""
+        """Add a command, the places where it ends, and the operator after it."""
         here = self.here
-        if after in PIPES or self._is_piped:  # that is a shell of its own
+        if after in PIPES or self._is_piped:  # a part of a pipe runs in a subshell
             goes, is_move = here, False
         self._is_piped = after in PIPES
         self.is_open = after in _JOINS
@@ -123,24 +123,24 @@ class Chain:
         self._is_or = after == "||"
 
     def end(self, after: str) -> Spots:
-        """Where it may be behind all of them; `&` is a shell of its own."""
+        """Return the places after the whole list; with `&`, the list ran in a subshell."""
         return self._start if after == "&" else either(self._well, self._rest)
 
 
 class Frame:
-    """A group, a branch, a loop or the body of a function that is open."""
+    """An open group, branch, loop or function body."""
 
     def __init__(self, kind: str, outside: Chain, *, may_not_run: bool = False) -> None:
         self.kind = kind
         self.outside = outside
         self.is_pattern = kind == "esac"
-        """Here come words that choose a branch of `case`."""
+        """True where the patterns of a `case` branch are expected."""
         self._otherwise = outside.here
-        """Where it is if no branch is run, and where the next branch begins."""
+        """The places if no branch runs, and where the next branch begins."""
         self._ends: Spots = outside.here if may_not_run else ()
 
     def begin(self, word: str, here: Spots) -> Spots:
-        """The next branch; gives where it begins."""
+        """Begin the next branch and return its places."""
         if word in ("then", "do"):
             self._otherwise = here
             return here
@@ -148,7 +148,7 @@ class Frame:
         return either(self._otherwise, here) if word in (";&", ";;&") else self._otherwise
 
     def end(self, here: Spots) -> Spots:
-        """Where it may be behind all of it."""
+        """Return the places after the whole construct."""
         if self.kind == "(":
             return self.outside.here
         return either(either(here, self._ends), () if self.kind == "}" else self._otherwise)

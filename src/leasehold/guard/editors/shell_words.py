@@ -1,6 +1,6 @@
-"""From the text of a shell command to its words and operators. It knows quotes, comments, here-documents; runs nothing.
+"""Split a shell command into words and operators. It knows quotes, comments and here-documents, and runs nothing.
 
-Every text is read, in one pass and with no way back: what is never closed reaches to the end, and is told.
+Every text is parsed, in one pass without backtracking: an unclosed construct extends to the end, and is reported.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     Piece: TypeAlias = "ShellWord | str"
-    """A word, or an operator as it is written; the end of a line is one."""
+    """A word, or an operator as it is written; the end of a line is an operator."""
 
 _BREAKS = frozenset(" \t\n;&|<>()")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT = re.compile(r"#[^\n]*")
 _NUMBER = re.compile(r"(?:\d+|\{\w+\})(?=[<>])")
-"""Of what is redirected: `2>`."""
+"""The number before a redirection: `2>`."""
 _OPERATOR = re.compile(r"&>>|&>|>>|>\||>&|<<<|<<-|<<|<>|<&|[<>]|&&|\|\||\|&|;;&|;;|;&|[;&|()]")
 _RUN = re.compile(r"[^ \t\n;&|<>()'\"\\$`*?\[{~]+")
 _RUN_IN_QUOTES = re.compile(r'[^"\\$`]+')
 _SPELLED_OUT = re.compile(r"\$'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
 _BACKTICKS = re.compile(r"`((?:[^`\\]++|\\.)*+)`", re.DOTALL)
 _DEEP = 16
-"""Commands in commands in commands are read so far down."""
+"""The deepest nesting of commands in commands."""
 STEPS = 20_000
-"""So many words, their parts and operators of one command are read: 80 ms of work. A here-document counts as one."""
+"""The most words, parts of words and operators in one command: 80 ms of work. A here-document counts as one."""
 
 
 class ShellWord(Noun):
@@ -37,38 +37,38 @@ class ShellWord(Noun):
 
     text: str
     is_plain: bool = True
-    """The shell takes it as it stands: no variable, no pattern, nothing that another command prints."""
+    """True without variables, patterns and command substitutions."""
     is_bare: bool = True
-    """Nothing of it was quoted: it may be a keyword."""
+    """True if no part was quoted, so that it may be a keyword."""
     inner: tuple[list[Any], ...] = ()
-    """The commands in it, `$(…)`, each as its tokens."""
+    """The tokens of each command substitution in it, `$(…)`."""
 
 
 class TooMuch(Exception):
-    """There is more to read than anybody should wait for."""
+    """The command is too long to parse in time."""
 
 
 class Budget:
-    """How much of one command may still be read, by however many readers."""
+    """The steps left for one command, shared by all of its readers."""
 
     def __init__(self, steps: int = STEPS) -> None:
         self._left = steps
 
     def spend(self) -> None:
-        """Raises `TooMuch` once there is nothing left."""
+        """Use one step. Raises `TooMuch` if there is none left."""
         self._left -= 1
         if self._left < 0:
             raise TooMuch
 
 
 def read(command: str, budget: Budget) -> tuple[list[Piece], bool]:
-    """The tokens of this command, and whether everything that it opens is closed, too."""
+    """Return the tokens of this command, and whether every construct in it is closed."""
     reader = _Reader(command, budget)
     return reader.tokens(), reader.is_whole
 
 
 class _Draft:
-    """A word that is being read."""
+    """A word that is being parsed."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -76,7 +76,7 @@ class _Draft:
         self.inner: list[list[Piece]] = []
 
     def quote(self, text: str) -> None:
-        """A part that the shell leaves alone."""
+        """Add a quoted part."""
         self.text.append(text)
         self.is_bare = False
 
@@ -91,11 +91,11 @@ class _Reader:
         self.is_whole = True
         self._at = 0
         self._depth = depth
-        self._due: list[tuple[str, bool]] = []  # here-documents whose text comes with the next line
+        self._due: list[tuple[str, bool]] = []  # here-documents that begin with the next line
         self._absent: set[str] = set()
 
     def tokens(self, *, is_inner: bool = False) -> list[Piece]:
-        """All of them, or those up to the parenthesis that closes what was opened before."""
+        """Return all tokens, or for an inner command those up to its closing parenthesis."""
         found: list[Piece] = []
         opened = 0
         while self._at < len(self.text):
@@ -128,7 +128,7 @@ class _Reader:
             self._due.append((word.text, found[-1] == "<<-"))
         found.append(word)
         if word.text == "[[" and word.is_bare and self._find("]]") >= 0:
-            self._at = self._find("]]") + 2  # what looks like a redirection in there compares
+            self._at = self._find("]]") + 2  # `<` and `>` are comparisons in there
 
     def _take(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self._at)
@@ -138,14 +138,14 @@ class _Reader:
         return match.group()
 
     def _find(self, mark: str) -> int:
-        """Where this comes next; what was not found once is not looked for again."""
+        """Return where this comes next; -1 if it does not. A mark that was not found is never searched for again."""
         place = -1 if mark in self._absent else self.text.find(mark, self._at)
         if place < 0:
             self._absent.add(mark)
         return place
 
     def _give_up(self) -> None:
-        """What was opened is not closed."""
+        """Skip to the end: a construct is never closed."""
         self.is_whole = False
         self._at = len(self.text)
 
@@ -192,7 +192,7 @@ class _Reader:
             self._dollar(draft)
         elif one == "`":
             self._backticks(draft)
-        else:  # a pattern, a brace, somebody's home
+        else:  # a pattern, a brace, a home directory
             draft.is_plain = draft.is_plain and one == "~" and bool(draft.text)
             draft.text.append(one)
             self._at += 1
@@ -247,14 +247,14 @@ class _Reader:
             draft.is_plain = draft.is_plain and not (after.isalnum() or after in tuple("_@*#?$!-"))
 
     def _spelled_out(self, draft: _Draft) -> None:
-        """`$'…'`: what its escapes stand for is left alone."""
+        """Skip `$'…'`: its escapes are not decoded."""
         self._at -= 1
         draft.is_plain = False
         if not self._take(_SPELLED_OUT):
             self._give_up()
 
     def _command(self, draft: _Draft) -> None:
-        """What stands in parentheses; we are at the first of them."""
+        """Parse a command in parentheses, from the opening one on."""
         self._at += 1
         draft.is_plain = False
         self._depth += 1

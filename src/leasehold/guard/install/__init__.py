@@ -1,1 +1,1 @@
-"""Set up and take away what makes editors and git ask for locks. What others have written there is left as it is."""
+"""Set up and remove the integrations with editors and git. Other contents of their files stay as they are."""

@@ -1,6 +1,6 @@
-"""Changes of files that belong to others: shown before they are made, made as a whole, and taken back exactly.
+"""Changes of files that belong to other programs: shown first, made atomically, and undone exactly.
 
-What a file was before is kept in the user's state. If it is still as we left it, taking back restores every byte.
+The original of each file is kept in the user's state. If the file was not changed since, undoing restores every byte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file, as it is and as it will be; None: it is not there."""
+    """One file before and after; None: it does not exist."""
 
     path: Path
     before: bytes | None
@@ -33,11 +33,11 @@ class FileChange:
 
     @property
     def is_one(self) -> bool:
-        """Whether anything changes."""
+        """True if anything changes."""
         return self.before != self.after
 
     def diff(self) -> str:
-        """For people."""
+        """Return the difference for people."""
         old, new = ((text or b"").decode("utf-8", "replace").splitlines() for text in (self.before, self.after))
         name = str(self.path)
         return "\n".join(difflib.unified_diff(old, new, name, name, lineterm="", n=2))
@@ -45,30 +45,30 @@ class FileChange:
 
 @dataclass(frozen=True)
 class FileMove:
-    """A file, or a link, that gets another name: it stays what it is, with its mode."""
+    """A file, or a link, that is renamed."""
 
     source: Path
     path: Path
     is_one = True
 
     def diff(self) -> str:
-        """For people, as git says it."""
+        """Describe the rename as git does."""
         return f"rename from {self.source}\nrename to {self.path}"
 
 
 class Ledger:
-    """What was changed, for the way back."""
+    """The record of what was changed, to undo it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._directory = Path(places.state_home(env)) / "installed"
 
     def install(self, path: Path, add: Edit, remove: Edit, mode: int | None = None) -> FileChange:
-        """The file with our part; one from before is replaced."""
+        """Return the change that adds our part and replaces an earlier one."""
         before = _read(path)
         return FileChange(path, before, add(self._without(path, before, remove)), mode)
 
     def uninstall(self, path: Path, remove: Edit) -> FileChange:
-        """The file without our part."""
+        """Return the change that removes our part."""
         before = _read(path)
         return FileChange(path, before, self._without(path, before, remove))
 
@@ -80,7 +80,7 @@ class Ledger:
         return None if now is None else remove(now)
 
     def make(self, change: FileChange | FileMove) -> None:
-        """Do it; remembered first, so that a crash in between leaves nothing that cannot be taken back."""
+        """Make a change. It is recorded first, so that it can be undone even after a crash in between."""
         if isinstance(change, FileMove):
             change.source.replace(change.path)
             return
@@ -94,7 +94,7 @@ class Ledger:
             _write(change.path, change.after, change.mode)
 
     def _remember(self, change: FileChange) -> None:
-        """The way back from a first installation; a second one has the same way back."""
+        """Record the original of a first installation; a second one keeps that."""
         if change.after is None:
             return
         kept = self._kept(change.path)
@@ -129,7 +129,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, content: bytes, mode: int | None) -> None:
-    """As a whole, in the place of what is there; its mode stays unless another is wanted."""
+    """Replace a file atomically, with its mode or a given one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     target = path.resolve()  # a link stays one
     draft = target.with_name(f".{target.name}.{os.getpid()}")
@@ -143,7 +143,7 @@ _OURS = ("leasehold", "skills", ".agents", ".claude", ".codex", ".cursor")
 
 
 def _remove_empty(directory: Path) -> None:
-    """Directories that only we needed, if nothing else is in them."""
+    """Remove directories of ours that are empty."""
     while directory.name in _OURS and not any(directory.iterdir()):
         directory.rmdir()
         directory = directory.parent
@@ -153,13 +153,13 @@ def _remove_empty(directory: Path) -> None:
 
 
 def put_block(text: bytes | None, begin: str, body: str, end: str) -> bytes:
-    """The text with this block at its end, and one newline between them, which goes again with the block."""
+    """Append this block after one newline, which `take_block` removes again."""
     block = f"{begin}\n{body.rstrip()}\n{end}\n".encode()
     return text + b"\n" + block if text else block
 
 
 def take_block(text: bytes, begin: str, end: str) -> bytes | None:
-    """The text without the block; None if there was nothing else."""
+    """Return the text without the block; None if nothing else is left."""
     start = text.find(begin.encode())
     stop = text.find(end.encode(), start)
     if start < 0 or stop < 0:

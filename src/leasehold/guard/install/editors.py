@@ -1,4 +1,4 @@
-"""What Claude Code, Codex and Cursor need: the MCP entry and the hooks, each in the file where the editor looks."""
+"""The MCP entries and hooks of Claude Code, Codex and Cursor, each in the editor's own file."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PATCHING = "apply_patch|Bash|mcp__leasehold__.*"
 
 @dataclass(frozen=True)
 class InstallOptions:
-    """How it is to be set up."""
+    """The options of an installation."""
 
     command: tuple[str, ...] = ("leasehold",)
-    """The words by which our program is called."""
+    """The command that calls this program."""
     policy: str = "require"
     on_failure: str = "open"
     http: str | None = None
@@ -38,7 +38,7 @@ class InstallOptions:
 
 
 def changes(editor: str, wish: InstallOptions, place: Path, ledger: Ledger, *, remove: bool) -> list[FileChange]:
-    """Every file that has to change for this editor."""
+    """Return the changes of all files for this editor."""
     if wish.http is not None and wish.on_failure != "open":
         raise InvalidInput("on_failure", "is open with --http: an editor goes on if nobody answers")
     if wish.http is not None and editor != "claude":
@@ -157,7 +157,7 @@ def _taking_hooks(path: Path) -> Edit:
 
 
 def _ours(settings: dict[str, Any]) -> tuple[str | int, ...] | None:
-    """Where the first hook of ours is."""
+    """Return the path of our first hook in the settings."""
     hooks = settings.get("hooks", {})
     for moment, entries in hooks.items() if isinstance(hooks, dict) else ():
         for number, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -166,8 +166,8 @@ def _ours(settings: dict[str, Any]) -> tuple[str | int, ...] | None:
     return None
 
 
-def _is_ours(entry: Any) -> bool:  # noqa: ANN401 (whatever is in there)
-    """A hook of ours, or a group of nothing else."""
+def _is_ours(entry: Any) -> bool:  # noqa: ANN401 (any JSON)
+    """True for a hook of ours, and for a group of nothing else."""
     if not isinstance(entry, dict):
         return False
     if isinstance(entry.get("hooks"), list):
@@ -184,7 +184,7 @@ def _edit(path: Path, change: Callable[[str], str], *, is_taking: bool = False) 
         except (ValueError, TypeError) as error:
             raise InvalidInput("target", f"{path} is left alone, since it is not what it should be: {error}") from None
         if is_taking and changed == text:
-            return content  # nothing of ours was in there
+            return content  # there was no part of ours
         is_empty = is_taking and not set(splice.parse(changed).value) - {"version"}
         return None if is_empty else changed.encode()
 

@@ -1,6 +1,6 @@
-"""Git's hooks: ours are put in front, and whatever ran before still runs, and first.
+"""Git's hooks: install ours, which run the hooks that were there before first.
 
-Where husky is at work, its own files get a marked block, since husky writes the hooks themselves anew.
+With husky, its own files get a marked block instead, since husky rewrites the hooks themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CLIENT = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-push")
 SERVER = ("pre-receive",)
 FEEDING = ("pre-push", "pre-receive")
-"""Hooks that git tells something on their standard input."""
+"""Hooks that read standard input."""
 BEFORE = ".before-leasehold"
 MARK = "# Leasehold asks here who holds what is about to change; `leasehold uninstall git` takes it away."
 BEGIN, END = "# leasehold: begin", "# leasehold: end"
@@ -32,7 +32,7 @@ NOT_CHECKED = 'echo "leasehold is not installed: not checked" >&2'
 def changes(
     project: Path, ledger: Ledger, command: tuple[str, ...], *, server: bool, remove: bool
 ) -> list[FileChange | FileMove]:
-    """Every file that has to change; `command` is how our program is called on this machine."""
+    """Return the changes of all hook files; `command` calls this program on this machine."""
     found: list[FileChange | FileMove] = []
     directory = _directory(project)
     husky = _husky(directory)
@@ -57,7 +57,7 @@ def _directory(project: Path) -> Path:
 
 
 def _husky(directory: Path) -> Path | None:
-    """Where husky's own files are: beside the hooks that it writes, or (before version 9) these themselves."""
+    """Return the directory of husky's own files: beside its hooks, or (before version 9) the hooks themselves."""
     if directory.name == "_" and directory.parent.name == ".husky":
         return directory.parent
     return directory if directory.name == ".husky" else None
@@ -67,7 +67,7 @@ def _husky(directory: Path) -> Path | None:
 
 
 def script(name: str, command: tuple[str, ...]) -> str:
-    """The hook. Without Leasehold a commit goes on, and says so; a server that cannot ask takes nothing."""
+    """Return the hook. Without Leasehold a commit continues with a message, and a server refuses the push."""
     missing = "exit 1" if name in SERVER else "exit 0"
     lines = [
         "#!/bin/sh",
@@ -97,14 +97,14 @@ def _is_ours(content: bytes | None) -> bool:
 
 
 def _chained(path: Path, text: str, *, remove: bool) -> list[FileChange | FileMove]:
-    """What is there is moved aside as it is: a link stays a link, and what git did not run is not run now either."""
+    """Move an existing hook aside unchanged: a link stays a link, and a hook that is not executable stays so."""
     before = path.with_name(path.name + BEFORE)
     there = path.read_bytes() if path.exists() else None
     if not remove:
         if _is_there(path) and not _is_ours(there):
             return [*_spared(before), FileMove(path, before), FileChange(path, None, text.encode(), 0o755)]
         return [FileChange(path, there, text.encode(), 0o755)]
-    legacy = path.with_name(f"{path.name}.legacy")  # where the pre-commit framework moves what it finds
+    legacy = path.with_name(f"{path.name}.legacy")  # where the pre-commit framework moves existing hooks
     found: list[FileChange | FileMove] = [_away(legacy)] if legacy.exists() and _is_ours(legacy.read_bytes()) else []
     if not _is_ours(there):
         return found
@@ -112,12 +112,12 @@ def _chained(path: Path, text: str, *, remove: bool) -> list[FileChange | FileMo
 
 
 def _is_there(path: Path) -> bool:
-    """Also a link that leads nowhere."""
+    """True for a broken link, too."""
     return path.is_symlink() or path.exists()
 
 
 def _spared(path: Path) -> list[FileChange | FileMove]:
-    """Whatever an earlier installation has kept is not overwritten."""
+    """Rename a hook that an earlier installation kept, so that it is not overwritten."""
     if not _is_there(path):
         return []
     names = (path.with_name(f"{path.name}.{number}") for number in count(1))
@@ -132,9 +132,9 @@ def _away(path: Path) -> FileChange:
 
 
 def _asked_in_passing(name: str) -> str:
-    """The check, in a file that goes on with others' commands: these are told on standard input what we were told.
+    """Return the check for a file with other commands after it, which still get the same standard input.
 
-    The file is in the repository, so others have it who may not have Leasehold; it is known there by its name.
+    The file is in the repository, whose other users may not have Leasehold, so it is called by its name.
     """
     if name not in FEEDING:
         ask = f'leasehold git-hook {name} "$@" || exit $?'

@@ -1,4 +1,4 @@
-"""The skill and the block for AGENTS.md: files that agents read."""
+"""Instructions for agents: a skill, a block in AGENTS.md, and a prompt."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ a deploy target), claim it:
 
 If the answer is no:
 
-- **Held** (exit code 4): somebody else is at it. Skip it and go on with something else. If you need this very thing,
-  wait in the queue: `leasehold acquire issue:42 --wait 10m` (or `wait_for_lock`).
+- **Held** (exit code 4): another agent works on it. Skip it and go on with something else. If you need this very
+  thing, wait in the queue: `leasehold acquire issue:42 --wait 10m` (or `wait_for_lock`).
 - **Deadlock** (exit code 6): release what you hold, then try again.
-- **Lost** (exit code 7): your lease is gone and somebody else may have it. Stop that work at once.
-- Anything else: do not go on without the lock. `leasehold doctor` tells what is wrong.
+- **Lost** (exit code 7): your lease is gone and another agent may have it. Stop that work at once.
+- Anything else: do not go on without the lock. `leasehold doctor` says what is wrong.
 
 Rules:
 
 - One name, one agent: if others work in the same directory, `export LEASEHOLD_HOLDER=a-name-of-your-own` first (Claude
   Code's hooks do it for you). Agents of one name get each other's leases.
-- Never proceed without the lock, and never force one open unless a person told you to.
-- One lock at a time, unless you were told otherwise. If you need several, claim them in one call.
+- Never proceed without the lock, and never force one open unless a person asks you to.
+- One lock at a time, unless your instructions say otherwise. If you need several, claim them in one call.
 - Names: `issue:42`, `path:src/auth.rs` (a directory covers what is in it), `repo:deploy`, `github://acme/app/issues/42`,
-  `deploy://api-prod`, or any other text that everybody spells alike.
+  `deploy://api-prod`, or any other text that all agents spell alike.
 - A single command can be run under a lock: `leasehold run deploy://api-prod --wait 10m -- ./deploy.sh`.
 """
 
@@ -59,11 +59,11 @@ BLOCK = f"""\
 {LOOP}"""
 
 TARGETS = {"claude": ".claude/skills", "codex": ".codex/skills", "cursor": ".cursor/skills", "agents": ".agents/skills"}
-"""Where each kind of agent looks for skills."""
+"""The directory of skills of each kind of agent."""
 
 
 def changes(target: str, place: Path, ledger: Ledger, *, remove: bool) -> list[FileChange]:
-    """The skill's own file, and the block in AGENTS.md."""
+    """Return the changes of the skill's own file and of AGENTS.md."""
     skill = place / TARGETS[target] / "leasehold" / "SKILL.md"
     agents = place / "AGENTS.md"
     if remove:

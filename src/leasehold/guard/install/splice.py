@@ -1,4 +1,4 @@
-"""Add to and take from a JSON text without touching the rest of it: not a blank, not an order, not a comma."""
+"""Insert into and remove from a JSON text without changing any other byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _decoder = json.JSONDecoder()
 
 @dataclass
 class JsonNode:
-    """A value, and where it stands in the text."""
+    """A value and its position in the text."""
 
     start: int
     end: int
@@ -21,16 +21,16 @@ class JsonNode:
     members: dict[str, JsonNode] = field(default_factory=dict)
     items: list[JsonNode] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
-    """Where each child begins, with its key."""
+    """The position of each child, with its key."""
 
     @property
     def children(self) -> list[JsonNode]:
-        """In order."""
+        """Return the members or items in order."""
         return list(self.members.values()) or self.items
 
 
 def parse(text: str) -> JsonNode:
-    """The whole text; raises ValueError if it is not JSON."""
+    """Parse the whole text. Raises ValueError if it is not JSON."""
     node = _value(text, _skip(text, 0))
     if _skip(text, node.end) != len(text):
         raise ValueError(f"there is something after the end of the JSON, at character {node.end}")
@@ -38,7 +38,7 @@ def parse(text: str) -> JsonNode:
 
 
 def checked(text: str) -> str:
-    """The text, if it is an object."""
+    """Return the text. Raises TypeError if it is no object."""
     if not isinstance(parse(text).value, dict):
         raise TypeError("it is no JSON object")
     return text
@@ -91,7 +91,7 @@ def _child(text: str, place: int, node: JsonNode, *, is_object: bool) -> int:
 
 
 def add(text: str, where: tuple[str, ...], value: Any, key: str | None = None) -> str:  # noqa: ANN401 (any JSON)
-    """The text with one more member (or item, without a key) at the end of what is `where`, made if it is missing."""
+    """Append a member (or an item, without a key) to the value at `where`, which is created if it is missing."""
     node = parse(text)
     for depth, name in enumerate(where):
         if name not in node.members:
@@ -121,7 +121,7 @@ def _insert(text: str, node: JsonNode, value: Any, key: str | None) -> str:  # n
 
 
 def drop(text: str, where: tuple[str | int, ...]) -> str:
-    """The text without what is `where`; what would be left empty by that goes, too, but for the whole."""
+    """Remove the value at `where`, and containers that become empty, except the outermost."""
     nodes = [parse(text)]
     for step in where:
         nodes.append(nodes[-1].members[step] if isinstance(step, str) else nodes[-1].items[step])
@@ -137,12 +137,12 @@ def drop(text: str, where: tuple[str | int, ...]) -> str:
 
 
 def _unit(text: str) -> str:
-    """What one level is indented by here."""
+    """Return the indentation of one level in this text."""
     match = re.search(r"[{\[]\r?\n([ \t]+)", text)
     return match.group(1) if match else "  "
 
 
 def _indent_of(text: str, at: int) -> str:
-    """The blanks at the beginning of the line."""
+    """Return the blanks at the beginning of the line."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]

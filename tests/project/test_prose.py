@@ -1,0 +1,139 @@
+"""Sentences that hide who does what are refused, in docstrings, comments, strings, help and docs."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.kit.shell import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PACKAGE = ROOT / "src" / "leasehold"
+
+REFUSED = {
+    r"\bwhoever\b": "name the caller, the holder, the client, the waiter",
+    r"\b(?:some|any|every)?body else's\b|\bsomebody\b": "name the caller, another holder, an admin, a person",
+    r"(?:^|[.;:] )Who (?![^.]*\?)": "begin with a noun: the caller, a holder, a client",
+    r"(?:^|\. )What (?![^.]*\?)": "begin with a verb or a noun: Return …, Events that …",
+    r"(?:^|\. )Likewise\b": "repeat the noun",
+    r"\bThe same, ": "repeat the noun",
+    r"(?:^|\. )That there (?:is|are)\b": "say which fact",
+    r"\b(?:gives?|gave|given|giving) (?:it |them |this |a lease |a lock )?back\b": "release, return",
+    r"\blets? go\b": "release, close",
+    r"\b(?:hung|hangs?|hanging) up\b": "disconnect",
+    r"\b(?:is|are|was|were|be|been) told\b": "report, receive, learn",
+    r"\bmend(?:s|ed|ing)?\b": "repair, fix",
+    r"\bleft? in peace\b": "say what is skipped",
+    r"\b(?:front |back )?doors?\b": "entry point, server, route",
+}
+"""Each pattern, with what to write instead."""
+
+UNCOVERED: frozenset[str] = frozenset(
+    (
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "README.md",
+        "cli",
+        "client",
+        "compat",
+        "config",
+        "docs",
+        "docs/adr",
+        "docs/moving",
+        "domain",
+        "engine",
+        "errors",
+        "fencing",
+        "flow",
+        "locks",
+        "mcp",
+        "requests",
+        "server",
+        "steps",
+        "stores",
+        "testing",
+        "wire",
+    )
+)
+"""Rooms of the package, and folders of docs, whose prose is not clean yet."""
+
+
+class Sentence(NamedTuple):
+    """A piece of prose, and where it stands."""
+
+    file: Path
+    line: int
+    text: str
+
+
+def prose(file: Path) -> Iterator[Sentence]:
+    """Everything that a person may read in this file."""
+    text = file.read_text()
+    if file.suffix == ".md":
+        yield from _paragraphs(file, text)
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield Sentence(file, node.lineno, " ".join(node.value.split()))
+    yield from _comments(file, text)
+
+
+def _paragraphs(file: Path, text: str) -> Iterator[Sentence]:
+    plain = re.sub(r"```.*?```", lambda code: "\n" * code.group().count("\n"), text, flags=re.DOTALL)
+    start, lines = 1, list[str]()
+    for number, line in enumerate([*plain.splitlines(), ""], 1):
+        if line.strip() and not line.startswith(("#", "|", "- ", "* ")):
+            lines.append(line.strip())
+            continue
+        if lines:
+            yield Sentence(file, start, " ".join(lines))
+        start, lines = (number, [line.lstrip("#|-* ")]) if line.strip() else (number + 1, [])
+    if lines:
+        yield Sentence(file, start, " ".join(lines))
+
+
+def _comments(file: Path, text: str) -> Iterator[Sentence]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield Sentence(file, token.start[0], token.string.lstrip("#! ").removeprefix("noqa"))
+
+
+def room_of(file: Path) -> str:
+    """The room of a module, or the folder of a page."""
+    if file.is_relative_to(PACKAGE):
+        return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "/".join(file.relative_to(ROOT).parts[:-1]) or file.name
+
+
+FILES = [
+    *sorted(PACKAGE.rglob("*.py")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+]
+ROOMS = sorted({room_of(file) for file in FILES})
+
+
+def refused(sentence: Sentence) -> Iterator[str]:
+    """What is wrong with this sentence, if anything."""
+    for pattern, instead in REFUSED.items():
+        found = re.search(pattern, sentence.text)
+        if found is not None:
+            place = f"{sentence.file.relative_to(ROOT)}:{sentence.line}"
+            around = sentence.text[max(0, found.start() - 30) : found.end() + 50]
+            yield f"{place}: {around!r}: {instead}"
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room not in UNCOVERED])
+def test_every_sentence_says_who_does_what(room: str) -> None:
+    found = [
+        fault for file in FILES if room_of(file) == room for sentence in prose(file) for fault in refused(sentence)
+    ]
+    assert not found, "\n".join(found)
