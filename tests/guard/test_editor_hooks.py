@@ -443,9 +443,7 @@ def test_over_http_a_command_that_writes_too_much_to_tell_is_checked_against_all
         assert server.ask("POST", asked, many).json == {}
         assert server.ask("POST", asked, project.edit("aaaa", "src/a.py")).json == {}
         told = reason(server.ask("POST", asked, many).json)
-        assert told.startswith(
-            f"It writes more than {MOST} files, so all were looked at: path:. is held by claude-aaaa"
-        )
+        assert told.startswith(f"It writes more than {MOST} files, so all were checked: path:. is held by claude-aaaa")
         few = project.claude("bbbb", "PreToolUse", "Bash", command="cd src; touch b.py")
         assert server.ask("POST", asked, few).json == {}
 
@@ -493,7 +491,7 @@ def test_over_http_a_command_that_is_too_long_to_read_is_checked_against_all(
         assert server.ask("POST", asked, long).json == {}
         assert server.ask("POST", asked, project.edit("aaaa", "src/a.py")).json == {}
         told = reason(server.ask("POST", asked, long).json)
-        assert told.startswith("It is too long to tell which files it writes, so all were looked at: path:. is held by")
+        assert told.startswith("It is too long to tell which files it writes, so all were checked: path:. is held by")
         assert server.ask("POST", asked, {**long, "x": "$(" * 2_000_000}).code == "too_large"
 
 
