@@ -47,6 +47,12 @@ os.waitid(os.P_PID, taking.pid, os.WEXITED | os.WNOWAIT)
 subprocess.run(["setsid", "-w", "sh", "-c", os.environ["AGAIN"]])
 """
 """It leaves the process that took the lease a zombie, while another agent tries its luck."""
+HARNESS = """
+import subprocess, sys
+for each in [subprocess.Popen(["sh", "-c", script]) for script in sys.argv[1:]]:
+    each.wait()
+"""
+"""An agent whose calls run side by side. (A shell under its name would not do: its subshells are agents of their own.)"""
 RLOCK = "import os, sys, leasehold.cli.commands.rlock as it; sys.exit(it.main(sys.argv[1], sys.argv[2:], os.environ))"
 FAKES = ("claude", "codex", "cron", "tmux", "Runner.Listener", "Runner.Worker", "gitlab-runner", "sudo")
 """Programs that are a shell under another name: that is how Leasehold sees them in the list of processes."""
@@ -58,6 +64,8 @@ APART = "unshare --user --map-root-user --pid --fork --mount-proc"
 
 CONTESTS = {
     "two terminals": "setsid -w sh turn.sh a & setsid -w sh turn.sh b & wait",
+    "two real terminals": "script -qec 'sh turn.sh a' /dev/null & script -qec 'sh turn.sh b' /dev/null & wait",
+    "sudo in two terminals": "setsid -w sudo turn.sh a & setsid -w sudo turn.sh b & wait",
     "two background jobs": "sh turn.sh a & sh turn.sh b & wait",
     "two subshells": "(set -- a; . ./turn.sh) & (set -- b; . ./turn.sh) & wait",
     "xargs": "printf 'a b' | xargs -P 2 -n 1 sh turn.sh",
@@ -68,6 +76,10 @@ CONTESTS = {
     "two agents, a session for each call": "export FRESH=1; claude turn.sh a & claude turn.sh b & wait",
     "an agent and a terminal": "FRESH=1 claude turn.sh a & setsid -w sh turn.sh b & wait",
     "a nested agent": "export FRESH=1; claude -c 'codex turn.sh b & . ./turn.sh; wait' turn.sh a",
+    "a nested agent that shows its parent's id": (
+        f"export FRESH=1 CODEX_THREAD_ID={SHOWN['CLAUDE_CODE_SESSION_ID']};"
+        " codex -c 'codex turn.sh b & . ./turn.sh; wait' turn.sh a"
+    ),
     "two jobs of a runner": (
         "export FRESH=1; Runner.Listener -c 'RUNNER_TRACKING_ID=github_1 Runner.Worker turn.sh a &"
         " RUNNER_TRACKING_ID=github_2 Runner.Worker turn.sh b & wait'"
@@ -140,10 +152,14 @@ def test_without_a_secret_rlock_tells_two_agents_apart(place: Place, start: str)
         assert done.out.split() == ["0", "1", "1", "1", "0"], done
 
 
-def test_sub_agents_that_nothing_tells_apart_never_get_two_yeses(place: Place) -> None:
-    script = "export FRESH=1; claude -c '(set -- a; . ./turn.sh) & (set -- b; . ./turn.sh) & wait'"
+@pytest.mark.parametrize("second", ["at once", "later"])
+def test_sub_agents_that_nothing_tells_apart_never_get_two_yeses(place: Place, second: str) -> None:
+    """Also where the second one could find the token of the first. Both are children of one agent's process."""
+    (place.home / "bin" / "claude").write_text(HARNESS)
+    after = "until test -e round/tried.a; do sleep 0.01; done; " if second == "later" else ""
+    script = f"$PYTHON bin/claude 'set -- a; . ./turn.sh' '{after}set -- b; . ./turn.sh'"
     for number in range(ROUNDS):
-        told = place.contest(script, number, env=SHOWN)
+        told = place.contest(script, number, env={**SHOWN, "FRESH": "1", "PYTHON": sys.executable})
         assert sorted(each[0] for each in told) == ["0", "4"], number
 
 

@@ -17,6 +17,7 @@ from leasehold.guard.editors.payloads import AFTER, BEFORE, END, OTHER, START
 from leasehold.guard.editors.shell import MOST, written
 from leasehold.guard.editors.shell_words import TooMuch
 from tests.kit.serving import create_key, serving
+from tests.kit.shell import SOURCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,8 @@ class Project:
         subprocess.run(["git", "init", "--quiet", str(self.root)], check=True)
         self.home = folder / "home"
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        self.env = {**kept, "HOME": str(self.home), "LEASEHOLD_URL": f"sqlite:///{folder / 'locks.db'}"}
+        ours = {"HOME": str(self.home), "PYTHONPATH": str(SOURCE)}
+        self.env = {**kept, **ours, "LEASEHOLD_URL": f"sqlite:///{folder / 'locks.db'}"}
 
     def hook(self, editor: str, given: object, *words: str, code: int = 0) -> Any:  # noqa: ANN401 (whatever it says)
         text = given if isinstance(given, str) else json.dumps(given)

@@ -1,0 +1,80 @@
+"""Bugs by which one process acts in another's name, or goes on without its lease."""
+
+from __future__ import annotations
+
+from tests.mutants.kinds import Mutant
+
+DESCENT = "tests/config/test_identity_descent.py"
+RUN = "tests/cli/test_run_agent.py"
+ASKING = (
+    Mutant(
+        "a token is used by a holder's name while the process that took it lives",
+        "config/identity/__init__.py",
+        "        if judged in (descent.MINE, descent.OTHERS):\n",
+        "        if judged == descent.MINE:\n",
+        (DESCENT, "-k", "another_owner_lives"),
+    ),
+    Mutant(
+        "a process id that was given out again is the owner",
+        "config/identity/descent.py",
+        "        return process.start == start\n",
+        "        return bool(process.start)\n",
+        (DESCENT, "-k", "another_process_has_now"),
+    ),
+    Mutant(
+        "a zombie is alive",
+        "config/identity/descent.py",
+        'fields[0] in (b"Z", b"X", b"x")',
+        'fields[0] in (b"X", b"x")',
+        (DESCENT, "-k", "zombie"),
+    ),
+    Mutant(
+        "descent goes above the leader of a session",
+        "config/identity/descent.py",
+        "        if process.session == process.pid and not is_carried:\n",
+        "        if process.session == process.pid and is_carried:\n",
+        (DESCENT, "-k", "unknown_harness"),
+    ),
+    Mutant(
+        "an id that outlived its agent names a command",
+        "config/identity/__init__.py",
+        "    return next((each for each in known if line.end in each[0].processes | each[0].listeners), None)\n",
+        "    return next((each for each in known if line.chain), None)\n",
+        ("tests/config/test_identity_agents.py", "-k", "outlived"),
+    ),
+    Mutant(
+        "the command line is re-entrant by default",
+        "cli/commands/acquire.py",
+        'reentrant=values["reentrant"]',
+        "reentrant=True",
+        ("tests/acceptance/test_who_asks.py", "-k", "sub_agents and later"),
+    ),
+    Mutant(
+        "nobody releases the lease of a run that was killed",
+        "cli/supervisor/watchdog.py",
+        "        if self._group == 0 or not is_alive(self._group):\n",
+        "        if self._group == 0:\n",
+        (RUN, "-k", "watchdog_releases and alone"),
+    ),
+    Mutant(
+        "a run says that it holds its lease after a suspend",
+        "cli/supervisor/process.py",
+        "        if tenure.lost is None and now() >= tenure.times.term_at:\n",
+        "        if tenure.lost is None and now() < 0:\n",
+        (RUN, "-k", "after_a_suspend"),
+    ),
+    Mutant(
+        "a run offers to release its lease",
+        "cli/refusals.py",
+        '    return blocker.state == "held" and blocker.lease == os.environ.get("LEASEHOLD_LEASE")\n',
+        '    return blocker.state != "held"\n',
+        (RUN, "-k", "nothing_offers"),
+    ),
+    Mutant(
+        "a holder learns of its loss at its next renewal only",
+        "locks/holding/losses.py",
+        "                for id_ in lost:\n",
+        "                for id_ in ():\n",
+        ("tests/locks/test_losses.py", "-k", "another_thread_takes"),
+    ),
+)
