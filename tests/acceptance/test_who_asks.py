@@ -52,7 +52,7 @@ import subprocess, sys
 for each in [subprocess.Popen(["sh", "-c", script]) for script in sys.argv[1:]]:
     each.wait()
 """
-"""An agent whose calls run side by side. (A shell under its name would not do: its subshells are agents of their own.)"""
+"""An agent whose calls run side by side. (Subshells of a shell under its name would be agents of their own.)"""
 RLOCK = "import os, sys, leasehold.cli.commands.rlock as it; sys.exit(it.main(sys.argv[1], sys.argv[2:], os.environ))"
 FAKES = ("claude", "codex", "cron", "tmux", "Runner.Listener", "Runner.Worker", "gitlab-runner", "sudo")
 """Programs that are a shell under another name: that is how Leasehold sees them in the list of processes."""

@@ -57,13 +57,6 @@ ASKING = (
         (RUN, "-k", "watchdog_releases and alone"),
     ),
     Mutant(
-        "a run says that it holds its lease after a suspend",
-        "cli/supervisor/process.py",
-        "        if tenure.lost is None and now() >= tenure.times.term_at:\n",
-        "        if tenure.lost is None and now() < 0:\n",
-        (RUN, "-k", "after_a_suspend"),
-    ),
-    Mutant(
         "a run offers to release its lease",
         "cli/refusals.py",
         '    return blocker.state == "held" and blocker.lease == os.environ.get("LEASEHOLD_LEASE")\n',
