@@ -56,8 +56,9 @@ SYSTEMS = (
     # openai/codex PR 10096 (2026-01-28). Until PR 16882 (2026-04-06) a nested `codex exec` showed its parent's id
     # (#15527): the two are told apart by their processes.
     System("codex", (("CODEX_THREAD_ID",),), "", frozenset(("codex",)), _none, ("CODEX_SANDBOX", "CODEX_CI")),
-    # gleanwork/glean-plugins-vnext PR 12 (2026-06-19): absent in MCP servers. The editor's process is also the ancestor
-    # of people's terminals, and CURSOR_TRACE_ID is set in those too (la10736/rstest#994), so it is no id.
+    # gleanwork/glean-plugins-vnext PR 12 (2026-06-19) and fujibee/agmsg#856 (2026-08-17): absent in MCP servers. The
+    # editor's process is also the ancestor of people's terminals, and CURSOR_TRACE_ID is set in those too
+    # (web-infra-dev/rstest#994, 2026-03-03), so it is no id.
     System(
         "cursor",
         (("CURSOR_CONVERSATION_ID",),),
