@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 (a script beside a package of another language)
-"""TypeScript types from the OpenAPI document: `python generate.py [--check]`. It knows no route by name."""
+"""Make the TypeScript types from the OpenAPI document: `python generate.py [--check]`. It knows no route by name."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def type_of(schema: Json) -> str:
     if "const" in schema or "enum" in schema:
         return " | ".join(json.dumps(each) for each in schema.get("enum", [schema.get("const")]))
     kind = schema.get("type")
+    if isinstance(kind, list):
+        return " | ".join(type_of({**schema, "type": each}) for each in kind)
     if kind == "array":
         inner = type_of(schema.get("items", {}))
         return f"({inner})[]" if "|" in inner else f"{inner}[]"
@@ -39,8 +41,13 @@ def _fields(schema: Json) -> list[str]:
     return [f"{name}{'' if name in required else '?'}: {type_of(each)};" for name, each in schema["properties"].items()]
 
 
+def _described(schema: Json) -> str:
+    lines = zip(schema["properties"].values(), _fields(schema), strict=True)
+    return "".join(f"{_says(each.get('description'), '  ')}  {field}\n" for each, field in lines)
+
+
 def _interface(name: str, schema: Json) -> str:
-    fields = "".join(f"  {field}\n" for field in _fields(schema)) if "properties" in schema else ""
+    fields = _described(schema) if "properties" in schema else ""
     return f"{_says(schema.get('description'), '')}export interface {name} {{\n{fields}}}\n"
 
 

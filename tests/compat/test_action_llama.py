@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
 import leasehold
-from leasehold.server.api import gateway_schema as g
 from tests.kit.llamas import SCRIPTS, Llama, command, start
-from tests.kit.serving import Running, create_key, id_of, serving, until
+from tests.kit.serving import Running, check_shape, create_key, id_of, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,27 +72,28 @@ def test_what_cannot_be_understood_is_refused(server: Running, verb: str, body: 
     reply = server.ask("POST", f"/locks/{verb}", body)
     assert reply.status == status, reply
     assert reply.headers["content-type"] == "application/json"
-    told = msgspec.convert(reply.json, g.GatewayError, strict=True)
-    assert told.error.startswith(error)
+    check_shape(reply.json, "GatewayError")
+    assert reply.json["error"].startswith(error)
 
 
 def test_answers_are_what_openapi_says(server: Running) -> None:
     one, two = llama(server, "api-1"), llama(server, "api-2")
     for reply, kind, status in (
-        (one.post("acquire", "x://1"), g.GatewayAcquired, 200),
-        (two.post("acquire", "x://1"), g.GatewayRefusal, 409),
-        (two.post("release", "x://1"), g.GatewayRefusal, 409),
-        (two.post("release", "x://2"), g.GatewayRefusal, 404),
-        (two.post("heartbeat", "x://1"), g.GatewayRefusal, 409),
-        (one.post("heartbeat", "x://1"), g.GatewayBeaten, 200),
-        (server.ask("GET", f"/locks/list?secret={one.secret}"), list[g.GatewayOwnLock], 200),
-        (server.ask("GET", "/locks/status"), g.GatewayLocks, 200),
-        (one.post("release", "x://1"), g.GatewayReleased, 200),
-        (server.ask("GET", "/locks/list"), g.GatewayError, 400),
-        (server.ask("GET", "/locks/list?secret=nobody"), g.GatewayError, 403),
+        (one.post("acquire", "x://1"), "GatewayAcquired", 200),
+        (two.post("acquire", "x://1"), "GatewayRefusal", 409),
+        (two.post("release", "x://1"), "GatewayRefusal", 409),
+        (two.post("release", "x://2"), "GatewayRefusal", 404),
+        (two.post("heartbeat", "x://1"), "GatewayRefusal", 409),
+        (one.post("heartbeat", "x://1"), "GatewayBeaten", 200),
+        (server.ask("GET", f"/locks/list?secret={one.secret}"), "GatewayOwnLock", 200),
+        (server.ask("GET", "/locks/status"), "GatewayLocks", 200),
+        (one.post("release", "x://1"), "GatewayReleased", 200),
+        (server.ask("GET", "/locks/list"), "GatewayError", 400),
+        (server.ask("GET", "/locks/list?secret=nobody"), "GatewayError", 403),
     ):
         assert reply.status == status, reply
-        msgspec.convert(reply.json, kind, strict=True)
+        for each in reply.json if isinstance(reply.json, list) else (reply.json,):
+            check_shape(each, kind)
 
 
 def test_a_body_that_is_too_large_and_a_wrong_method(server: Running) -> None:

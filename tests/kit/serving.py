@@ -14,6 +14,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jsonschema import Draft202012Validator
+
 import leasehold
 from leasehold.server.api.openapi import document
 
@@ -124,6 +126,12 @@ class Running:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)
+
+
+def check_shape(told: object, name: str) -> None:
+    """An answer is what OpenAPI says of this shape."""
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document()["components"]}
+    Draft202012Validator(schema).validate(told)
 
 
 def check_described(method: str, path: str, reply: Reply) -> None:

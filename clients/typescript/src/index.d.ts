@@ -52,10 +52,10 @@ export class Locks {
   renew(asked: api.Renew, call?: Call): Promise<Outcome<api.Renewed>>;
   /** `released` is true once. */
   release(asked: api.Release, call?: Call): Promise<Outcome<api.Released>>;
-  update(asked: api.Update, call?: Call): Promise<Outcome<api.Renewed>>;
+  update(asked: api.Update, call?: Call): Promise<Outcome<api.Updated>>;
   cancel(asked: api.Cancel, call?: Call): Promise<Outcome<api.Cancelled>>;
   inspect(resource: string, call?: Call): Promise<api.Inspection>;
-  list(query?: Routes["GET /v1/leases"]["query"], call?: Call): Promise<api.Lease[]>;
+  list(query?: Routes["GET /v1/leases"]["query"], call?: Call): Promise<api.ListedLease[]>;
   history(query?: Routes["GET /v1/history"]["query"], call?: Call): Promise<api.Event[]>;
   startSession(asked?: api.StartSession, call?: Call): Promise<api.SessionStarted>;
   renewSession(session: string, call?: Call): Promise<Outcome<api.SessionRenewed>>;

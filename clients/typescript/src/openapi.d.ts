@@ -2,715 +2,1055 @@
 
 /** Take a lease, or wait for it. */
 export interface Acquire {
-  resources: string[] | string;
+  /** One name, or several that are taken together or not at all. */
+  resources: string | string[];
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
   ttl_seconds?: number;
+  /** Seconds to wait in the queue; 0 answers at once. */
   wait_seconds?: number;
-  mode?: string | null;
+  /** Held by one, by many readers, or by `slots` holders; the default with several slots. */
+  mode?: "exclusive" | "shared" | "slots" | null;
+  /** How many may hold it at the same time; everybody gives the same number. */
   slots?: number;
+  /** Take the first of the resources that is free. */
   any_of?: boolean;
+  /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
+  /** ID.SECRET of a session: the lease ends with it. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
+  /** What the work is, for others to see. */
   name?: string | null;
+  /** JSON for others to see, at most 16 KiB. */
   context?: unknown;
+  /** Why, for others to see. */
   reason?: string | null;
+  /** A larger one is served first. */
   priority?: number;
+  /** Extend a lease that `token` or the session proves to be yours, if it covers the resources. */
   reentrant?: boolean;
+  /** Seconds after an unclean end for which nobody gets it. */
   grace_seconds?: number;
-  on_expiry?: string;
+  /** After an unclean end, `quarantine` closes it until an admin clears it. */
+  on_expiry?: "free" | "quarantine";
+  /** A retry with the same id gets the same answer. */
   request_id?: string | null;
+  /** A refused try counts as waiting for a minute when deadlocks are looked for. */
   intent?: boolean;
+  /** True: this request_id was never sent before. Only for a request_id drawn at random. */
   first?: boolean;
-  token?: string[] | string | null;
+  /** Tokens of leases that you hold: proof for `reentrant` and for `yours`. */
+  token?: string | string[] | null;
 }
 
-/** Take a lease, or not: it cannot wait. */
+/** Take a lease, or wait for it. */
 export interface AcquireCall {
+  /** The verb. */
   verb: "acquire";
-  resources: string[] | string;
+  /** One name, or several that are taken together or not at all. */
+  resources: string | string[];
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
   ttl_seconds?: number;
+  /** Seconds to wait in the queue; 0 answers at once. */
   wait_seconds?: number;
-  mode?: string | null;
+  /** Held by one, by many readers, or by `slots` holders; the default with several slots. */
+  mode?: "exclusive" | "shared" | "slots" | null;
+  /** How many may hold it at the same time; everybody gives the same number. */
   slots?: number;
+  /** Take the first of the resources that is free. */
   any_of?: boolean;
+  /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
+  /** ID.SECRET of a session: the lease ends with it. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
+  /** What the work is, for others to see. */
   name?: string | null;
+  /** JSON for others to see, at most 16 KiB. */
   context?: unknown;
+  /** Why, for others to see. */
   reason?: string | null;
+  /** A larger one is served first. */
   priority?: number;
+  /** Extend a lease that `token` or the session proves to be yours, if it covers the resources. */
   reentrant?: boolean;
+  /** Seconds after an unclean end for which nobody gets it. */
   grace_seconds?: number;
-  on_expiry?: string;
+  /** After an unclean end, `quarantine` closes it until an admin clears it. */
+  on_expiry?: "free" | "quarantine";
+  /** A retry with the same id gets the same answer. */
   request_id?: string | null;
+  /** A refused try counts as waiting for a minute when deadlocks are looked for. */
   intent?: boolean;
+  /** True: this request_id was never sent before. Only for a request_id drawn at random. */
   first?: boolean;
-  token?: string[] | string | null;
+  /** Tokens of leases that you hold: proof for `reentrant` and for `yours`. */
+  token?: string | string[] | null;
 }
 
-/** Somebody in the wait-for graph. */
+/** A session, or a holder without one, in the wait-for graph. */
 export interface Agent {
+  /** Id of the agent: edges name it by this. */
   id: string;
+  /** The tenant that the name lives in. */
   space: string;
+  /** Name of the agent, job or person. */
   holder: string;
+  /** Id of the session; null for none. */
   session: string | null;
 }
 
 /** The answers to several calls, in their order. */
 export interface Answers {
-  answers: Told[];
+  /** One answer for each call, in the order of the calls. */
+  answers: BatchedAnswer[];
 }
 
-/** Set the clock of a run back to a full TTL. */
-export interface BeatRun {
-  id: string;
-  ttl_seconds?: number | null;
-  space?: string | null;
-}
-
-/** What stands in the way. */
-export interface Blocker {
-  resource: string;
-  holder: string;
-  state: "grace" | "held" | "quarantined" | "waiting";
-  mode: "exclusive" | "shared" | "slots";
-  name: string | null;
-  reason: string | null;
-  since: string;
-  expires_at: string | null;
-  expires_in_seconds: number | null;
-  fence: number;
-  lease: string;
-  as_of: string;
-  yours: boolean;
-  watched_since?: string;
-  recorded_until?: string | null;
-}
-
-/** Several calls at once: each is answered as if it had come alone. */
-export interface Calls {
+/** Make several calls at once: each is answered as if it had come alone. */
+export interface Batch {
+  /** The calls, at most 64; none of them can wait. */
   calls: (AcquireCall | RenewCall | ReleaseCall)[];
 }
 
-/** Withdraw an acquire by its request_id. */
+/** The answer to one of several calls, as if it had come alone. */
+export interface BatchedAnswer {
+  /** HTTP status of the answer. */
+  status: number;
+  /** The body of that answer. */
+  body: Record<string, unknown>;
+}
+
+/** Reset the TTL of a run. */
+export interface BeatRun {
+  /** Id of the run. */
+  id: string;
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
+  ttl_seconds?: number | null;
+  /** The tenant that names live in; by default that of the key. */
+  space?: string | null;
+}
+
+/** A lease, a waiting request or a closed resource that stands in the way of a request. */
+export interface Blocker {
+  /** Name of the resource. */
+  resource: string;
+  /** Name of the agent, job or person. */
+  holder: string;
+  /** Whether it is held, waited for, or closed after an unclean end. */
+  state: "held" | "waiting" | "grace" | "quarantined";
+  /** How it is held: by one holder, by many readers, or by as many as `slots` says. */
+  mode: "exclusive" | "shared" | "slots";
+  /** What the work is, for others to see. */
+  name: string | null;
+  /** Why it is held, for others to see. */
+  reason: string | null;
+  /** Since when. */
+  since: string;
+  /** When it expires unless it is renewed; null: never. */
+  expires_at: string | null;
+  /** Seconds until it expires, counted from `as_of`. */
+  expires_in_seconds: number | null;
+  /** A number that grows with every grant: a resource refuses writers with an older one. */
+  fence: number;
+  /** Id of the lease. */
+  lease: string;
+  /** When the store saw it like this. */
+  as_of: string;
+  /** True if you proved that it is your own lease: by its token or its session's secret. */
+  yours: boolean;
+  /** Over git: since when this observer has seen the lease unchanged. */
+  watched_since?: string;
+  /** Over git: when it expires by the clock of the machine that wrote it. */
+  recorded_until?: string | null;
+}
+
+/** Cancel an acquire by its request_id. */
 export interface Cancel {
+  /** A retry with the same id gets the same answer. */
   request_id: string;
+  /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
+  /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
 /** The request can never be granted. */
 export interface Cancelled {
+  /** True: the request can never be granted. */
   cancelled: boolean;
-  was: "granted" | "unknown" | "waiting";
+  /** What the request was when it was cancelled. */
+  was: "waiting" | "granted" | "unknown";
 }
 
-/** The run that is active on a work unit, a task or a project. */
-export interface CheckRun {
-  work_unit?: string | null;
-  task?: string | null;
-  project?: string | null;
-  space?: string | null;
-}
-
-/** The run that is active, or null: you may begin. */
+/** The active run, or null: then you may begin. */
 export interface CheckedWorkflow {
+  /** The active run; null: there is none. */
   workflow: Workflow | null;
 }
 
 /** Open a resource that was closed after an unclean end. */
 export interface Clear {
+  /** Name of the resource. */
   resource: string;
+  /** Why, for others to see. */
   reason: string;
+  /** Who does it; on a server with keys, the name of the key. */
   by?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
-/** Whether there was anything to clear. */
+/** Whether a closure was lifted. */
 export interface Cleared {
+  /** Names of the resources. */
   resources: string[];
+  /** True if the resource was closed, and is open now. */
   cleared: boolean;
 }
 
-/** Sweep what has expired now. */
-export interface Collect {
-}
-
-/** What a clean-up found. */
+/** What a clean-up removed. */
 export interface Collected {
+  /** Expired records that were removed. */
   swept: number;
+  /** Events that were older than the history is kept. */
   forgotten: number;
 }
 
-/** A resource that is waited for: ids of agents that are in the way, and of those that want it. */
+/** A resource that agents wait for. */
 export interface Contended {
+  /** The tenant that the name lives in. */
   space: string;
+  /** Name of the resource. */
   resource: string;
+  /** Ids of the agents that hold it. */
   holders: string[];
+  /** Ids of the agents that want it. */
   waiting: string[];
 }
 
-/** A new key. */
+/** Create a key. */
 export interface CreateKey {
-  role: string;
+  /** What the key allows. */
+  role: "admin" | "agent" | "viewer";
+  /** Whose key it is: the history tells what an admin does under this name. */
   name: string;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
+  /** Names that the key is for begin with one of these; none: every name. */
   prefixes?: string[];
+  /** Who does it; on a server with keys, the name of the key. */
   by?: string | null;
+  /** Why, for others to see. */
   reason?: string | null;
 }
 
 /** Begin a run on a work unit, a task or a project, unless another is active there. */
 export interface CreateRun {
+  /** What the run is. */
   name: string;
+  /** Id of the work unit that the run locks. */
   work_unit?: string | null;
+  /** Id of the task that the run locks. */
   task?: string | null;
+  /** Id of the project that the run locks. */
   project?: string | null;
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
   ttl_seconds?: number;
+  /** JSON for others to see, at most 16 KiB. */
   context?: unknown;
+  /** Id for the run; by default a new one. */
   id?: string | null;
+  /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
-/** One agent waits for another; `place` is null if it only polls. */
+/** One agent that waits for another. */
 export interface Edge {
+  /** Id of the agent that waits. */
   waiter: string;
+  /** Id of the agent that it waits for. */
   blocker: string;
+  /** The resource that the agent waits for. */
   resource: string;
+  /** `held`: the other has it. `waiting`: the other is before it in the queue. */
   state: "held" | "waiting";
+  /** Id of the lease, or of the place in the queue, that stands in the way. */
   by: string;
+  /** Id of the place in the queue; null if the agent only polls. */
   place: string | null;
+  /** Since when. */
   since: string;
+  /** Seconds that it has waited. */
   waited_seconds: number;
+  /** When it stops waiting at the latest. */
   until: string;
 }
 
-/** A session: ID.SECRET, or for admins its id, and why. */
+/** End a session, and release its leases. */
 export interface EndSession {
+  /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
+  /** Why, for others to see. */
   reason?: string | null;
 }
 
-/** One change. */
+/** One change, in the history. */
 export interface Event {
+  /** Number of the event: later events have larger ones. */
   seq: number;
+  /** What happened: granted, released, expired, … */
   kind: string;
+  /** When the store saw it like this. */
   at: string;
+  /** The tenant that the name lives in. */
   space: string;
+  /** Names of the resources. */
   resources: string[];
+  /** Name of the agent, job or person. */
   holder: string;
+  /** Id of the session; null for none. */
   session: string | null;
+  /** Id of the lease. */
   lease: string | null;
+  /** A number that grows with every grant: a resource refuses writers with an older one. */
   fence: number | null;
+  /** More about this kind of event; its durations are in seconds. */
   detail: Record<string, unknown>;
 }
 
-/** Past events, newest first. */
+/** Past events, the newest first. */
 export interface Events {
+  /** The events, the newest first. */
   events: Event[];
 }
 
-/** Tell which leases were taken from their holders, from now on; and first, which of `leases` are not held. */
-export interface Follow {
-  space?: string | null;
-  holders?: string[] | null;
-  leases?: string[];
-}
-
-/** End somebody's lease, by its id or by the resource it holds. */
+/** End a lease of another holder, by its id or by a resource. */
 export interface ForceRelease {
+  /** Id of the lease, or the name of a resource that it holds. */
   target: string;
+  /** Why, for others to see. */
   reason: string;
+  /** Who does it; on a server with keys, the name of the key. */
   by?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
-/** It is yours. */
+/** The run has the lock. */
 export interface GatewayAcquired {
+  /** Whether it worked. */
   ok: true;
+  /** URI of what is locked. */
   resourceKey: string;
 }
 
-/** A lock of anybody. */
+/** A lock. */
 export interface GatewayAnyLock {
+  /** URI of what is locked. */
   resourceKey: string;
+  /** The agent that holds it. */
   agentName: string;
+  /** The agent that holds it. */
   holder: string;
+  /** Since when it is held, in milliseconds since 1970. */
   heldSince: number;
 }
 
-/** It is yours until then, in milliseconds since 1970. */
+/** The run has the lock for another full TTL. */
 export interface GatewayBeaten {
+  /** Whether it worked. */
   ok: true;
+  /** When it expires, in milliseconds since 1970. */
   expiresAt: number;
 }
 
 /** The request cannot be served as it stands. */
 export interface GatewayError {
+  /** What is wrong with the request. */
   error: string;
 }
 
-/** A run's secret, and the URI that it is about. */
+/** The secret of a run, and the URI of what it locks. */
 export interface GatewayLock {
+  /** The secret of the run. */
   secret: string;
+  /** URI of what is locked. */
   resourceKey: string;
+  /** Seconds that the lock lives. */
   ttl?: number | null;
+  /** The tenant that the URI lives in. */
   space?: string | null;
 }
 
 /** Every lock. */
 export interface GatewayLocks {
+  /** Every lock. */
   locks: GatewayAnyLock[];
 }
 
 /** A lock of this run. */
 export interface GatewayOwnLock {
+  /** URI of what is locked. */
   resourceKey: string;
+  /** The agent that holds it. */
   holder: string;
+  /** Since when it is held, in milliseconds since 1970. */
   heldSince: number;
+  /** When it expires, in milliseconds since 1970. */
   expiresAt: number;
 }
 
-/** Somebody else has it, or waiting for it would be a deadlock, or there is no such lock. */
+/** Another run has the lock, or waiting for it would never end, or there is no such lock. */
 export interface GatewayRefusal {
+  /** Whether it worked. */
   ok: false;
+  /** The agent that holds it. */
   holder?: string | null;
+  /** Since when it is held, in milliseconds since 1970. */
   heldSince?: number | null;
+  /** Why not. */
   reason?: string | null;
+  /** True if waiting for it would never end. */
   deadlock?: boolean | null;
+  /** The cycle that waiting would close. */
   cycle?: string[] | null;
 }
 
-/** It is free. */
+/** The lock is released. */
 export interface GatewayReleased {
+  /** Whether it worked. */
   ok: true;
 }
 
-/** One run, active or over. */
-export interface GetRun {
-  id: string;
-  space?: string | null;
+/** Remove what has expired, and history beyond its retention. */
+export interface Gc {
 }
 
-/** You have it; the token is told here and nowhere else. */
+/** The lease is yours; this answer alone has its token. */
 export interface Granted {
+  /** Id of the lease. */
   lease: Lease;
+  /** Proof that the lease is yours: renew and release need it. No other answer has it. */
   token: string;
+  /** False if you held this lease before: a retry, or a re-entrant acquire. */
   fresh: boolean;
+  /** Arguments that the lease you held before does not have, such as `mode`. */
   unapplied?: string[];
 }
 
-/** Who waits for whom, and which cycles were refused lately; `complete` unless there are more edges. */
+/** The wait-for graph, and the deadlocks that were refused lately. */
 export interface Graph {
+  /** When the store saw it like this. */
   at: string;
+  /** Agents that wait, and agents that others wait for. */
   agents: Agent[];
+  /** The resources that agents wait for. */
   resources: Contended[];
+  /** Which agent waits for which, the longest wait first. */
   edges: Edge[];
+  /** True if these are all edges; false if only the longest waits are here. */
   complete: boolean;
+  /** The latest requests that were refused because they would have closed a cycle. */
   deadlocks: Event[];
 }
 
-/** All is well. */
+/** The server is well. */
 export interface Health {
+  /** ok: the server is well. */
   status: "ok";
 }
 
-/** Which events. */
-export interface History {
-  space?: string | null;
-  resource?: string | null;
-  holder?: string | null;
-  lease?: string | null;
-  kind?: string[];
-  since?: number | null;
-  before?: number | null;
-  limit?: number;
-}
-
-/** Of one space. */
-export interface InSpace {
-  space?: string | null;
-}
-
-/** One resource. */
-export interface Inspect {
-  resource: string;
-  space?: string | null;
-}
-
-/** How a resource stands. */
+/** The leases, the queue and the closures of one resource. */
 export interface Inspection {
+  /** Name of the resource. */
   resource: string;
+  /** When the store saw it like this. */
   at: string;
+  /** True if the resource is neither held nor closed. */
   free: boolean;
-  leases: Lease[];
+  /** The leases, the oldest first. */
+  leases: ListedLease[];
+  /** The queue, in the order of service. */
   waiting: Waiting[];
+  /** What keeps the resource closed after an unclean end: grace or quarantine. */
   closed: Blocker[];
 }
 
-/** A key, without its secret. */
+/** A key of a server, without its secret. */
 export interface Key {
+  /** Id of the key. */
   id: string;
+  /** What the key allows. */
   role: "admin" | "agent" | "viewer";
+  /** The tenant that the name lives in. */
   space: string;
+  /** Whose key it is. */
   name: string;
+  /** Names that the key is for begin with one of these; none: every name. */
   prefixes: string[];
+  /** When the key was created. */
   created_at: string;
+  /** Id of the first key of its principal, which keeps its leases while its keys rotate. */
   principal: string;
+  /** When it stops working; null: when it is revoked. */
   until: string | null;
 }
 
-/** `credential` is told here and nowhere else. */
+/** The key works from now on; this answer alone has its credential. */
 export interface KeyCreated {
+  /** The key, without its secret. */
   key: Key;
+  /** The key to show; no other answer has it. */
   credential: string;
 }
 
 /** Whether there was such a key. */
 export interface KeyRevoked {
+  /** Id of the key. */
   key: string;
+  /** True if this call revoked it; false if there was no such key. */
   revoked: boolean;
 }
 
-/** `credential` is told here and nowhere else; `before` counts until its `until`. */
+/** The principal has another key; the one before works until its `until`. */
 export interface KeyRotated {
+  /** The key, without its secret. */
   key: Key;
+  /** The key to show; no other answer has it. */
   credential: string;
+  /** The key that it replaces; it works until its `until`. */
   before: Key;
 }
 
-/** Every key. */
+/** Every key, the oldest first. */
 export interface Keys {
+  /** The keys, the oldest first. */
   keys: Key[];
 }
 
 /** One grant. */
 export interface Lease {
+  /** Id of the lease. */
   id: string;
+  /** The tenant that the name lives in. */
   space: string;
+  /** Names of the resources. */
   resources: string[];
+  /** Name of the agent, job or person. */
   holder: string;
+  /** Id of the session; null for none. */
   session: string | null;
+  /** How it is held: by one holder, by many readers, or by as many as `slots` says. */
   mode: "exclusive" | "shared" | "slots";
+  /** How many may hold it at the same time. */
   slots: number;
+  /** A number that grows with every grant: a resource refuses writers with an older one. */
   fence: number;
+  /** Seconds that it lives unless it is renewed. */
   ttl_seconds: number;
+  /** When the lease was granted. */
   acquired_at: string;
+  /** When it expires unless it is renewed; null: never. */
   expires_at: string;
+  /** Seconds until it expires, counted from `as_of`. */
   expires_in_seconds: number;
+  /** When the store saw it like this. */
   as_of: string;
+  /** What the work is, for others to see. */
   name: string | null;
+  /** Why it is held, for others to see. */
   reason: string | null;
+  /** JSON that the holder put there for others to see. */
   context: unknown;
+}
+
+/** Live leases, the oldest first. */
+export interface Leases {
+  /** The leases, the oldest first. */
+  leases: ListedLease[];
+}
+
+/** A lease in a listing. */
+export interface ListedLease {
+  /** Id of the lease. */
+  id: string;
+  /** The tenant that the name lives in. */
+  space: string;
+  /** Names of the resources. */
+  resources: string[];
+  /** Name of the agent, job or person. */
+  holder: string;
+  /** Id of the session; null for none. */
+  session: string | null;
+  /** How it is held: by one holder, by many readers, or by as many as `slots` says. */
+  mode: "exclusive" | "shared" | "slots";
+  /** How many may hold it at the same time. */
+  slots: number;
+  /** A number that grows with every grant: a resource refuses writers with an older one. */
+  fence: number;
+  /** Seconds that it lives unless it is renewed. */
+  ttl_seconds: number;
+  /** When the lease was granted. */
+  acquired_at: string;
+  /** When it expires unless it is renewed; null: never. */
+  expires_at: string;
+  /** Seconds until it expires, counted from `as_of`. */
+  expires_in_seconds: number;
+  /** When the store saw it like this. */
+  as_of: string;
+  /** What the work is, for others to see. */
+  name: string | null;
+  /** Why it is held, for others to see. */
+  reason: string | null;
+  /** JSON that the holder put there for others to see. */
+  context: unknown;
+  /** The principal, as NAME:ID; for admins, on a server with keys. */
   principal?: string;
+  /** Id of the key that was used; for admins, on a server with keys. */
   key?: string;
 }
 
-/** Live leases. */
-export interface Leases {
-  leases: Lease[];
+/** A session in a listing. */
+export interface ListedSession {
+  /** Its id. */
+  id: string;
+  /** The tenant that the name lives in. */
+  space: string;
+  /** Name of the agent, job or person. */
+  holder: string;
+  /** What the work is, for others to see. */
+  name: string | null;
+  /** Seconds that it lives unless it is renewed. */
+  ttl_seconds: number;
+  /** When it began. */
+  started_at: string;
+  /** When it expires unless it is renewed; null: never. */
+  expires_at: string;
+  /** The principal, as NAME:ID; for admins, on a server with keys. */
+  principal?: string;
+  /** Id of the key that was used; for admins, on a server with keys. */
+  key?: string;
 }
 
-/** Which runs. */
-export interface ListRuns {
-  status?: string | null;
-  work_unit?: string | null;
-  task?: string | null;
-  limit?: number;
-  space?: string | null;
-}
-
-/** Which leases. */
-export interface Listing {
-  space?: string | null;
-  holder?: string | null;
-  resource?: string | null;
-}
-
-/** A lease that may be lost: renew it to find out. Or a session that has ended, with all of its leases. */
+/** A lease that may be lost (renew it to find out), or a session that ended with all of its leases. */
 export interface Loss {
+  /** Id of the lease; null if a session ended. */
   lease: string | null;
+  /** Id of the session; null for none. */
   session: string | null;
 }
 
-/** No parameters. */
-export interface Nothing {
-}
-
-/** A session: ID.SECRET, or for admins its id. */
-export interface OfSession {
-  session?: string | null;
+/** Stream the leases that their holders lose from now on; first, those of `leases` that are not held. */
+export interface Losses {
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
+  /** Only of these holders. */
+  holders?: string[] | null;
+  /** Ids of leases that the caller holds: those that are over are reported first. */
+  leases?: string[];
 }
 
 /** A run. */
 export interface OneWorkflow {
+  /** The run. */
   workflow: Workflow;
 }
 
-/** Why not: application/problem+json with a stable `code`. */
+/** Why a request failed: application/problem+json with a stable `code`. */
 export interface Problem {
+  /** URN of the problem: its code. */
   type: string;
+  /** The problem in a few words. */
   title: string;
+  /** HTTP status. */
   status: number;
+  /** What happened, why, and what to do next. */
   detail: string;
+  /** Stable code of the problem. */
   code: string;
-  field?: string | null;
-  resources?: string[] | null;
-  holders?: Blocker[] | null;
-  queue?: Queue | null;
-  retry_after_seconds?: number | null;
-  cycle?: string[] | null;
-  reason?: string | null;
-  lease?: string | null;
-  workflow?: Workflow | null;
+  /** The argument that is wrong. */
+  field?: string;
+  /** Names of the resources. */
+  resources?: string[];
+  /** What stands in the way. */
+  holders?: Blocker[];
+  /** The queue of the resource. */
+  queue?: Queue;
+  /** Seconds after which to try again at the earliest. */
+  retry_after_seconds?: number;
+  /** The cycle that waiting would close: agent, resource, agent, resource, … */
+  cycle?: string[];
+  /** Why the lease is gone. */
+  reason?: string;
+  /** Id of the lease. */
+  lease?: string;
+  /** The run. */
+  workflow?: Workflow;
 }
 
-/** How many wait, and which place the asker has. */
+/** How many requests wait, and the place of the caller among them. */
 export interface Queue {
+  /** How many requests wait. */
   length: number;
+  /** The place in the queue, from 1; 0: none. */
   position: number;
 }
 
-/** Give a lease back. */
+/** Release a lease. */
 export interface Release {
+  /** Id of the lease. */
   lease: string;
+  /** The token that came with the lease. */
   token?: string | null;
-  status?: string;
+  /** How the work ended. */
+  status?: "completed" | "failed" | "cancelled";
+  /** What went wrong, if it failed. */
   error?: string | null;
+  /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
-/** Give a lease back. */
+/** Release a lease. */
 export interface ReleaseCall {
+  /** The verb. */
   verb: "release";
+  /** Id of the lease. */
   lease: string;
+  /** The token that came with the lease. */
   token?: string | null;
-  status?: string;
+  /** How the work ended. */
+  status?: "completed" | "failed" | "cancelled";
+  /** What went wrong, if it failed. */
   error?: string | null;
+  /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
 /** End a run, with its outcome. */
 export interface ReleaseRun {
+  /** Id of the run. */
   id: string;
-  status?: string;
+  /** How the run ended. */
+  status?: "completed" | "failed";
+  /** What went wrong, if it failed. */
   error?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
-/** `released` is true once. */
+/** How a release ended. */
 export interface Released {
+  /** Id of the lease; the resource, if an admin ended a lease on it and there was none. */
   lease: string;
+  /** True if this call released it; false if it was over before. */
   released: boolean;
+  /** How the lease ended: completed, failed, cancelled, released, expired, forced by … */
   reason: string;
+  /** Names of the resources. */
   resources: string[];
 }
 
-/** A run that is over; `released` is true once. */
+/** A run that is over. */
 export interface ReleasedWorkflow {
+  /** The run. */
   workflow: Workflow;
+  /** True if this call released it; false if it was over before. */
   released: boolean;
 }
 
-/** Set a lease's clock back to a full TTL. */
+/** Reset the TTL of a lease. */
 export interface Renew {
+  /** Id of the lease. */
   lease: string;
+  /** The token that came with the lease. */
   token?: string | null;
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
   ttl_seconds?: number | null;
+  /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
-/** Set a lease's clock back to a full TTL. */
+/** Reset the TTL of a lease. */
 export interface RenewCall {
+  /** The verb. */
   verb: "renew";
+  /** Id of the lease. */
   lease: string;
+  /** The token that came with the lease. */
   token?: string | null;
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
   ttl_seconds?: number | null;
+  /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
+  space?: string | null;
+}
+
+/** Reset the TTL of a session and of its leases. */
+export interface RenewSession {
+  /** ID.SECRET of a session; for admins its id is enough. */
+  session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
 /** The lease as it is now. */
 export interface Renewed {
+  /** Id of the lease. */
   lease: Lease;
 }
 
-/** Let the owner of a key in no more. */
+/** Revoke a key. */
 export interface RevokeKey {
+  /** Id of the key, as `keys list` shows it. */
   id: string;
+  /** Who does it; on a server with keys, the name of the key. */
   by?: string | null;
+  /** Why, for others to see. */
   reason?: string | null;
 }
 
-/** Add a key to a principal; the one before it counts for a while yet. */
+/** Add a key to the principal of this one, which works for a while longer. */
 export interface RotateKey {
+  /** Id of the key, as `keys list` shows it. */
   id: string;
+  /** Seconds for which the key before still works. */
   overlap_seconds?: number;
+  /** Who does it; on a server with keys, the name of the key. */
   by?: string | null;
+  /** Why, for others to see. */
   reason?: string | null;
 }
 
 /** A session, without its secret. */
 export interface Session {
+  /** Its id. */
   id: string;
+  /** The tenant that the name lives in. */
   space: string;
+  /** Name of the agent, job or person. */
   holder: string;
+  /** What the work is, for others to see. */
   name: string | null;
+  /** Seconds that it lives unless it is renewed. */
   ttl_seconds: number;
+  /** When it began. */
   started_at: string;
+  /** When it expires unless it is renewed; null: never. */
   expires_at: string;
-  principal?: string;
-  key?: string;
 }
 
-/** All that it held is released. */
+/** The session is over, and its leases are released. */
 export interface SessionEnded {
+  /** Id of the session. */
   session: string;
+  /** True if this call ended the session; false if it was over before. */
   ended: boolean;
+  /** Names of the resources that were released. */
   released: string[];
 }
 
 /** The session and its leases have a full TTL again. */
 export interface SessionRenewed {
+  /** The session. */
   session: Session;
+  /** The leases, the oldest first. */
   leases: Lease[];
 }
 
-/** `credential` is told here and nowhere else. */
+/** The session began; this answer alone has its credential. */
 export interface SessionStarted {
+  /** The session. */
   session: Session;
+  /** The secret to authenticate with; no other answer has it. */
   credential: string;
 }
 
-/** Live sessions. */
+/** Live sessions, the oldest first. */
 export interface Sessions {
-  sessions: Session[];
+  /** The sessions, the oldest first. */
+  sessions: ListedSession[];
 }
 
-/** Begin a session. */
+/** Start a session. */
 export interface StartSession {
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
   ttl_seconds?: number;
+  /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
+  /** What the work is, for others to see. */
   name?: string | null;
+  /** ID.SECRET for the session; by default a new one. */
   session?: string | null;
+  /** For admins: a secret of their own, instead of `session`. */
   secret?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
 /** Take over what others hold, in one step. */
 export interface Steal {
-  resources: string[] | string;
+  /** One name, or several that are taken together or not at all. */
+  resources: string | string[];
+  /** Why, for others to see. */
   reason: string;
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
   ttl_seconds?: number;
+  /** Who does it; on a server with keys, the name of the key. */
   by?: string | null;
+  /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
+  /** What the work is, for others to see. */
   name?: string | null;
+  /** JSON for others to see, at most 16 KiB. */
   context?: unknown;
 }
 
-/** You still wait: ask again with `request_id` = ticket to keep your place. */
+/** You still wait: ask again with this ticket as the `request_id` to keep your place. */
 export interface Ticket {
+  /** Send it as the `request_id` of the same acquire to keep your place. */
   ticket: string;
+  /** The queue of the resource. */
   queue: Queue;
+  /** What stands in the way. */
   holders: Blocker[];
+  /** Seconds after which to try again at the earliest. */
   retry_after_seconds: number;
-}
-
-/** The answer to one of several calls: status and body as if it had come alone. */
-export interface Told {
-  status: number;
-  body: Record<string, unknown>;
 }
 
 /** Replace the context of a lease, or merge into it. */
 export interface Update {
+  /** Id of the lease. */
   lease: string;
+  /** JSON for others to see, at most 16 KiB. */
   context: unknown;
+  /** The token that came with the lease. */
   token?: string | null;
+  /** Merge into the context that is there, instead of replacing it. */
   merge?: boolean;
+  /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
-/** Replace the context of a run, or merge into it; also a heartbeat. */
+/** Replace the context of a run, or merge into it; this also resets its TTL. */
 export interface UpdateRun {
+  /** Id of the run. */
   id: string;
+  /** JSON for others to see, at most 16 KiB. */
   context: unknown;
+  /** Merge into the context that is there, instead of replacing it. */
   merge?: boolean;
+  /** The tenant that names live in; by default that of the key. */
   space?: string | null;
 }
 
-/** A place in a queue. */
+/** The lease with its new context. */
+export interface Updated {
+  /** Id of the lease. */
+  lease: Lease;
+}
+
+/** A place in the queue of a resource. */
 export interface Waiting {
+  /** Id of the place in the queue. */
   id: string;
+  /** Names of the resources. */
   resources: string[];
+  /** Name of the agent, job or person. */
   holder: string;
+  /** Id of the session; null for none. */
   session: string | null;
+  /** How it is held: by one holder, by many readers, or by as many as `slots` says. */
   mode: "exclusive" | "shared" | "slots";
+  /** The place in the queue, from 1; 0: none. */
   position: number;
+  /** Since when. */
   since: string;
+  /** Seconds that it has waited. */
   waited_seconds: number;
+  /** When the request gives up. */
   until: string;
+  /** What the work is, for others to see. */
   name: string | null;
+  /** Why it is held, for others to see. */
   reason: string | null;
+  /** The principal, as NAME:ID; for admins, on a server with keys. */
   principal?: string;
+  /** Id of the key that was used; for admins, on a server with keys. */
   key?: string;
 }
 
-/** Which events, from now on or after `last_event_id`. */
-export interface Watch {
-  space?: string | null;
-  resource?: string | null;
-  holder?: string | null;
-  last_event_id?: number | null;
-}
-
-/** Who waits for whom: at most `limit` edges. */
-export interface WhoWaits {
-  space?: string | null;
-  limit?: number;
-}
-
-/** The caller, as the server knows it, and what it may do. */
+/** The caller as the server knows it, and what the caller may do. */
 export interface Whoami {
+  /** Name of the caller: the default holder. */
   name: string;
-  role: "admin" | "agent" | "session" | "viewer";
+  /** What the caller may do. */
+  role: "admin" | "agent" | "viewer" | "session";
+  /** The only space that the key is for; null: every space. */
   space: string | null;
+  /** Names that the key is for begin with one of these; none: every name. */
   prefixes: string[];
+  /** The principal, as NAME:ID; for admins, on a server with keys. */
   principal: string | null;
+  /** Id of the key that was used; for admins, on a server with keys. */
   key: string | null;
+  /** Id of the session; null for none. */
   session: string | null;
 }
 
 /** A run: a lease with a name, a context and an outcome. */
 export interface Workflow {
+  /** Id of the run. */
   id: string;
-  status: "cancelled" | "completed" | "expired" | "failed" | "running";
+  /** How the run stands, or how it ended. */
+  status: "running" | "completed" | "failed" | "cancelled" | "expired";
+  /** What the run is. */
   name: string | null;
+  /** The tenant that the name lives in. */
   space: string;
+  /** What the run locks. */
   resource: string | null;
+  /** Name of the agent, job or person. */
   holder: string;
+  /** JSON that the holder put there for others to see. */
   context: unknown;
+  /** What went wrong; null if nothing did. */
   error: string | null;
+  /** When it began. */
   started_at: string | null;
+  /** When the run ended; null while it is active. */
   ended_at: string | null;
+  /** When it expires unless it is renewed; null: never. */
   expires_at: string | null;
+  /** Seconds that it lives unless it is renewed. */
   ttl_seconds: number | null;
+  /** A number that grows with every grant: a resource refuses writers with an older one. */
   fence: number | null;
+  /** Id of the lease. */
   lease: string | null;
 }
 
 /** Runs, the newest first. */
 export interface Workflows {
+  /** The runs, the newest first. */
   workflows: Workflow[];
 }
 
@@ -718,69 +1058,69 @@ export interface Workflows {
 export interface Routes {
   /** Take a lease, or wait for it. */
   "POST /v1/acquire": { body: Acquire; answer: Granted; };
-  /** Set a lease's clock back to a full TTL. */
+  /** Reset the TTL of a lease. */
   "POST /v1/renew": { body: Renew; answer: Renewed; };
-  /** Give a lease back. */
+  /** Release a lease. */
   "POST /v1/release": { body: Release; answer: Released; };
-  /** Several calls at once: each is answered as if it had come alone. */
-  "POST /v1/batch": { body: Calls; answer: Answers; };
+  /** Make several calls at once: each is answered as if it had come alone. */
+  "POST /v1/batch": { body: Batch; answer: Answers; };
   /** Replace the context of a lease, or merge into it. */
-  "POST /v1/update": { body: Update; answer: Renewed; };
-  /** Withdraw an acquire by its request_id. */
+  "POST /v1/update": { body: Update; answer: Updated; };
+  /** Cancel an acquire by its request_id. */
   "POST /v1/cancel": { body: Cancel; answer: Cancelled; };
-  /** Begin a session. */
+  /** Start a session. */
   "POST /v1/sessions": { body: StartSession; answer: SessionStarted; };
-  /** Of one space. */
+  /** List the live sessions. */
   "GET /v1/sessions": { query: { space?: string; }; answer: Sessions; };
-  /** A session: ID.SECRET, or for admins its id. */
-  "POST /v1/sessions/renew": { body: OfSession; answer: SessionRenewed; };
-  /** A session: ID.SECRET, or for admins its id, and why. */
+  /** Reset the TTL of a session and of its leases. */
+  "POST /v1/sessions/renew": { body: RenewSession; answer: SessionRenewed; };
+  /** End a session, and release its leases. */
   "POST /v1/sessions/end": { body: EndSession; answer: SessionEnded; };
-  /** End somebody's lease, by its id or by the resource it holds. */
+  /** End a lease of another holder, by its id or by a resource. */
   "POST /v1/force-release": { body: ForceRelease; answer: Released; };
   /** Take over what others hold, in one step. */
   "POST /v1/steal": { body: Steal; answer: Granted; };
   /** Open a resource that was closed after an unclean end. */
   "POST /v1/clear": { body: Clear; answer: Cleared; };
-  /** Sweep what has expired now. */
-  "POST /v1/gc": { body: Collect; answer: Collected; };
-  /** One resource. */
+  /** Remove what has expired, and history beyond its retention. */
+  "POST /v1/gc": { body: Gc; answer: Collected; };
+  /** Show the leases, the queue and the closures of one resource. */
   "GET /v1/inspect": { query: { resource: string; space?: string; }; answer: Inspection; };
-  /** Which leases. */
+  /** List the live leases. */
   "GET /v1/leases": { query: { space?: string; holder?: string; resource?: string; }; answer: Leases; };
-  /** Who waits for whom: at most `limit` edges. */
+  /** Show which agents wait for which. */
   "GET /v1/graph": { query: { space?: string; limit?: number; }; answer: Graph; };
-  /** Which events. */
+  /** List past events, the newest first. */
   "GET /v1/history": { query: { space?: string; resource?: string; holder?: string; lease?: string; kind?: string[]; since?: number; before?: number; limit?: number; }; answer: Events; };
-  /** No parameters. */
+  /** List the keys. */
   "GET /v1/keys": { answer: Keys; };
-  /** A new key. */
+  /** Create a key. */
   "POST /v1/keys": { body: CreateKey; answer: KeyCreated; };
-  /** Add a key to a principal; the one before it counts for a while yet. */
+  /** Add a key to the principal of this one, which works for a while longer. */
   "POST /v1/keys/rotate": { body: RotateKey; answer: KeyRotated; };
-  /** No parameters. */
-  "GET /v1/whoami": { answer: Whoami; };
-  /** Let the owner of a key in no more. */
+  /** Revoke a key. */
   "POST /v1/keys/revoke": { body: RevokeKey; answer: KeyRevoked; };
+  /** Show the caller, and what the caller may do. */
+  "GET /v1/whoami": { answer: Whoami; };
   /** Begin a run on a work unit, a task or a project, unless another is active there. */
   "POST /v1/workflows": { body: CreateRun; answer: OneWorkflow; };
-  /** Which runs. */
-  "GET /v1/workflows": { query: { status?: string; work_unit?: string; task?: string; limit?: number; space?: string; }; answer: Workflows; };
-  /** One run, active or over. */
+  /** List runs, the newest first. */
+  "GET /v1/workflows": { query: { status?: "running" | "completed" | "failed" | "cancelled" | "expired"; work_unit?: string; task?: string; limit?: number; space?: string; }; answer: Workflows; };
+  /** Show one run, active or over. */
   "GET /v1/workflows/run": { query: { id: string; space?: string; }; answer: OneWorkflow; };
-  /** The run that is active on a work unit, a task or a project. */
+  /** Show the active run on a work unit, a task or a project. */
   "GET /v1/workflows/check": { query: { work_unit?: string; task?: string; project?: string; space?: string; }; answer: CheckedWorkflow; };
-  /** Replace the context of a run, or merge into it; also a heartbeat. */
+  /** Replace the context of a run, or merge into it; this also resets its TTL. */
   "POST /v1/workflows/update": { body: UpdateRun; answer: OneWorkflow; };
-  /** Set the clock of a run back to a full TTL. */
+  /** Reset the TTL of a run. */
   "POST /v1/workflows/heartbeat": { body: BeatRun; answer: OneWorkflow; };
   /** End a run, with its outcome. */
   "POST /v1/workflows/release": { body: ReleaseRun; answer: ReleasedWorkflow; };
   /** Take the lock on a URI. */
   "POST /locks/acquire": { body: GatewayLock; answer: GatewayAcquired; };
-  /** Give it back. */
+  /** Release the lock. */
   "POST /locks/release": { body: GatewayLock; answer: GatewayReleased; };
-  /** Another full TTL. */
+  /** Reset the TTL of the lock. */
   "POST /locks/heartbeat": { body: GatewayLock; answer: GatewayBeaten; };
   /** The locks of one run. */
   "GET /locks/list": { query: { secret?: string; space?: string; }; answer: GatewayOwnLock[]; };
@@ -792,12 +1132,12 @@ export interface Routes {
   "POST /v1/hooks/codex": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
   /** Answer a hook of Cursor: may this agent change that now? */
   "POST /v1/hooks/cursor": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
-  /** The server is there. */
+  /** Tell that the server runs. */
   "GET /healthz": { answer: Health; };
-  /** The server can serve: the store answers. */
+  /** Tell that the server can serve: its store answers. */
   "GET /readyz": { answer: Health; };
-  /** Prometheus text. */
+  /** Return metrics in the text format of Prometheus. */
   "GET /metrics": { answer: unknown; };
-  /** This document. */
+  /** Return this document. */
   "GET /openapi.json": { answer: unknown; };
 }

@@ -1,6 +1,6 @@
-"""JSON Schemas (2020-12) of what every command prints with --json, from one table: `python -m leasehold.cli.schemas`.
+"""JSON Schemas (2020-12) of what every command prints with --json: `python -m leasehold.cli.schemas`.
 
-They are published in docs/schemas, one file a command; a test compares the files with this table, and what the
+They are published in docs/schemas, one file a command; a test compares the files with these tables, and what the
 commands really print with the files.
 """
 
@@ -9,222 +9,282 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leasehold.cli.entry.table import VERBS
-from leasehold.cli.schema_nouns import (
-    COUNT,
-    DEFINITIONS,
-    FLAG,
-    GRITE_LISTED,
-    GUARDED,
-    LEASE_ID,
-    NAMES,
-    POLICY,
-    RUN,
-    TEXT,
-    TIME,
-    Schema,
-    one,
-    record,
-    several,
-)
+from leasehold.wire import schemas, table
 from leasehold.wire.shapes import SCHEMA_VERSION
+from leasehold.wire.table import Field, Shape
 
-INSTALLED = record(what=TEXT, dry_run=FLAG, files={"type": "array", "items": record(path=TEXT, changed=FLAG)})
-GRANTED = record({"local": {"const": True}, "unapplied": NAMES}, lease=one("lease"), token=TEXT, fresh=FLAG)
-RENEWED = record(lease=one("lease"))
-RELEASED = record(lease=LEASE_ID, released=FLAG, reason=TEXT, resources=NAMES)
+if TYPE_CHECKING:
+    from leasehold.wire.schemas import Schema
 
-GRITE_LOCK = record(resource=TEXT, owner=TEXT, nonce=TEXT, expires_unix_ms=COUNT)
-GRITE_GRANTED = record(
-    lock=GRITE_LOCK,
-    resource=TEXT,
-    owner=TEXT,
-    nonce=TEXT,
-    expires_unix_ms=COUNT,
-    ttl_seconds=COUNT,
-    fence={"type": ["integer", "null"], "minimum": 1},
+POLICY = "off|warn|require|require-own"
+_GRITE_LOCK = (("resource", "text"), ("owner", "text"), ("nonce", "text"), ("expires_unix_ms", "count"))
+_GRANTED_OVER_GIT = (("lock", "GriteLock"), *_GRITE_LOCK, ("ttl_seconds", "count"), ("fence", "fence?"))
+_INSTALLED = (("what", "text"), ("dry_run", "flag"), ("files", "InstalledFile[]"))
+_FAILED = ("code", "text"), ("message", "text")
+
+
+def _shape(name: str, says: str, *rows: tuple[str, ...], base: str = "") -> tuple[str, Shape]:
+    """A shape that only the command line has; a name that ends in `?` may be left out."""
+    own = [Field(row[0].rstrip("?"), row[1], row[0], "?" if row[0].endswith("?") else "") for row in rows]
+    return name, Shape(name, says, (*(table.shape(base).fields if base else ()), *own), "")
+
+
+OWN = dict(
+    (
+        _shape("ListedLease", "A lease in a listing.", ("yours?", "flag"), base="ListedLease"),
+        _shape("Acquired", "The lease, and its token.", ("local?", "true"), base="Granted"),
+        _shape("History", "Past events, the newest first.", ("events", "Event[]"), ("plot?", "text")),
+        _shape("Watched", "Who holds what, and who waits.", ("leases", "ListedLease[]"), ("waiting", "Waiting[]")),
+        _shape(
+            "RunEnded",
+            "How the command ended.",
+            *(("lease", "Lease"), ("exit_code", "integer"), ("status", "completed|failed"), ("released", "flag")),
+        ),
+        _shape("WorkflowEnded", "A run that is over.", ("released", "flag"), base="Workflow"),
+        _shape(
+            "Swept", "What a clean-up removed.", ("tokens", "count"), ("not_removed", "Blocker[]"), base="Collected"
+        ),
+        _shape("GriteLock", "A lock, in grite's words.", *_GRITE_LOCK),
+        _shape("GriteGranted", "A lock that is yours, in grite's words.", *_GRANTED_OVER_GIT),
+        _shape("GriteReleased", "A lock that was released.", ("resource", "text"), ("released", "flag")),
+        _shape(
+            "GriteListed",
+            "A lock in a listing, in grite's words.",
+            *(("resource", "text"), ("owner", "text"), ("expires_unix_ms", "count")),
+            *(("time_remaining_seconds", "count"), ("expired", "flag"), ("kept_by", "leasehold|grite")),
+        ),
+        _shape(
+            "GriteConflict",
+            "Two locks that overlap.",
+            *(("resource", "text"), ("owner", "text"), ("with", "GriteListed")),
+        ),
+        _shape(
+            "GriteStatus",
+            "Every lock.",
+            *(("locks", "GriteListed[]"), ("conflicts", "GriteConflict[]"), ("total", "count")),
+        ),
+        _shape(
+            "GriteSwept",
+            "What a clean-up removed.",
+            *(("removed", "count"), ("kept", "count"), ("not_removed", "Blocker[]")),
+        ),
+        _shape(
+            "GuardedPath",
+            "Whether a path may be changed.",
+            *(("path", "text"), ("resource", "text"), ("state", "free|yours|held|closed|not_yours")),
+            *(("allowed", "flag"), ("message", "text"), ("holders", "ListedLease[]")),
+        ),
+        _shape("Guarded", "Whether these paths may be changed.", ("policy", POLICY), ("paths", "GuardedPath[]")),
+        _shape(
+            "NewKey",
+            "A key that works from now on.",
+            *(("key", "Key"), ("credential?", "text"), ("key_file?", "text")),
+        ),
+        _shape(
+            "RotatedKey",
+            "A key that works from now on, and the one that it replaces.",
+            *(("key", "Key"), ("before", "Key"), ("credential?", "text"), ("key_file?", "text")),
+        ),
+        _shape("Served", "Where the server listens.", ("url", "text")),
+        _shape("InstalledFile", "A file of an editor or of git.", ("path", "text"), ("changed", "flag")),
+        _shape("Installed", "What was set up.", *_INSTALLED),
+        _shape("Prompt", "What agents should know about locks.", ("prompt", "text")),
+        _shape("Version", "The versions.", ("version", "text"), ("python", "text")),
+        _shape(
+            "Finding",
+            "What one check of the doctor found.",
+            *(("topic", "text"), ("ok", "flag?"), ("text", "text"), ("advice", "text"), ("command", "text")),
+        ),
+        _shape("Diagnosis", "Everything is well.", ("well", "true"), ("findings", "Finding[]")),
+        _shape("Completion", "A script for a shell.", ("shell", "bash|zsh|fish"), ("script", "text")),
+        _shape("RunLost", "The lease is gone.", ("exit_code?", "integer?"), base="Lost"),
+        _shape("Conflict", "Another run is active.", ("workflow", "Workflow?"), base="Held"),
+        _shape(
+            "NotAllowed",
+            "It is not yours.",
+            *(("code", "=not_allowed"), ("message", "text"), ("field", "text?"), ("holders?", "ListedLease[]")),
+        ),
+        _shape(
+            "LockConflict",
+            "Another owner has the lock.",
+            *(("code", "=conflict"), ("message", "text"), ("resource", "text"), ("lock", "GriteListed")),
+        ),
+        _shape(
+            "Blocked",
+            "Some of these paths may not be changed.",
+            *(("code", "=held"), ("message", "text"), ("policy", POLICY), ("paths", "GuardedPath[]")),
+        ),
+        _shape(
+            "Unwell",
+            "Some checks failed.",
+            *(
+                ("code", "=unwell"),
+                ("message", "text"),
+                ("field", "text?"),
+                ("well", "false"),
+                ("findings", "Finding[]"),
+            ),
+        ),
+        _shape("Failure", "Anything else that went wrong.", *_FAILED, ("field?", "text?")),
+    )
 )
-DATA: dict[str, Schema] = {
-    "acquire": GRANTED,
-    "renew": RENEWED,
-    "release": RELEASED,
-    "update": RENEWED,
-    "inspect": record(
-        resource=TEXT,
-        at=TIME,
-        free=FLAG,
-        leases=several("lease"),
-        waiting=several("waiting"),
-        closed=several("blocker"),
-    ),
-    "list": record(leases=several("lease")),
-    "history": record({"plot": TEXT}, events=several("event")),
-    "graph": record(
-        at=TIME,
-        agents=several("agent"),
-        resources={
-            "type": "array",
-            "items": record(space=TEXT, resource=TEXT, holders=NAMES, waiting=NAMES),
-        },
-        edges=several("edge"),
-        complete=FLAG,
-        deadlocks=several("event"),
-    ),
-    "watch": record(leases=several("lease"), waiting=several("waiting")),
-    "run": record(
-        lease=one("lease"),
-        exit_code={"type": "integer"},
-        status={"enum": ["completed", "failed"]},
-        released=FLAG,
-    ),
-    "session start": record(session=one("session"), credential=TEXT),
-    "session heartbeat": record(session=one("session"), leases=several("lease")),
-    "session end": record(session=TEXT, ended=FLAG, released=NAMES),
-    "session list": record(sessions=several("session")),
-    "workflow create": one("workflow"),
-    "workflow get": one("workflow"),
-    "workflow check": {"anyOf": [one("workflow"), {"type": "object", "maxProperties": 0}]},
-    "workflow list": record(workflows=several("workflow")),
-    "workflow update": one("workflow"),
-    "workflow heartbeat": one("workflow"),
-    "workflow release": record(**RUN, released=FLAG),
-    "gc": record(swept=COUNT, forgotten=COUNT, tokens=COUNT, not_removed=several("blocker")),
-    "lock acquire": GRITE_GRANTED,
-    "lock renew": GRITE_GRANTED,
-    "lock release": record(resource=TEXT, released=FLAG),
-    "lock status": record(
-        locks={"type": "array", "items": GRITE_LISTED},
-        conflicts={"type": "array", "items": record({"with": GRITE_LISTED}, resource=TEXT, owner=TEXT)},
-        total=COUNT,
-    ),
-    "lock gc": record(removed=COUNT, kept=COUNT, not_removed=several("blocker")),
-    "guard": record(policy=POLICY, paths=GUARDED),
-    "force-release": RELEASED,
-    "steal": GRANTED,
-    "clear": record(resources=NAMES, cleared=FLAG),
-    "keys create": record({"credential": TEXT, "key_file": TEXT}, key=one("key")),
-    "keys list": record(keys=several("key")),
-    "keys rotate": record({"credential": TEXT, "key_file": TEXT}, key=one("key"), before=one("key")),
-    "keys revoke": record(key=TEXT, revoked=FLAG),
-    "serve": record(url=TEXT),
-    "install": INSTALLED,
-    "uninstall": INSTALLED,
-    "prompt": record(prompt=TEXT),
-    "version": record(version=TEXT, python=TEXT),
-    "doctor": record(well={"const": True}, findings=several("finding")),
-    "completion": record(shell={"enum": ["bash", "zsh", "fish"]}, script=TEXT),  # noqa: S604 (a field of that name)
+"""The shapes that only the command line has."""
+DATA: dict[str, str] = {
+    "acquire": "Acquired",
+    "renew": "Renewed",
+    "release": "Released",
+    "update": "Updated",
+    "inspect": "Inspection",
+    "list": "Leases",
+    "history": "History",
+    "graph": "Graph",
+    "watch": "Watched",
+    "run": "RunEnded",
+    "session start": "SessionStarted",
+    "session heartbeat": "SessionRenewed",
+    "session end": "SessionEnded",
+    "session list": "Sessions",
+    "workflow create": "Workflow",
+    "workflow get": "Workflow",
+    "workflow check": "Workflow",
+    "workflow list": "Workflows",
+    "workflow update": "Workflow",
+    "workflow heartbeat": "Workflow",
+    "workflow release": "WorkflowEnded",
+    "gc": "Swept",
+    "lock acquire": "GriteGranted",
+    "lock renew": "GriteGranted",
+    "lock release": "GriteReleased",
+    "lock status": "GriteStatus",
+    "lock gc": "GriteSwept",
+    "guard": "Guarded",
+    "force-release": "Released",
+    "steal": "Acquired",
+    "clear": "Cleared",
+    "keys create": "NewKey",
+    "keys list": "Keys",
+    "keys rotate": "RotatedKey",
+    "keys revoke": "KeyRevoked",
+    "serve": "Served",
+    "install": "Installed",
+    "uninstall": "Installed",
+    "prompt": "Prompt",
+    "version": "Version",
+    "doctor": "Diagnosis",
+    "completion": "Completion",
 }
-"""What each command answers when it is a yes."""
-
-NOES: dict[str, tuple[str, ...]] = {
-    "acquire": ("held", "deadlock", "lost"),
-    "run": ("held", "deadlock", "lost"),
-    "steal": ("held",),
-    "renew": ("lost", "not_allowed"),
-    "release": ("not_allowed",),
-    "update": ("lost", "not_allowed"),
-    "session heartbeat": ("lost", "not_allowed"),
-    "session end": ("not_allowed",),
-    "workflow create": ("conflict", "deadlock"),
-    "workflow update": ("lost", "not_allowed"),
-    "workflow heartbeat": ("lost", "not_allowed"),
-    "workflow release": ("lost", "not_allowed"),
-    "lock acquire": ("lock_conflict", "deadlock"),
-    "lock renew": ("lock_conflict", "deadlock"),
-    "lock release": ("lock_conflict",),
-    "guard": ("guarded",),
-    "doctor": ("unwell",),
+"""The shape that each command prints when it succeeds."""
+_TOUCHING = ("RunLost", "NotAllowed")
+REFUSALS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("acquire", "run"), ("Held", "Deadlock", "RunLost")),
+    "steal": ("Held",),
+    **dict.fromkeys(("renew", "update", "session heartbeat"), _TOUCHING),
+    **dict.fromkeys(("workflow update", "workflow heartbeat", "workflow release"), _TOUCHING),
+    **dict.fromkeys(("release", "session end"), ("NotAllowed",)),
+    "workflow create": ("Conflict", "Deadlock"),
+    **dict.fromkeys(("lock acquire", "lock renew"), ("LockConflict", "Deadlock")),
+    "lock release": ("LockConflict",),
+    "guard": ("Blocked",),
+    "doctor": ("Unwell",),
 }
-"""What each can answer when it is a no, besides a `failure`."""
-
-EVENTS: dict[str, Schema] = {
-    "waiting": record(position={"type": ["integer", "null"], "minimum": 1}, holders=several("lease")),
-    "acquired": record(lease=one("lease")),
-    "trouble": record(message=TEXT),
-    "lost": record(reason=TEXT),
+"""The shapes of the refusals of each command, besides a `Failure`."""
+EVENTS: dict[str, dict[str, str]] = {
+    "waiting": {"position": "number?", "holders": "ListedLease[]"},
+    "acquired": {"lease": "Lease"},
+    "trouble": {"message": "text"},
+    "lost": {"reason": "text"},
 }
-"""The JSON lines of `run` before its answer."""
+"""The fields of the JSON lines that `run` prints before its answer."""
 
 
-def envelope(data: Schema, error: Schema) -> list[Schema]:
-    """A yes, and a no."""
-    version = {"const": SCHEMA_VERSION}
+def _object(**fields: Schema) -> Schema:
+    return {"type": "object", "required": list(fields), "properties": fields}
+
+
+def _envelope(data: Schema, error: Schema) -> list[Schema]:
+    version: Schema = {"const": SCHEMA_VERSION}
     return [
-        record(schema_version=version, ok={"const": True}, data=data),
-        record(schema_version=version, ok={"const": False}, error=error),
+        _object(schema_version=version, ok={"const": True}, data=data),
+        _object(schema_version=version, ok={"const": False}, error=error),
     ]
 
 
 def _of_several(data: Schema, error: Schema) -> list[Schema]:
-    """The same verb for several targets at once: what became of each."""
+    """The envelopes of a verb with several targets: what became of each."""
+    target: Schema = {"type": "string"}
     each = {
         "oneOf": [
-            record(target=TEXT, ok={"const": True}, data=data),
-            record(target=TEXT, ok={"const": False}, error=error),
+            _object(target=target, ok={"const": True}, data=data),
+            _object(target=target, ok={"const": False}, error=error),
         ]
     }
     results = {"type": "array", "minItems": 2, "items": each}
-    failed = {"allOf": [error, {"type": "object", "required": ["results"], "properties": {"results": results}}]}
-    return envelope(record(results=results), failed)
-
-
-def _event(name: str) -> Schema:
-    detail = EVENTS[name]["properties"]
-    return record(schema_version={"const": SCHEMA_VERSION}, event={"const": name}, **detail)
+    return _envelope(_object(results=results), {"allOf": [error, _object(results=results)]})
 
 
 def schema(verb: str) -> Schema:
-    """The schema of what this command prints with --json: the object, or each of the lines."""
-    error = {"oneOf": [one(name) for name in (*NOES.get(verb, ()), "failure")]}
-    choices = envelope(DATA[verb], error)
+    """Return the schema of what this command prints with --json: the object, or each of the lines."""
+    data = schemas.of_kind(DATA[verb])
+    if verb == "workflow check":
+        data = {"anyOf": [data, {"type": "object", "maxProperties": 0}]}
+    refusals = (*REFUSALS.get(verb, ()), "Failure")
+    error: Schema = {"oneOf": [schemas.of_kind(name) for name in refusals]}
+    choices = _envelope(data, error)
+    kinds = [DATA[verb], *refusals]
     if verb in ("renew", "release"):
-        alone = {**error, "not": {"required": ["results"]}}
-        choices = [*envelope(DATA[verb], alone), *_of_several(DATA[verb], error)]
+        choices = [*_envelope(data, {**error, "not": {"required": ["results"]}}), *_of_several(data, error)]
     if verb == "run":
-        choices += [_event(name) for name in EVENTS]
-    body = {"oneOf": choices}
-    what = "each line" if verb in ("run", "watch") else "the object"
+        for name, fields in EVENTS.items():
+            told = {field: schemas.of_kind(kind) for field, kind in fields.items()}
+            choices.append(_object(schema_version={"const": SCHEMA_VERSION}, event={"const": name}, **told))
+            kinds += fields.values()
+    what = "Each line" if verb in ("run", "watch") else "The object"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:leasehold:schema:{SCHEMA_VERSION}:{file_name(verb)}",
         "title": f"leasehold {verb} --json",
-        "description": f"{what[:1].upper()}{what[1:]} that `leasehold {verb} --json` prints.",
-        **body,
-        "$defs": _needed(body),
+        "description": f"{what} that `leasehold {verb} --json` prints.",
+        "oneOf": choices,
+        "$defs": {name: _definition(name) for name in schemas.referred(kinds, _find)},
     }
 
 
-def _needed(body: Schema) -> dict[str, Schema]:
-    """The definitions that are referred to, directly or by one another."""
-    found: dict[str, Schema] = {}
-    texts = [json.dumps(body)]
-    while texts:
-        text = texts.pop()
-        for name, definition in DEFINITIONS.items():
-            if name not in found and json.dumps(one(name)["$ref"]) in text:
-                found[name] = definition
-                texts.append(json.dumps(definition))
-    return {name: found[name] for name in sorted(found)}
+def _find(name: str) -> Shape:
+    return OWN[name] if name in OWN else table.shape(name)
+
+
+def _definition(name: str) -> Schema:
+    found = schemas.of_shape(_find(name))
+    if name == "Failure":
+        found["properties"]["code"] |= {"not": {"enum": _OTHER_CODES}}
+        found["not"] = {"required": ["lock"]}
+    return found
+
+
+_OTHER_CODES = ["held", "timeout", "deadlock", "lost", "not_allowed", "unwell"]
+"""Codes of refusals that have a shape of their own."""
 
 
 def file_name(verb: str) -> str:
-    """The file of a command's schema."""
+    """Return the name of the file of a command's schema."""
     return verb.replace(" ", "-") + ".json"
 
 
 def speakers() -> list[str]:
-    """The commands that have an answer of ours; the others speak the protocol of an agent or of an editor."""
+    """Return the commands that print answers; the others speak the protocol of an agent or of an editor."""
     return [name for name, verb in VERBS.items() if any(option.flag == "--json" for option in verb.options)]
 
 
 def files() -> dict[str, str]:
-    """All schemas, as they are published."""
+    """Return the text of every published schema, by file name."""
     return {file_name(verb): json.dumps(schema(verb), indent=2) + "\n" for verb in speakers()}
 
 
 def main(words: list[str]) -> int:
-    """`[--check] DIRECTORY`: write the files, or say which of them are not current."""
+    """Write the files into DIRECTORY, or with --check print which of them are not current."""
     directory = Path(next(word for word in words if word != "--check"))
     current = {path.name: path.read_text() for path in directory.glob("*.json")}
     stale = [name for name, text in files().items() if current.get(name) != text]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.leases import Lease
     from leasehold.mcp.callers import Party
-    from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
+    from leasehold.wire.shapes import Json
 
     Progress = Callable[[float, str], Awaitable[None]]
 
@@ -41,11 +41,11 @@ class Desk:
         self.pursuits = pursuits or Pursuits()
         self._handed = Handed()
 
-    async def acquire(self, party: Party, agent: str | None, terms: dict[str, Any]) -> Acquired:
+    async def acquire(self, party: Party, agent: str | None, terms: dict[str, Any]) -> Json:
         """Try at once. A refusal leaves an intent, so that a circle of agents who only try is noticed."""
         who = await _who(party, agent)
         if isinstance(who, Refused):
-            return _acquired(who)
+            return _answer(who)
         outcome = await ask(party, "acquire", {**self._asked(party, who, terms), "intent": True})
         return self._granted(party, who, outcome, Claims(1))
 
@@ -57,11 +57,11 @@ class Desk:
         ticket: str | None,
         seconds: float,
         told: Progress | None,
-    ) -> Acquired:
+    ) -> Json:
         """Wait in the queue for a while; the ticket is good for the next call. Whoever listens is told how it goes."""
         who = await _who(party, agent)
         if isinstance(who, Refused):
-            return _acquired(who)
+            return _answer(who)
         asked = self._asked(party, who, terms)
 
         async def report(waited: float) -> None:
@@ -74,11 +74,11 @@ class Desk:
             return self._granted(party, who, outcome, claims)
         return await self._ticket(party, who, asked, got)
 
-    def _granted(self, party: Party, who: Who, outcome: Any, claims: Claims) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
+    def _granted(self, party: Party, who: Who, outcome: Any, claims: Claims) -> Json:  # noqa: ANN401 (whatever an acquire ends in)
         if isinstance(outcome, Granted):
             party.granted(outcome.lease.id, outcome.token, claims)
             self._handed.remember(party.id, who, outcome.lease, outcome.token)
-        answer = _acquired(outcome)
+        answer = _answer(outcome)
         own = in_its_own_way(outcome)
         return {**answer, "advice": advice.on_own(own, is_certain=who.is_named)} if own else answer
 
@@ -92,13 +92,13 @@ class Desk:
         own = {"holder": who.name, "session": who.session, "reentrant": who.is_named, "token": tokens}
         return {**_TERMS, **terms, **own}
 
-    async def _ticket(self, party: Party, who: Who, asked: dict[str, Any], ticket: str) -> Acquired:
+    async def _ticket(self, party: Party, who: Who, asked: dict[str, Any], ticket: str) -> Json:
         seen = await self._seen(party, who, asked)
         data: dict[str, Any] = {"ticket": ticket}
         if seen is not None:
             data["queue"] = {"length": len(seen.waiting), "position": who.place(seen.waiting)}
             data["holders"] = [wire.lease(each) for each in seen.leases]
-        return {"ok": False, "advice": advice.on_ticket(), "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
+        return {"ok": False, "advice": advice.on_ticket(), "data": data}
 
     async def _seen(self, party: Party, who: Who, asked: dict[str, Any]) -> Inspection | None:
         """How all that is asked for stands: any of the names may be the one that is held."""
@@ -107,22 +107,18 @@ class Desk:
         seen = [each for each in looks if isinstance(each, Inspection)]
         return together(seen, who.place, any_of=bool(asked.get("any_of"))) if seen else None
 
-    async def renew(
-        self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None
-    ) -> Renewed:
+    async def renew(self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None) -> Json:
         """A full TTL again."""
-        answer: Renewed = await self._change(party, agent, "renew", target, {"token": token, "ttl": ttl})
-        return answer
+        return await self._change(party, agent, "renew", target, {"token": token, "ttl": ttl})
 
     async def release(
         self, party: Party, agent: str | None, target: str, token: str | None, status: str, error: str | None
-    ) -> Released:
+    ) -> Json:
         """Give it back."""
         given = {"token": token, "status": status, "error": error}
-        answer: Released = await self._change(party, agent, "release", target, given)
-        return answer
+        return await self._change(party, agent, "release", target, given)
 
-    async def _change(self, party: Party, agent: str | None, verb: str, target: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 (the answer of that verb)
+    async def _change(self, party: Party, agent: str | None, verb: str, target: str, given: dict[str, Any]) -> Json:
         token = given["token"] or None
         who = await _who(party, agent, is_proven=token is not None and is_lease_id(target))
         if isinstance(who, Refused):
@@ -163,38 +159,34 @@ class Desk:
             "not_found", "resource", f"{who.name} holds no lease on it: it was released, lost, or never acquired"
         )
 
-    async def force_release(self, party: Party, agent: str | None, target: str, reason: str) -> Released:
+    async def force_release(self, party: Party, agent: str | None, target: str, reason: str) -> Json:
         """End somebody else's lease."""
         asked = {"target": target, "by": party.agent(agent), "reason": reason, "space": None}
-        answer: Released = _answer(await ask(party, "force_release", asked))
-        return answer
+        return _answer(await ask(party, "force_release", asked))
 
-    async def check(self, party: Party, resource: str) -> Checked:
+    async def check(self, party: Party, resource: str) -> Json:
         """How it stands."""
-        answer: Checked = _answer(await ask(party, "inspect", {"resource": resource, "space": None}))
-        return answer
+        return _answer(await ask(party, "inspect", {"resource": resource, "space": None}))
 
-    async def list(self, party: Party, holder: str | None, resource: str | None) -> Listed:
+    async def list(self, party: Party, holder: str | None, resource: str | None) -> Json:
         """Live leases; the first so many, and how many more there are."""
         found = await ask(party, "list", {"space": None, "holder": holder, "resource": resource})
         if isinstance(found, Refused):
-            refused: Listed = _answer(found)
-            return refused
+            return _answer(found)
         told = [_in_brief(lease) for lease in found[:LISTED_MOST]]
         data = {**wire.leases(told), "more": max(0, len(found) - LISTED_MOST)}
         words = "Leave alone what others hold." if found else "Nothing is held."
         if told != list(found[:LISTED_MOST]):
             words += " Long contexts are left out here: check_lock has them."
-        return {"ok": True, "advice": words, "data": data}  # type: ignore[typeddict-item] # as `wire` shapes it
+        return {"ok": True, "advice": words, "data": data}
 
-    async def history(self, party: Party, resource: str | None, holder: str | None, limit: int) -> Told:
+    async def history(self, party: Party, resource: str | None, holder: str | None, limit: int) -> Json:
         """Past events."""
         asked = {"space": None, "resource": resource, "holder": holder, "lease": None, "kinds": ()}
         found = await ask(party, "history", {**asked, "since": None, "before": None, "limit": limit})
         if isinstance(found, Refused):
-            refused: Told = _answer(found)
-            return refused
-        return {"ok": True, "advice": "", "data": wire.events(found)}  # type: ignore[typeddict-item] # as `wire` shapes it
+            return _answer(found)
+        return {"ok": True, "advice": "", "data": wire.events(found)}
 
 
 def _in_brief(lease: Lease) -> Lease:
@@ -224,12 +216,7 @@ def _is_not_opened(outcome: object) -> bool:
     return isinstance(outcome, Refused) and (outcome.code, outcome.field) == ("not_allowed", "token")
 
 
-def _acquired(outcome: Any) -> Acquired:  # noqa: ANN401 (whatever an acquire ends in)
-    answer: Acquired = _answer(outcome)
-    return answer
-
-
-def _answer(outcome: Any) -> Any:  # noqa: ANN401 (see `wire.answer`)
+def _answer(outcome: Any) -> Json:  # noqa: ANN401 (see `wire.answer`)
     told = wire.envelope(outcome)
     del told["schema_version"]
     return {**told, "advice": advice.on(outcome)}

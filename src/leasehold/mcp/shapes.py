@@ -1,196 +1,115 @@
-"""What the tools answer, as types: their output schemas are made from these. The answers are made by ``wire``."""
+"""The types of what the tools answer, for their output schemas: made from the table of shapes.
 
-from typing import Any, Literal, NotRequired
+``wire.shapes`` encodes the answers. They leave out the principals and keys that only admins see.
+"""
 
-from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+from __future__ import annotations
 
-Mode = Literal["exclusive", "shared", "slots"]
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,  # pydantic wants this one before Python 3.12
+)
 
+from pydantic import Field
+from typing_extensions import TypedDict
 
-class Lease(TypedDict):
-    """One grant."""
+from leasehold.wire import table, vocabulary
 
-    id: str
-    space: str
-    resources: list[str]
-    holder: str
-    session: str | None
-    mode: Mode
-    slots: int
-    fence: int
-    ttl_seconds: float
-    acquired_at: str
-    expires_at: str
-    expires_in_seconds: float
-    as_of: str
-    name: str | None
-    reason: str | None
-    context: Any
-
-
-class Blocker(TypedDict):
-    """Who or what stands in the way."""
-
-    resource: str
-    holder: str
-    state: Literal["held", "waiting", "grace", "quarantined"]
-    mode: Mode
-    name: str | None
-    reason: str | None
-    since: str
-    expires_at: str | None
-    expires_in_seconds: float | None
-    fence: int
-    lease: str
-    as_of: str
-    yours: bool
-    """Whether this call has proved that it is your own lease."""
-    watched_since: NotRequired[str]
-    recorded_until: NotRequired[str | None]
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("count", "number", "integer", "fence"), int),
+    **dict.fromkeys(("any", "context"), Any),
+    **dict.fromkeys(("object", "detail"), dict[str, Any]),
+    "seconds": float,
+    "flag": bool,
+    "end": str | None,
+}
+"""By kind of field; any other plain kind is text."""
 
 
-class Queue(TypedDict):
-    """How many wait, and your place among them."""
-
-    length: int
-    position: int
-
-
-class Refusal(TypedDict):
-    """A no: `code` says which, `message` says why."""
-
-    code: str
-    message: str
-    resources: NotRequired[list[str]]
-    holders: NotRequired[list[Blocker]]
-    queue: NotRequired[Queue]
-    retry_after_seconds: NotRequired[float]
-    cycle: NotRequired[list[str]]
-    lease: NotRequired[str]
-    reason: NotRequired[str]
-    field: NotRequired[str | None]
+_LIST: Any = list
+_ANNOTATED: Any = Annotated
+_TYPED_DICT: Any = TypedDict
+"""Type checkers know nothing of types that are made at run time."""
 
 
-class Answer(TypedDict):
-    """What every tool answers: `ok`, the data of a yes or the error of a no, and what to do next."""
-
-    ok: bool
-    advice: str
-    error: NotRequired[Refusal]
-
-
-class Grant(TypedDict):
-    """You have it, or you wait for it."""
-
-    lease: NotRequired[Lease]
-    token: NotRequired[str]
-    fresh: NotRequired[bool]
-    ticket: NotRequired[str]
-    queue: NotRequired[Queue]
-    holders: NotRequired[list[Lease]]
+def _type(kind: str) -> Any:  # noqa: ANN401 (a type)
+    if kind.endswith("[]"):
+        return _LIST[_type(kind[:-2])]
+    if kind.endswith("?"):
+        return _type(kind[:-1]) | None
+    if "|" in kind:
+        return Literal[tuple(kind.split("|"))]
+    return _typed(kind.removeprefix("Listed")) if kind[0].isupper() else _TYPES.get(kind, str)
 
 
-class Acquired(Answer):
-    """The answer of acquire_lock and wait_for_lock."""
-
-    data: NotRequired[Grant]
-
-
-class Kept(TypedDict):
-    """A lease with a full TTL again."""
-
-    lease: Lease
+@cache
+def _typed(name: str) -> Any:  # noqa: ANN401 (a type)
+    shape = table.shape(name)
+    return _made(name, shape.says, [field for field in shape.fields if field.when != "principal"])
 
 
-class Renewed(Answer):
-    """The answer of renew_lock."""
-
-    data: NotRequired[Kept]
-
-
-class Ended(TypedDict):
-    """What became of a lease."""
-
-    lease: str
-    released: bool
-    reason: str | None
-    resources: list[str]
+def _made(name: str, says: str, fields: list[table.Field]) -> Any:  # noqa: ANN401 (a type)
+    types: dict[str, Any] = {}
+    for field in fields:
+        own = f"{name}.{field.name}"
+        description, example = vocabulary.FIELDS[own if own in vocabulary.FIELDS else field.name]
+        words = Field(description=description, examples=None if example is None else [example])
+        told = _ANNOTATED[_type(field.kind), words]
+        types[field.name] = NotRequired[told] if field.when else told
+    return _named(name, says, types)
 
 
-class Released(Answer):
-    """The answer of release_lock and force_release_lock."""
-
-    data: NotRequired[Ended]
+def _answer(name: str, data: Any, says: str) -> Any:  # noqa: ANN401 (types)
+    return _named(name, says, {"ok": bool, "advice": str, "error": NotRequired[_REFUSAL], "data": NotRequired[data]})
 
 
-class Waiting(TypedDict):
-    """A place in a queue."""
-
-    id: str
-    resources: list[str]
-    holder: str
-    session: str | None
-    mode: Mode
-    position: int
-    since: str
-    waited_seconds: float
-    until: str | None
-    name: str | None
-    reason: str | None
+def _named(name: str, says: str, types: dict[str, Any]) -> Any:  # noqa: ANN401 (types)
+    made = _TYPED_DICT(name, types)
+    made.__doc__ = says
+    return made
 
 
-class Standing(TypedDict):
-    """How a resource stands."""
-
-    resource: str
-    at: str
-    free: bool
-    leases: list[Lease]
-    waiting: list[Waiting]
-    closed: list[Blocker]
+def _maybe(shape: str, *names: str) -> list[table.Field]:
+    """Return these fields of a shape, each of which may be left out."""
+    return [field._replace(when=field.name) for field in table.shape(shape).fields if field.name in names]
 
 
-class Checked(Answer):
-    """The answer of check_lock."""
+_REFUSAL = _made(
+    "Refusal",
+    "A refusal: `code` says which, `message` says why.",
+    [
+        *table.shape("Refused").fields[:2],
+        *_maybe("Held", "resources", "holders", "queue", "retry_after_seconds"),
+        *(*_maybe("Deadlock", "cycle"), *_maybe("Lost", "lease", "reason"), *_maybe("Refused", "field")),
+    ],
+)
+_GRANT = _made(
+    "Grant",
+    "The lease, or your place in the queue.",
+    [
+        *(*_maybe("Granted", "lease", "token", "fresh"), *_maybe("Ticket", "ticket", "queue")),
+        table.Field("holders", "Lease[]", "holders", "holders"),
+    ],
+)
+_LISTED = [*table.shape("Leases").fields, table.Field("more", "count", "more")]
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
-    data: NotRequired[Standing]
-
-
-class Leases(TypedDict):
-    """Live leases, the oldest first."""
-
-    leases: list[Lease]
-    more: int
-
-
-class Listed(Answer):
-    """The answer of list_locks."""
-
-    data: NotRequired[Leases]
-
-
-class Event(TypedDict):
-    """One thing that happened."""
-
-    seq: int
-    kind: str
-    at: str
-    space: str
-    resources: list[str]
-    holder: str | None
-    session: str | None
-    lease: str | None
-    fence: int | None
-    detail: dict[str, Any]
-
-
-class Events(TypedDict):
-    """What happened, the newest first."""
-
-    events: list[Event]
-
-
-class Told(Answer):
-    """The answer of lock_history."""
-
-    data: NotRequired[Events]
+    Json: TypeAlias = dict[str, Any]
+    Acquired: TypeAlias = Json
+    Renewed: TypeAlias = Json
+    Released: TypeAlias = Json
+    Checked: TypeAlias = Json
+    Listed: TypeAlias = Json
+    Told: TypeAlias = Json
+else:
+    Acquired = _answer("Acquired", _GRANT, "The answer of acquire_lock and wait_for_lock.")
+    Renewed = _answer("Renewed", _typed("Renewed"), "The answer of renew_lock.")
+    Released = _answer("Released", _typed("Released"), "The answer of release_lock and force_release_lock.")
+    Checked = _answer("Checked", _typed("Inspection"), "The answer of check_lock.")
+    Listed = _answer("Listed", _made("Leases", "Live leases.", _LISTED), "The answer of list_locks.")
+    Told = _answer("Told", _typed("Events"), "The answer of lock_history.")

@@ -1,4 +1,4 @@
-"""The eight tools: their names, arguments, bounds and hints. What they do is in ``desk``."""
+"""The eight tools: their names, arguments, bounds and hints. What they do is in ``handlers``."""
 
 # No `from __future__ import annotations`: the schemas are made from the annotations.
 
@@ -11,14 +11,26 @@ from pydantic import Field
 
 from leasehold.mcp.callers import PARTY
 from leasehold.mcp.handlers import Desk
-from leasehold.mcp.shapes import Acquired, Checked, Listed, Mode, Released, Renewed, Told
+from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
+from leasehold.requests import verbs
+from leasehold.requests.descriptions import words
 
 WAIT_MOST = 50
-DAY = 24 * 3600
+TTL_LEAST = 1
+"""Seconds: an agent cannot renew more often."""
 
+
+def _said(verb: str, argument: str, **bounds: Any) -> Any:  # noqa: ANN401 (pydantic's own)
+    """Return what the list of verbs says of an argument: its meaning and its bounds."""
+    found = next(each for each in verbs.verb(verb).arguments if each.name == argument)
+    known = {name: value for name, value in (("ge", found.least), ("le", found.most)) if value is not None}
+    return Field(description=words(verb, argument)[0], **{**known, **bounds})
+
+
+Mode = Literal["exclusive", "shared", "slots"]
 Name = Annotated[str, Field(min_length=1, max_length=512)]
 Resource = Annotated[
-    Name | Annotated[list[Name], Field(min_length=1, max_length=64)],
+    Name | Annotated[list[Name], Field(min_length=1, max_length=verbs.RESOURCES_MOST)],
     Field(
         description="What to lock: a URI (github://acme/app/issues/42, deploy://api-prod), issue:42, path:src/a.py, "
         "repo:deploy, or any other name. Several are taken together or not at all."
@@ -26,10 +38,8 @@ Resource = Annotated[
 ]
 One = Annotated[Name, Field(description="The resource's name, such as issue:42 or path:src/a.py.")]
 Target = Annotated[Name, Field(description="The resource that you hold, or the id of the lease.")]
-Ttl = Annotated[
-    float, Field(ge=1, le=DAY, description="How long the lease lives unless it is renewed, in seconds (default 1800).")
-]
-Work = Annotated[str | None, Field(max_length=256, description="What you are going to do, for others to see.")]
+Ttl = Annotated[float, _said("acquire", "ttl", ge=TTL_LEAST, le=verbs.DAY)]
+Work = Annotated[str | None, _said("acquire", "name", max_length=256)]
 Agent = Annotated[
     str | None,
     Field(min_length=1, max_length=256, description="Your own name, if several agents share this connection."),
@@ -38,15 +48,12 @@ Token = Annotated[
     str | None,
     Field(max_length=512, description="The token that came with the lease; not needed where you have a session."),
 ]
-Reason = Annotated[str | None, Field(max_length=1024, description="Why, for others to see.")]
-Info = Annotated[dict[str, Any] | None, Field(description="JSON for others to see, at most 16 KiB.")]
-Slots = Annotated[
-    int, Field(ge=1, le=10_000, description="How many may hold it at the same time; everybody names the same number.")
-]
-How = Annotated[
-    Mode | None,
-    Field(description="exclusive (default); shared: many readers; slots: as many holders as `slots` says."),
-]
+Reason = Annotated[str | None, _said("acquire", "reason", max_length=1024)]
+Info = Annotated[dict[str, Any] | None, _said("acquire", "context")]
+Slots = Annotated[int, _said("acquire", "slots")]
+AnyOf = Annotated[bool, _said("acquire", "any_of")]
+NewTtl = Annotated[float | None, Field(ge=TTL_LEAST, le=verbs.DAY, description="A new TTL; else the same again.")]
+How = Annotated[Mode | None, _said("acquire", "mode")]
 
 
 def _hints(*, reads: bool = False, destroys: bool = False, again: bool = True) -> ToolAnnotations:
@@ -68,12 +75,12 @@ def _register_acquiring(server: MCPServer[Any], desk: Desk) -> None:
     async def acquire_lock(
         *,
         resource: Resource,
-        ttl_seconds: Ttl = 1800,
+        ttl_seconds: Ttl = verbs.DEFAULT_TTL,
         work: Work = None,
         reason: Reason = None,
         mode: How = None,
         slots: Slots = 1,
-        any_of: Annotated[bool, Field(description="Take the first of the resources that is free.")] = False,
+        any_of: AnyOf = False,
         context: Info = None,
         agent_id: Agent = None,
     ) -> Acquired:
@@ -95,7 +102,7 @@ def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
         ctx: Context[Any, Any],
         *,
         resource: Resource,
-        ttl_seconds: Ttl = 1800,
+        ttl_seconds: Ttl = verbs.DEFAULT_TTL,
         wait_seconds: Annotated[
             float, Field(ge=0.1, le=WAIT_MOST, description="How long this call waits at most.")
         ] = WAIT_MOST,
@@ -106,7 +113,7 @@ def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
         reason: Reason = None,
         mode: How = None,
         slots: Slots = 1,
-        any_of: Annotated[bool, Field(description="Take the first of the resources that is free.")] = False,
+        any_of: AnyOf = False,
         context: Info = None,
         agent_id: Agent = None,
     ) -> Acquired:
@@ -130,10 +137,8 @@ def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:
     async def release_lock(
         resource: Target,
         token: Token = None,
-        status: Annotated[
-            Literal["completed", "failed", "cancelled"], Field(description="How the work ended.")
-        ] = "completed",
-        error: Annotated[str | None, Field(max_length=1024, description="What went wrong, if it failed.")] = None,
+        status: Annotated[Literal["completed", "failed", "cancelled"], _said("release", "status")] = "completed",
+        error: Annotated[str | None, _said("release", "error", max_length=1024)] = None,
         agent_id: Agent = None,
     ) -> Released:
         """Give a lock back as soon as you are done, also after a failure; the next in the queue gets it at once.
@@ -146,7 +151,7 @@ def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:
     async def renew_lock(
         resource: Target,
         token: Token = None,
-        ttl_seconds: Annotated[float | None, Field(ge=1, le=DAY, description="A new TTL; else the same again.")] = None,
+        ttl_seconds: NewTtl = None,
         agent_id: Agent = None,
     ) -> Renewed:
         """Set a lock's clock back to a full TTL, during long work. `lost` means: stop, somebody else may have it."""

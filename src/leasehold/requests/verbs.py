@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_TTL: Final = 1800
 TTL_LEAST: Final = 0.01
 DAY: Final = 86_400
-"""The longest wait, and the longest TTL unless the configuration allows another."""
+"""The longest wait. The longest TTL is the configuration's to say."""
 GRACE_MOST: Final = 60
 OVERLAP: Final = 3600
 OVERLAP_MOST: Final = 90 * DAY
@@ -85,10 +85,11 @@ _SPACE = ("space", "text?", None)
 _HOLDER = ("holder", "text?", None)
 _NAME = ("name", "text?", None)
 _CONTEXT = ("context", "any", None)
-_TTL = ("ttl", "seconds", DEFAULT_TTL, TTL_LEAST, DAY)
-_PROOF = (("token", "text?", None), _SESSION, ("admin", "text?", None), _SPACE)
-_BY_ADMIN = (("by", "text?", None), ("reason", "text", ...))
-_BY_ANYBODY = (("by", "text?", None), ("reason", "text?", None))
+_TTL = ("ttl", "seconds", DEFAULT_TTL, TTL_LEAST)
+_TOKEN = ("token", "text?", None)
+_PROOF = (_SESSION, ("admin", "text?", None), _SPACE)
+_REASON, _BY = ("reason", "text", ...), ("by", "text?", None)
+_BY_ANYBODY = (_BY, ("reason", "text?", None))
 _RUN = ("id", "text", ...)
 _LOCKED = (("work_unit", "text?", None), ("task", "text?", None))
 ACQUIRE: tuple[tuple[Any, ...], ...] = (
@@ -118,12 +119,12 @@ _VERBS: dict[str, tuple[Any, ...]] = {
     "renew": (
         "Reset the TTL of a lease.",
         *("POST", "/v1/renew", "Renewed"),
-        (("lease", "text", ...), ("ttl", "seconds?", None, TTL_LEAST, DAY), *_PROOF),
+        (("lease", "text", ...), _TOKEN, ("ttl", "seconds?", None, TTL_LEAST), *_PROOF),
     ),
     "release": (
         "Release a lease.",
         *("POST", "/v1/release", "Released"),
-        (("lease", "text", ...), ("status", STATUSES, "completed"), ("error", "text?", None), *_PROOF),
+        (("lease", "text", ...), _TOKEN, ("status", STATUSES, "completed"), ("error", "text?", None), *_PROOF),
     ),
     "batch": (
         "Make several calls at once: each is answered as if it had come alone.",
@@ -133,7 +134,7 @@ _VERBS: dict[str, tuple[Any, ...]] = {
     "update": (
         "Replace the context of a lease, or merge into it.",
         *("POST", "/v1/update", "Updated"),
-        (("lease", "text", ...), ("context", "any", ...), ("merge", "flag", False), *_PROOF),
+        (("lease", "text", ...), ("context", "any", ...), _TOKEN, ("merge", "flag", False), *_PROOF),
     ),
     "cancel": (
         "Cancel an acquire by its request_id.",
@@ -159,17 +160,17 @@ _VERBS: dict[str, tuple[Any, ...]] = {
     "force_release": (
         "End a lease of another holder, by its id or by a resource.",
         *("POST", "/v1/force-release", "Released"),
-        (("target", "text", ...), *_BY_ADMIN, _SPACE),
+        (("target", "text", ...), _REASON, _BY, _SPACE),
     ),
     "steal": (
         "Take over what others hold, in one step.",
         *("POST", "/v1/steal", "Granted"),
-        (("resources", "names", ...), _TTL, *_BY_ADMIN, _HOLDER, _SPACE, _NAME, _CONTEXT),
+        (("resources", "names", ...), _REASON, _TTL, _BY, _HOLDER, _SPACE, _NAME, _CONTEXT),
     ),
     "clear": (
         "Open a resource that was closed after an unclean end.",
         *("POST", "/v1/clear", "Cleared"),
-        (("resource", "text", ...), *_BY_ADMIN, _SPACE),
+        (("resource", "text", ...), _REASON, _BY, _SPACE),
     ),
     "gc": ("Remove what has expired, and history beyond its retention.", "POST", "/v1/gc", "Collected", ()),
     "inspect": (
@@ -250,7 +251,7 @@ _VERBS: dict[str, tuple[Any, ...]] = {
     "beat_run": (
         "Reset the TTL of a run.",
         *("POST", "/v1/workflows/heartbeat", "OneWorkflow"),
-        (_RUN, ("ttl", "seconds?", None, TTL_LEAST, DAY), _SPACE),
+        (_RUN, ("ttl", "seconds?", None, TTL_LEAST), _SPACE),
     ),
     "release_run": (
         "End a run, with its outcome.",

@@ -48,7 +48,7 @@ SHAPES: dict[str, Entry] = {
         "How a release ended.",
         "outcomes.Released",
         (
-            ("lease", "lease_id"),
+            ("lease", "text"),
             ("released", "flag"),
             ("reason", "text"),
             ("resources", "text[]"),

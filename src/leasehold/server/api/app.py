@@ -13,6 +13,7 @@ from starlette.routing import Route as Path
 
 from leasehold.compat.steps import aask, verbs_of
 from leasehold.errors import LeaseholdError
+from leasehold.requests.verbs import DEFAULT_TTL
 from leasehold.server.access import permissions
 from leasehold.server.access.keys import Door
 from leasehold.server.access.origin import check_place
@@ -21,7 +22,7 @@ from leasehold.server.api import batches, decoding, events, hooks, losses, opena
 from leasehold.server.api import mcp as agents
 from leasehold.server.api.gateway import endpoints as gateway_endpoints
 from leasehold.server.api.problems import Problem
-from leasehold.server.api.requests import DEFAULT_TTL, Body, Query
+from leasehold.server.api.requests import Body, Query
 from leasehold.server.api.routes import ROUTES
 from leasehold.server.api.waiting import GIVEN
 from leasehold.server.api.workflows import shaped
@@ -106,8 +107,7 @@ class App:
             await self.admit(request, None)  # whoever is not let in is told that, and nothing about the body
             raise
         who = await self.admit(request, getattr(asked, "space", None))
-        arguments = {route.rename.get(name, name): value for name, value in decoding.arguments(asked).items()}
-        return who, permissions.bounded(who, route.verb, arguments)
+        return who, permissions.bounded(who, route.verb, decoding.arguments(asked))
 
 
 async def _decode(request: Request, route: Route) -> Body | Query:
@@ -131,11 +131,11 @@ def endpoint(app: App, route: Route) -> Endpoint:
         if route.verb == "acquire":
             return await app.waits.acquire(who, asked, request.receive, given) or Response(status_code=499)
         if route.verb == "whoami":
-            return problems.ok(route.shape(permissions.whoami(who)))
+            return problems.ok(wire.answer(permissions.whoami(who)))
         outcome = await getattr(app.served.locks_for(who.authority), route.verb)(**asked)
         if wire.is_refusal(outcome):
             raise problems.of_refusal(outcome)
-        return problems.ok(route.shape(permissions.as_seen_by(who, outcome)))
+        return problems.ok(wire.encoded(route.gives, permissions.as_seen_by(who, outcome)))
 
     return answer
 

@@ -15,7 +15,7 @@ from leasehold.server.access import permissions
 from leasehold.server.api import decoding, problems
 from leasehold.server.api import encoding as shapes
 from leasehold.server.api.problems import Problem
-from leasehold.server.api.requests import AcquireCall, ReleaseCall, RenewCall
+from leasehold.server.api.requests import CALLS
 from leasehold.server.api.waiting import gone
 from leasehold.wire import shapes as wire
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from leasehold.server.api.waiting import Receive
 
 CALLS_MOST = 64
-VERBS: dict[type[Body], str] = {AcquireCall: "acquire", RenewCall: "renew", ReleaseCall: "release"}
 
 
 class Part(Pending):
@@ -89,7 +88,7 @@ class Batch:
             ended()
 
     def _understood(self, call: Body) -> tuple[str, dict[str, Any]]:
-        verb = VERBS[type(call)]
+        verb = CALLS[type(call)]
         asked = permissions.bounded(self._who, verb, decoding.arguments(call))
         if asked.get("wait"):
             raise Problem(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from leasehold.requests import verbs
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.requests import Body, Query
 
@@ -16,7 +17,9 @@ B = TypeVar("B", bound=Body)
 Q = TypeVar("Q", bound=Query)
 
 JSON = "application/json"
-_NUMBERS = ("since", "before", "limit", "last_event_id")
+_IN_QUERIES = [each for name in verbs.NAMES if verbs.verb(name).method == "GET" for each in verbs.verb(name).sent]
+_NUMBERS = frozenset(each.spelled for each in _IN_QUERIES if each.kind.startswith("integer"))
+_REPEATED = frozenset(each.spelled for each in _IN_QUERIES if each.kind == "text[]")
 MISSPELLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises; a `ValidationError`, of something that is JSON, is one of them."""
 _WORDS = {
@@ -66,8 +69,8 @@ def decode_query(kind: type[Q], pairs: Iterable[tuple[str, str]]) -> Q:
     """What stands after the `?`, understood; `kind` may be repeated, nothing else."""
     given: dict[str, Any] = {}
     for name, value in pairs:
-        if name == "kind":
-            given.setdefault("kind", []).append(value)
+        if name in _REPEATED:
+            given.setdefault(name, []).append(value)
         elif name in given:
             raise Problem("invalid", f"{name[:100]}: is given twice", field=name[:100])
         else:

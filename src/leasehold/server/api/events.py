@@ -18,10 +18,9 @@ from starlette.responses import Response
 from leasehold.errors import LeaseholdError
 from leasehold.server.access import permissions
 from leasehold.server.access.shares import Shares, payer
-from leasehold.server.api import answers, problems
+from leasehold.server.api import problems
 from leasehold.server.api.problems import Problem
-from leasehold.server.api.requests import Watch
-from leasehold.server.api.routes import Route
+from leasehold.server.api.routes import of_verb
 from leasehold.server.dashboard import login as signing
 from leasehold.wire import shapes as wire
 
@@ -57,7 +56,7 @@ LAST = 1.0
 GAP = b"event: gap\ndata: {}\n\n"
 HANG_UP = "leasehold.hang_up"
 """What a connection lets its requests do: hang up at once, whatever is still to be sent."""
-ROUTE = Route("GET", "/v1/events", "events", Watch, answers.Event, ("too_many",))
+ROUTE = of_verb("events", ("too_many",))
 
 
 class Streams:

@@ -1,99 +1,58 @@
-"""What the gateway's routes take and answer, as types for OpenAPI. It decodes nothing: more fields are fine."""
+"""OpenAPI of the gateway's routes, in the words of Action Llama. It decodes nothing: more fields are fine."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import msgspec
+from leasehold.wire import schemas
+from leasehold.wire.table import Field, Shape
 
-Seconds: TypeAlias = int | float
-Ref: TypeAlias = dict[str, Any]
+if TYPE_CHECKING:
+    from leasehold.wire.schemas import Schema
 
-
-class Spelled(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """Names as the gateway has them."""
-
-
-class GatewayLock(Spelled):
-    """A run's secret, and the URI that it is about."""
-
-    secret: str
-    resource_key: str
-    ttl: Seconds | None = None
-    space: str | None = None
-
-
-class GatewayAcquired(Spelled):
-    """It is yours."""
-
-    ok: Literal[True]
-    resource_key: str
-
-
-class GatewayReleased(Spelled):
-    """It is free."""
-
-    ok: Literal[True]
-
-
-class GatewayBeaten(Spelled):
-    """It is yours until then, in milliseconds since 1970."""
-
-    ok: Literal[True]
-    expires_at: int
-
-
-class GatewayRefusal(Spelled):
-    """Somebody else has it, or waiting for it would be a deadlock, or there is no such lock."""
-
-    ok: Literal[False]
-    holder: str | None = None
-    held_since: int | None = None
-    reason: str | None = None
-    deadlock: bool | None = None
-    cycle: list[str] | None = None
-
-
-class GatewayError(Spelled):
-    """The request cannot be served as it stands."""
-
-    error: str
-
-
-class GatewayOwnLock(Spelled):
-    """A lock of this run."""
-
-    resource_key: str
-    holder: str
-    held_since: int
-    expires_at: int
-
-
-class GatewayAnyLock(Spelled):
-    """A lock of anybody."""
-
-    resource_key: str
-    agent_name: str
-    holder: str
-    held_since: int
-
-
-class GatewayLocks(Spelled):
-    """Every lock."""
-
-    locks: list[GatewayAnyLock]
-
-
-TYPES: tuple[type, ...] = (
-    GatewayLock,
-    GatewayAcquired,
-    GatewayReleased,
-    GatewayBeaten,
-    GatewayRefusal,
-    GatewayError,
-    GatewayOwnLock,
-    GatewayLocks,
-)
+_WORDS: dict[str, tuple[str, object]] = {
+    "secret": ("The secret of the run.", "5f0c9a1e-5f0c-9a1e"),
+    "resourceKey": ("URI of what is locked.", "github://acme/app/issues/42"),
+    "ttl": ("Seconds that the lock lives.", 1800),
+    "space": ("The tenant that the URI lives in.", "default"),
+    "ok": ("Whether it worked.", True),
+    "expiresAt": ("When it expires, in milliseconds since 1970.", 1763199000000),
+    "heldSince": ("Since when it is held, in milliseconds since 1970.", 1763197200000),
+    "holder": ("The agent that holds it.", "coder-3"),
+    "agentName": ("The agent that holds it.", "coder-3"),
+    "reason": ("Why not.", "not the lock holder"),
+    "deadlock": ("True if waiting for it would never end.", True),
+    "cycle": ("The cycle that waiting would close.", ["coder-3", "github://acme/app/issues/42"]),
+    "error": ("What is wrong with the request.", "invalid secret"),
+    "locks": ("Every lock.", None),
+}
+_SHAPES: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "GatewayLock": (
+        "The secret of a run, and the URI of what it locks.",
+        (("secret", "text"), ("resourceKey", "text"), ("ttl?", "seconds?"), ("space?", "text?")),
+    ),
+    "GatewayAcquired": ("The run has the lock.", (("ok", "true"), ("resourceKey", "text"))),
+    "GatewayReleased": ("The lock is released.", (("ok", "true"),)),
+    "GatewayBeaten": ("The run has the lock for another full TTL.", (("ok", "true"), ("expiresAt", "integer"))),
+    "GatewayRefusal": (
+        "Another run has the lock, or waiting for it would never end, or there is no such lock.",
+        (
+            *(("ok", "false"), ("holder?", "text?"), ("heldSince?", "integer?"), ("reason?", "text?")),
+            *(("deadlock?", "flag?"), ("cycle?", "text[]?")),
+        ),
+    ),
+    "GatewayError": ("The request cannot be served as it stands.", (("error", "text"),)),
+    "GatewayOwnLock": (
+        "A lock of this run.",
+        (("resourceKey", "text"), ("holder", "text"), ("heldSince", "integer"), ("expiresAt", "integer")),
+    ),
+    "GatewayAnyLock": (
+        "A lock.",
+        (("resourceKey", "text"), ("agentName", "text"), ("holder", "text"), ("heldSince", "integer")),
+    ),
+    "GatewayLocks": ("Every lock.", (("locks", "GatewayAnyLock[]"),)),
+}
+"""By name: what it is, and its fields; one that ends in `?` may be left out."""
 ERRORS = {
     "400": "the body, the secret, the resourceKey or the ttl cannot be understood",
     "403": "no live run has this secret, or its key is not for this name",
@@ -107,47 +66,57 @@ ERRORS = {
 }
 
 
+def components(ref: str) -> dict[str, Schema]:
+    """Return the schemas, by name."""
+    found = {}
+    for name, (says, rows) in _SHAPES.items():
+        fields = [Field(each.rstrip("?"), kind, each, "?" if each.endswith("?") else "") for each, kind in rows]
+        found[name] = schemas.of_shape(Shape(name, says, tuple(fields), ""), ref, _WORDS)
+    return found
+
+
 def paths(ref: str) -> dict[str, Any]:
-    """The operations, by path."""
+    """Return the operations, by path."""
+    own = {"type": "array", "items": schemas.of_kind("GatewayOwnLock", ref)}
     return {
-        "/locks/acquire": _post("gatewayAcquire", "Take the lock on a URI.", GatewayAcquired, ref, "409"),
-        "/locks/release": _post("gatewayRelease", "Give it back.", GatewayReleased, ref, "404", "409"),
-        "/locks/heartbeat": _post("gatewayHeartbeat", "Another full TTL.", GatewayBeaten, ref, "404", "409"),
-        "/locks/list": _get(
-            "gatewayList",
-            "The locks of one run.",
-            {"type": "array", "items": _of(GatewayOwnLock, ref)},
-            ref,
-            ("secret", "space"),
-        ),
-        "/locks/status": _get("gatewayStatus", "Every lock.", _of(GatewayLocks, ref), ref, ("space",)),
+        "/locks/acquire": _post("gatewayAcquire", "Take the lock on a URI.", "GatewayAcquired", ref, "409"),
+        "/locks/release": _post("gatewayRelease", "Release the lock.", "GatewayReleased", ref, "404", "409"),
+        "/locks/heartbeat": _post("gatewayHeartbeat", "Reset the TTL of the lock.", "GatewayBeaten", ref, "404", "409"),
+        "/locks/list": _get("gatewayList", "The locks of one run.", own, ref, "secret", "space"),
+        "/locks/status": _get("gatewayStatus", "Every lock.", schemas.of_kind("GatewayLocks", ref), ref, "space"),
     }
 
 
-def _of(kind: type, ref: str) -> Ref:
-    return {"$ref": ref.format(name=kind.__name__)}
-
-
-def _answer(says: str, schema: Ref) -> Ref:
+def _answer(says: str, schema: Schema) -> Schema:
     return {"description": says, "content": {"application/json": {"schema": schema}}}
 
 
-def _noes(ref: str) -> dict[str, Ref]:
-    return {status: _answer(says, _of(GatewayError, ref)) for status, says in ERRORS.items()}
+def _post(name: str, says: str, gives: str, ref: str, *refusals: str) -> Schema:
+    error, refusal = schemas.of_kind("GatewayError", ref), schemas.of_kind("GatewayRefusal", ref)
+    either = {"anyOf": [error, refusal]}
+    told = {
+        "200": _answer(_SHAPES[gives][0], schemas.of_kind(gives, ref)),
+        **{status: _answer(_SHAPES["GatewayRefusal"][0], refusal) for status in refusals},
+        **{status: _answer(why, either if status in ("403", "429") else error) for status, why in ERRORS.items()},
+    }
+    body = {"required": True, "content": {"application/json": {"schema": schemas.of_kind("GatewayLock", ref)}}}
+    words = {"operationId": name, "summary": says, "tags": ["gateway"], "security": []}
+    return {"post": {**words, "requestBody": body, "responses": dict(sorted(told.items()))}}
 
 
-def _post(name: str, says: str, gives: type, ref: str, *refusals: str) -> Ref:
-    yes = {"200": _answer((gives.__doc__ or "").strip(), _of(gives, ref))}
-    no = {status: _answer((GatewayRefusal.__doc__ or "").strip(), _of(GatewayRefusal, ref)) for status in refusals}
-    noes = _noes(ref)
-    either = {"anyOf": [_of(GatewayError, ref), _of(GatewayRefusal, ref)]}
-    noes |= {status: _answer(ERRORS[status], either) for status in ("403", "429")}
-    body = {"required": True, "content": {"application/json": {"schema": _of(GatewayLock, ref)}}}
-    responses = dict(sorted({**yes, **no, **noes}.items()))
-    return {"post": {"operationId": name, "summary": says, "security": [], "requestBody": body, "responses": responses}}
-
-
-def _get(name: str, says: str, schema: Ref, ref: str, given: tuple[str, ...]) -> Ref:
-    parameters = [{"name": each, "in": "query", "required": False, "schema": {"type": "string"}} for each in given]
-    responses = {"200": _answer(says, schema), **_noes(ref)}
-    return {"get": {"operationId": name, "summary": says, "parameters": parameters, "responses": responses}}
+def _get(name: str, says: str, schema: Schema, ref: str, *given: str) -> Schema:
+    parameters = [
+        {
+            "name": each,
+            "in": "query",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": _WORDS[each][0],
+            "example": _WORDS[each][1],
+        }
+        for each in given
+    ]
+    error = schemas.of_kind("GatewayError", ref)
+    responses = {"200": _answer(says, schema), **{status: _answer(why, error) for status, why in ERRORS.items()}}
+    words = {"operationId": name, "summary": says, "tags": ["gateway"]}
+    return {"get": {**words, "parameters": parameters, "responses": responses}}

@@ -17,11 +17,10 @@ from leasehold.domain.events import LOSS_KINDS
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.requests import checks
 from leasehold.server.access import permissions
-from leasehold.server.api import answers, problems
+from leasehold.server.api import problems
 from leasehold.server.api.events import BEAT, HANG_UP, SLOW, gone
 from leasehold.server.api.problems import Problem
-from leasehold.server.api.requests import Follow
-from leasehold.server.api.routes import Route
+from leasehold.server.api.routes import of_verb
 from leasehold.server.dashboard import login as signing
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ LOOK_EVERY = 0.25
 """Seconds between two looks at what other processes did."""
 LAST = 1.0
 """Seconds for a last word when the server stops."""
-ROUTE = Route("POST", "/v1/losses", "losses", Follow, answers.Loss, ("too_many",))
+ROUTE = of_verb("losses", ("too_many",))
 
 
 class Listener(Protocol):

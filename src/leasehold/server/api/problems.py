@@ -12,7 +12,7 @@ from starlette.responses import Response
 from leasehold.domain import durations
 from leasehold.domain.outcomes import Refused
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.server.api import requests
+from leasehold.requests import verbs
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ TITLES = {
 RETRY_AFTER = {"rate_limited": 1, "too_many": 1}
 TROUBLE = 503
 SPELLED = {
-    field.name: field.encode_name
-    for body in (requests.Acquire, requests.RotateKey)
-    for field in msgspec.structs.fields(body)
-    if field.name != field.encode_name
+    each.name: each.spelled
+    for name in ("acquire", "rotate_key")
+    for each in verbs.verb(name).arguments
+    if each.kind.startswith("seconds")
 }
-"""What is called otherwise in a request than everywhere else."""
+"""Durations, which a request calls after their unit."""
 encode = msgspec.json.Encoder().encode
 
 

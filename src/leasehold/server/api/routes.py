@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
-from leasehold.server.api import answers as a
-from leasehold.server.api import requests as r
-from leasehold.server.api import workflows
-from leasehold.wire import shapes as wire
+from leasehold.requests import verbs
+from leasehold.server.api import requests, workflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,82 +14,49 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
 
 
-class Route(msgspec.Struct, frozen=True):
-    """One way in."""
+class Route(NamedTuple):
+    """One route."""
 
     method: str
     path: str
     verb: str
-    takes: type[r.Body | r.Query]
-    gives: type[a.Answer]
+    takes: type[requests.Body | requests.Query]
+    gives: str
+    """The name of a shape of ``wire.table``."""
     problems: tuple[str, ...] = ()
-    """Which refusals it can answer besides those that every route has."""
-    shape: Callable[[Any], dict[str, Any]] = wire.answer
-    rename: dict[str, str] = {}
-    """Where the verb calls an argument by another name."""
+    """The refusals that it can answer besides those that every route has."""
     steps: Callable[[Principal, dict[str, Any]], Steps[Any]] | None = None
     """The conversation that it stands for, where that is more than one verb."""
 
-    @property
-    def says(self) -> str:
-        """What it is for."""
-        return (self.takes.__doc__ or "").strip()
 
-
-def _listed(shape: str) -> Callable[[Any], dict[str, Any]]:
-    return lambda they: wire.encoded(shape, they)
+def of_verb(
+    name: str,
+    problems: tuple[str, ...] = (),
+    steps: Callable[[Principal, dict[str, Any]], Steps[Any]] | None = None,
+) -> Route:
+    """Return the route of a verb."""
+    verb = verbs.verb(name)
+    return Route(verb.method, verb.path, name, requests.TAKES[name], verb.answer, problems, steps)
 
 
 TAKING = (
-    "held",
-    "timeout",
-    "deadlock",
-    "slots_mismatch",
-    "cancelled",
-    "session_over",
-    "spent",
-    "paused",
-    "conflict",
-    "too_many",
-    "not_found",
+    *("held", "timeout", "deadlock", "slots_mismatch", "cancelled", "session_over", "spent", "paused", "conflict"),
+    *("too_many", "not_found"),
 )
 TOUCHING = ("not_found", "lost")
+_PROBLEMS = {
+    **dict.fromkeys(("acquire", "steal"), TAKING),
+    **dict.fromkeys(("renew", "update"), TOUCHING),
+    **dict.fromkeys(("release", "rotate_key"), ("not_found",)),
+    **dict.fromkeys(("start_session", "create_key"), ("conflict",)),
+    "renew_session": ("lost",),
+}
+_STREAMS = ("events", "losses")
 ROUTES = (
-    Route("POST", "/v1/acquire", "acquire", r.Acquire, a.Granted, TAKING),
-    Route("POST", "/v1/renew", "renew", r.Renew, a.Renewed, TOUCHING),
-    Route("POST", "/v1/release", "release", r.Release, a.Released, ("not_found",)),
-    Route("POST", "/v1/batch", "batch", r.Calls, a.Answers),
-    Route("POST", "/v1/update", "update", r.Update, a.Renewed, TOUCHING),
-    Route("POST", "/v1/cancel", "cancel", r.Cancel, a.Cancelled),
-    Route("POST", "/v1/sessions", "start_session", r.StartSession, a.SessionStarted, ("conflict",)),
-    Route("POST", "/v1/sessions/renew", "renew_session", r.OfSession, a.SessionRenewed, ("lost",)),
-    Route("POST", "/v1/sessions/end", "end_session", r.EndSession, a.SessionEnded),
-    Route(
-        "GET",
-        "/v1/sessions",
-        "sessions",
-        r.InSpace,
-        a.Sessions,
-        (),
-        _listed("Sessions"),
-    ),
-    Route("POST", "/v1/force-release", "force_release", r.ForceRelease, a.Released),
-    Route("POST", "/v1/steal", "steal", r.Steal, a.Granted, TAKING),
-    Route("POST", "/v1/clear", "clear", r.Clear, a.Cleared),
-    Route("POST", "/v1/gc", "gc", r.Collect, a.Collected, ()),
-    Route("GET", "/v1/inspect", "inspect", r.Inspect, a.Inspection),
-    Route("GET", "/v1/leases", "list", r.Listing, a.Leases, (), wire.leases),
-    Route("GET", "/v1/graph", "graph", r.WhoWaits, a.Graph),
-    Route("GET", "/v1/history", "history", r.History, a.Events, (), wire.events, {"kind": "kinds"}),
-    Route("GET", "/v1/keys", "keys", r.Nothing, a.Keys, (), _listed("Keys")),
-    Route("POST", "/v1/keys", "create_key", r.CreateKey, a.KeyCreated, ("conflict",)),
-    Route(
-        "POST", "/v1/keys/rotate", "rotate_key", r.RotateKey, a.KeyRotated, ("not_found",), wire.answer, {"id": "key"}
-    ),
-    Route("GET", "/v1/whoami", "whoami", r.Nothing, a.Whoami, (), wire.answer),
-    Route("POST", "/v1/keys/revoke", "revoke_key", r.RevokeKey, a.KeyRevoked, (), wire.answer, {"id": "key"}),
     *(
-        Route(row.method, row.path, row.verb, row.takes, row.gives, row.problems, steps=row.steps)
-        for row in workflows.TABLE
+        of_verb(name, _PROBLEMS.get(name, ()))
+        for name in verbs.NAMES
+        if name not in _STREAMS and name not in workflows.STEPS
     ),
+    *(of_verb(name, problems, steps) for name, (problems, steps) in workflows.STEPS.items()),
 )

@@ -5,17 +5,13 @@ What the routes mean is in ``compat.agiflow``. A run belongs to the key that beg
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from leasehold.compat import agiflow
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
 from leasehold.server.access import permissions
-from leasehold.server.api import answers as a
 from leasehold.server.api import problems
-from leasehold.server.api.requests import DEFAULT_TTL, Body, Query, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,72 +20,6 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
 
     Asked = dict[str, Any]
-
-
-class CreateRun(Body):
-    """Begin a run on a work unit, a task or a project, unless another is active there."""
-
-    name: str
-    work_unit: str | None = None
-    task: str | None = None
-    project: str | None = None
-    ttl: Seconds = msgspec.field(default=DEFAULT_TTL, name="ttl_seconds")
-    context: Any = None
-    id: str | None = None
-    holder: str | None = None
-    space: str | None = None
-
-
-class UpdateRun(Body):
-    """Replace the context of a run, or merge into it; also a heartbeat."""
-
-    id: str
-    context: Any
-    merge: bool = False
-    space: str | None = None
-
-
-class BeatRun(Body):
-    """Set the clock of a run back to a full TTL."""
-
-    id: str
-    ttl: Seconds | None = msgspec.field(default=None, name="ttl_seconds")
-    space: str | None = None
-
-
-class ReleaseRun(Body):
-    """End a run, with its outcome."""
-
-    id: str
-    status: str = "completed"
-    error: str | None = None
-    space: str | None = None
-
-
-class GetRun(Query):
-    """One run, active or over."""
-
-    id: str
-    space: str | None = None
-
-
-class CheckRun(Query):
-    """The run that is active on a work unit, a task or a project."""
-
-    work_unit: str | None = None
-    task: str | None = None
-    project: str | None = None
-    space: str | None = None
-
-
-class ListRuns(Query):
-    """Which runs."""
-
-    status: str | None = None
-    work_unit: str | None = None
-    task: str | None = None
-    limit: int = agiflow.LIMIT
-    space: str | None = None
 
 
 # --------------------------------------------------------------------------------------------- who, and what
@@ -153,33 +83,21 @@ def _list(who: Principal, asked: Asked) -> Steps[Any]:
     return agiflow.runs(_who(who, asked), wanted=agiflow.status(asked["status"]), locked=locked, limit=limit)
 
 
-class Row(NamedTuple):
-    """One way in, as ``routes`` has it."""
-
-    method: str
-    path: str
-    verb: str
-    takes: type[Body | Query]
-    gives: type[a.Answer]
-    problems: tuple[str, ...]
-    steps: Callable[[Principal, Asked], Steps[Any]]
-    """The conversation that it stands for."""
-
-
 TAKING = ("held", "conflict", "too_many", "spent", "slots_mismatch", "not_found")
 TOUCHING = ("not_found", "lost")
-TABLE = (
-    Row("POST", "/v1/workflows", "create_run", CreateRun, a.OneWorkflow, TAKING, _create),
-    Row("GET", "/v1/workflows", "list_runs", ListRuns, a.Workflows, (), _list),
-    Row("GET", "/v1/workflows/run", "get_run", GetRun, a.OneWorkflow, ("not_found",), _get),
-    Row("GET", "/v1/workflows/check", "check_run", CheckRun, a.CheckedWorkflow, (), _check),
-    Row("POST", "/v1/workflows/update", "update_run", UpdateRun, a.OneWorkflow, TOUCHING, _update),
-    Row("POST", "/v1/workflows/heartbeat", "beat_run", BeatRun, a.OneWorkflow, TOUCHING, _beat),
-    Row("POST", "/v1/workflows/release", "release_run", ReleaseRun, a.ReleasedWorkflow, TOUCHING, _release),
-)
+STEPS: dict[str, tuple[tuple[str, ...], Callable[[Principal, Asked], Steps[Any]]]] = {
+    "create_run": (TAKING, _create),
+    "list_runs": ((), _list),
+    "get_run": (("not_found",), _get),
+    "check_run": ((), _check),
+    "update_run": (TOUCHING, _update),
+    "beat_run": (TOUCHING, _beat),
+    "release_run": (TOUCHING, _release),
+}
+"""By verb: the refusals of its route besides those that every route has, and the conversation that it stands for."""
 
 
-def shaped(told: Any, gives: type[a.Answer]) -> dict[str, Any]:  # noqa: ANN401 (a run, or why not)
+def shaped(told: Any, gives: str) -> dict[str, Any]:  # noqa: ANN401 (a run, or why not)
     """The answer; a refusal is raised as a problem."""
     if isinstance(told, agiflow.Conflict):
         problem = problems.of_refusal(told.held)
@@ -188,7 +106,7 @@ def shaped(told: Any, gives: type[a.Answer]) -> dict[str, Any]:  # noqa: ANN401 
         raise problem
     if not isinstance(told, dict):
         raise problems.of_refusal(told)
-    if gives is a.Workflows:
+    if gives == "Workflows":
         return told
-    released = {"released": told.pop("released")} if gives is a.ReleasedWorkflow else {}
+    released = {"released": told.pop("released")} if gives == "ReleasedWorkflow" else {}
     return {"workflow": told or None, **released}

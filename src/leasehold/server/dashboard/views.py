@@ -18,7 +18,7 @@ from leasehold.pictures.contention import contention
 from leasehold.pictures.layout import HEIGHT, WIDTH, placed
 from leasehold.pictures.runs import KINDS, runs_of
 from leasehold.pictures.waits import waits_of
-from leasehold.server.api import answers, problems
+from leasehold.server.api import problems
 from leasehold.server.api import requests as r
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.routes import Route
@@ -66,10 +66,10 @@ class Runs(r.Query):
     limit: int = 2_000
 
 
-GRAPH = Route("GET", "/dashboard/graph", "graph", r.InSpace, answers.Answer)
-RUNS = Route("GET", "/dashboard/runs", "history", Runs, answers.Answer)
-CONTENTION = Route("GET", "/dashboard/contention", "history", Window, answers.Answer)
-CLOSED = Route("GET", "/dashboard/closed", "history", r.InSpace, answers.Answer)
+GRAPH = Route("GET", "/dashboard/graph", "graph", r.TAKES["sessions"], "")
+RUNS = Route("GET", "/dashboard/runs", "history", Runs, "")
+CONTENTION = Route("GET", "/dashboard/contention", "history", Window, "")
+CLOSED = Route("GET", "/dashboard/closed", "history", r.TAKES["sessions"], "")
 
 
 def _checked(outcome: Any) -> Any:  # noqa: ANN401 (whatever a verb gives)
