@@ -76,6 +76,9 @@ def test_list_tells_spaces_apart(shell: Shell) -> None:
     listed = shell.run("list", "--all-spaces").out.splitlines()
     assert listed[0].split()[:2] == ["SPACE", "RESOURCE"]
     assert [line.split()[:2] for line in listed[1:]] == [["one", "x"], ["two", "x"]]
+    assert [" (you) " in line for line in listed[1:]] == [True, True]
+    mine = shell.run("list", "--all-spaces", "--mine", "--json", holder="bob").said["data"]["leases"]
+    assert [each["yours"] for each in mine] == []
     assert shell.run("list", "--space", "one").out.splitlines()[0].split()[0] == "RESOURCE"
 
 

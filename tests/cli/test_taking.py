@@ -214,6 +214,15 @@ def test_shared_and_slots(shell: Shell) -> None:
     assert "leasehold inspect gpu" in mismatch.err
 
 
+def test_an_exclusive_lease_has_no_slots(shell: Shell) -> None:
+    for command in (("acquire", "gpu"), ("run", "gpu")):
+        words = (*command, "--mode", "exclusive", "--slots", "3")
+        done = shell.run(*words, *(("--", "true") if command[0] == "run" else ()))
+        assert done.code == 2
+        assert "slots: an exclusive lease has one holder" in done.err
+    assert shell.run("inspect", "gpu", "--json").said["data"]["leases"] == []
+
+
 # ------------------------------------------------------------------------------------- what is not yours
 
 

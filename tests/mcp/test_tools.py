@@ -280,8 +280,9 @@ def test_bad_input_is_told_in_words_that_an_agent_can_act_on(tmp_path: Path) -> 
                 assert text.endswith("Nothing was changed: mend that, and call again.")
                 assert "pydantic" not in text
             assert (await call(client, "check_lock", resource="a", agent_id="me"))["data"]["free"] is True
-            contradiction = await call(client, "acquire_lock", resource="a", mode="shared", slots=3)
-            assert contradiction["error"]["field"] == "slots"
+            for mode in ("shared", "exclusive"):
+                contradiction = await call(client, "acquire_lock", resource="a", mode=mode, slots=3)
+                assert contradiction["error"]["field"] == "slots"
 
     run(work)
 

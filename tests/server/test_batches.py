@@ -73,6 +73,11 @@ def test_each_call_gets_what_it_would_get_alone(server: Running, headers: dict[s
     assert server.holders(held.replace(" ", "%20")) == []
 
 
+def test_an_exclusive_lease_has_no_slots(server: Running, headers: dict[str, str]) -> None:
+    (told,) = answers(server, [acquire(name(), mode="exclusive", slots=3)], **headers)
+    assert (told["status"], told["body"]["field"]) == (400, "slots")
+
+
 def test_a_wait_has_to_come_alone(server: Running, headers: dict[str, str]) -> None:
     told = answers(server, [acquire(name(), wait_seconds=5), acquire(name())], **headers)
     assert [each["status"] for each in told] == [400, 200]

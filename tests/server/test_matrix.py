@@ -6,6 +6,7 @@ The attacker knows everything that a listing shows, and every field of every bod
 from __future__ import annotations
 
 import itertools
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 
 from leasehold.server.api.routes import ROUTES, Route
-from tests.kit.serving import Running, create_key, read_reply, serving, until
+from tests.kit.serving import Reply, Running, create_key, read_reply, serving, until
 
 if TYPE_CHECKING:
     import socket
@@ -83,7 +84,7 @@ class Owned:
     def _shown(self) -> dict[str, Any]:
         return {"key": self.scene.keys["admin"]}
 
-    def seen(self) -> object:
+    def seen(self) -> tuple[Any, Any, list[object]]:
         """Everything about it that must not change."""
         leases = self.scene.server.get("leases?space=team", **self._shown).json["leases"]
         sessions = self.scene.server.get("sessions?space=team", **self._shown).json["sessions"]
@@ -93,6 +94,11 @@ class Owned:
             [each["expires_at"] for each in sessions if each["id"] == self.session],
             self._waiting(),
         )
+
+    def kept(self) -> object:
+        """`seen`, without those who wait behind the owner, as a tool leaves a place in the queue."""
+        leases, sessions, waiting = self.seen()
+        return leases, sessions, waiting[:1]
 
     def known(self, which: str) -> dict[str, Any]:
         """What an attacker puts into each field: about the lease of the key, of the session, or the wait."""
@@ -171,3 +177,77 @@ def test_an_admin_ends_it(scene: Scene) -> None:
     )
     with owned.line:
         assert read_reply(owned.line).status == 200
+
+
+# ------------------------------------------------------------------------------ the other surfaces of a server
+
+
+def by_gateway(scene: Scene, who: str, path: str, uri: str) -> int:
+    body = {"secret": scene.keys[who], "resourceKey": uri, "space": "team"}
+    return scene.server.ask("POST", f"/locks/{path}", body).status
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_nobody_else_touches_it_by_the_gateway(scene: Scene, who: str) -> None:
+    uri = f"deploy://{next(_number)}"
+    owner = scene.server.post("sessions", {"holder": HOLDER}, key=scene.keys["owner"]).json["credential"]
+    mine = {"secret": owner, "resourceKey": uri, "space": "team"}
+    assert scene.server.ask("POST", "/locks/acquire", mine).status == 200
+    shown = f"inspect?{urlencode({'resource': uri, 'space': 'team'})}"
+    before = scene.server.get(shown, key=scene.keys["admin"]).json["leases"]
+    for path in ("acquire", "heartbeat", "release"):
+        assert by_gateway(scene, who, path, uri) in (403, 404, 409)
+        after = scene.server.get(shown, key=scene.keys["admin"]).json["leases"]
+        assert [(each["id"], each["expires_at"]) for each in after] == [
+            (each["id"], each["expires_at"]) for each in before
+        ]
+    assert scene.server.ask("POST", "/locks/release", mine).status == 200
+
+
+class Agent:
+    """A client of MCP with one key."""
+
+    def __init__(self, scene: Scene, who: str) -> None:
+        self._scene, self._key, self._headers = (
+            scene,
+            scene.keys[who],
+            {"Accept": "application/json, text/event-stream"},
+        )
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        reply = self._ask("initialize", about)
+        if reply.status == 200:
+            self._headers["Mcp-Session-Id"] = reply.headers["mcp-session-id"]
+
+    def _ask(self, method: str, params: dict[str, Any]) -> Reply:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return self._scene.server.ask("POST", "/mcp", body, key=self._key, **self._headers)
+
+    def tools(self) -> dict[str, list[str]]:
+        """The arguments of each tool."""
+        told = json.loads(self._ask("tools/list", {}).content.partition(b"data: ")[2])["result"]["tools"]
+        return {each["name"]: list(each["inputSchema"]["properties"]) for each in told}
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> bytes:
+        return self._ask("tools/call", {"name": tool, "arguments": arguments}).content
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_nobody_else_touches_it_by_the_tools_of_agents(scene: Scene, who: str) -> None:
+    owned = Owned(scene)
+    before = owned.kept()
+    agent, tools = Agent(scene, who), Agent(scene, "admin").tools()
+    assert {"acquire_lock", "release_lock", "renew_lock", "force_release_lock"} < set(tools)
+    for tool, which in itertools.product(tools, ("key", "session", "wait")):
+        known = {
+            **owned.known(which),
+            "agent_id": HOLDER,
+            "token": "0" * 32,
+            "ticket": owned.waits["request_id"],
+            "wait_seconds": 0.1,
+        }
+        for names in (("resource", "wait_seconds"), ("resource", "agent_id", "wait_seconds"), tuple(tools[tool])):
+            told = agent.call(tool, {name: known[name] for name in names if name in tools[tool] and name in known})
+            assert owned.kept() == before, (who, tool, names, told)
+            assert not [each for each in (owned.lease, owned.other) if each["token"].encode() in told]
+    owned.is_its_owners()
+    owned.line.close()

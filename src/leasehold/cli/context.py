@@ -42,7 +42,7 @@ class Context:
         self._locks: Locks | None = None
         self._asker: Asker | ByName | None = None
         self._tokens: Tokens | None = None
-        self._own: frozenset[str] | None = None
+        self._own: dict[str, frozenset[str]] = {}
         self._session: str | None = None
         self.progress: Callable[[], None] | None = None
         """Called repeatedly while this command waits in a queue."""
@@ -117,10 +117,14 @@ class Context:
     def tokens(self) -> Tokens:
         """The saved tokens of this user, as far as the caller may use them."""
         if self._tokens is None:
-            from leasehold.cli.tokens import Tokens  # noqa: PLC0415 (e.g. `completion` needs none)
-
-            self._tokens = Tokens(self.choice.url, self.space, self.asker)
+            self._tokens = self.tokens_of(self.space)
         return self._tokens
+
+    def tokens_of(self, space: str) -> Tokens:
+        """Return the tokens for this space."""
+        from leasehold.cli.tokens import Tokens  # noqa: PLC0415 (e.g. `completion` needs none)
+
+        return Tokens(self.choice.url, space, self.asker)
 
     @property
     def session(self) -> str | None:
@@ -129,18 +133,18 @@ class Context:
             self._session = self._find_session() or ""
         return self._session or None
 
-    def is_mine(self, each: Lease | Waiting) -> bool:
+    def is_mine(self, each: Lease | Waiting, space: str | None = None) -> bool:
         """True if this lease, or place in a queue, is the caller's: by session, token or name."""
         if self.session is not None and each.session == checks.session_id(self.session):
             return True
-        if each.id in self.own:
+        if each.id in self.own_in(space or self.space):
             return True
         # The name decides, unless another owner of that name took it: by this user's commands, or in a session.
         return each.holder == self.holder and each.session is None and not self.tokens.seen(each.id)
 
     def is_proven(self, lease: Lease) -> bool:
         """True if the caller can prove that it owns this lease, and no other process took it in the same session."""
-        if lease.id in self.own:
+        if lease.id in self.own_in(lease.space):
             return True
         is_in_session = self.session is not None and lease.session == checks.session_id(self.session)
         return is_in_session and not self.is_anothers(lease.id)
@@ -148,9 +152,13 @@ class Context:
     @property
     def own(self) -> frozenset[str]:
         """Ids of the leases whose token the caller may use."""
-        if self._own is None:
-            self._own = frozenset(line.lease for line in self.tokens.all())
-        return self._own
+        return self.own_in(self.space)
+
+    def own_in(self, space: str) -> frozenset[str]:
+        """Return the ids of the leases of this space whose token the caller may use."""
+        if space not in self._own:
+            self._own[space] = frozenset(line.lease for line in self.tokens_of(space).all())
+        return self._own[space]
 
     def _find_session(self) -> str | None:
         path = self.values.get("session_file")

@@ -84,7 +84,7 @@ def _listed(context: Context, space: str | None) -> tuple[Lease, ...] | Refused:
     )
     if isinstance(found, Refused) or not values["mine"]:
         return found
-    return tuple(lease for lease in found if context.is_mine(lease))
+    return tuple(lease for lease in found if context.is_mine(lease, lease.space))
 
 
 def _hint_elsewhere(context: Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leasehold.domain import names
 from leasehold.domain.entries import MODE_NAMES
 from leasehold.domain.keys import home
 from leasehold.domain.leases import Blocker
@@ -41,25 +42,26 @@ def blockers_of(
         for claim in option.claims:
             for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots):
                 if hold.id not in told:
-                    told[hold.id] = by_hold(draft, hold, is_own(draft, hold, ask, actor, shown))
+                    told[hold.id] = by_hold(draft, hold, is_own(draft, hold, ask, actor, shown), option.resources)
                 if len(told) >= BLOCKERS_TOLD:
                     return tuple(told.values())
     for option in ask.options:
         for claim in option.claims:
             for waiter in waiters_in_the_way(draft, claim.node, claim.mode, ask.slots, order, BLOCKERS_TOLD):
                 if waiter.id not in told:
-                    told[waiter.id] = _by_waiter(draft, waiter, ask.session is not None and waiter.actor == actor)
+                    yours = ask.session is not None and waiter.actor == actor
+                    told[waiter.id] = _by_waiter(draft, waiter, yours, option.resources)
                 if len(told) >= BLOCKERS_TOLD:
                     return tuple(told.values())
     return tuple(told.values())
 
 
-def by_hold(draft: Draft, hold: Hold, yours: bool = False) -> Blocker:
+def by_hold(draft: Draft, hold: Hold, yours: bool = False, asked: tuple[str, ...] = ()) -> Blocker:
     """A lease that is in the way, or what is left of it."""
     ask = terms(draft, hold)
     state = "held" if not hold.closed else "quarantined" if hold.expires_at == FOREVER else "grace"
     return Blocker(
-        ask.options[0].resources[0],
+        _overlapping(ask, asked),
         hold.holder,
         state,
         MODE_NAMES[ask.mode],
@@ -74,11 +76,22 @@ def by_hold(draft: Draft, hold: Hold, yours: bool = False) -> Blocker:
     )
 
 
-def _by_waiter(draft: Draft, waiter: Waiter, yours: bool) -> Blocker:
+def _overlapping(ask: Ask, asked: tuple[str, ...]) -> str:
+    """Return the first resource of the lease or waiter that overlaps with what was asked for."""
+    own = ask.options[0].resources
+    if len(own) > 1:
+        for resource in own:
+            for name in asked:
+                if names.lies_in(name, resource) or names.lies_in(resource, name):
+                    return resource
+    return own[0]
+
+
+def _by_waiter(draft: Draft, waiter: Waiter, yours: bool, asked: tuple[str, ...]) -> Blocker:
     draft.require([home(waiter.id)])
     ask = waiting_for(draft, waiter)
     return Blocker(
-        ask.options[0].resources[0],
+        _overlapping(ask, asked),
         waiter.holder,
         "waiting",
         MODE_NAMES[ask.mode],

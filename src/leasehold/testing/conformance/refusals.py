@@ -67,6 +67,9 @@ class Refusals:
         take(bob, "y")
         held = expect(Held, bob.acquire(["free", "path:src", "x"], ttl=LONG))
         assert sorted(each.resource for each in held.blockers) == ["path:src/a", "x"]
+        take(alice, ["path:one", "path:two"])
+        (blocker,) = expect(Held, bob.acquire("path:two/b", ttl=LONG)).blockers
+        assert blocker.resource == "path:two"
 
     def test_refusals_name_a_few_of_many(self, connect: Connect) -> None:
         """Of a hundred readers not every one is listed."""
