@@ -215,9 +215,8 @@ def test_shared_and_slots(shell: Shell) -> None:
 
 
 def test_an_exclusive_lease_has_no_slots(shell: Shell) -> None:
-    for command in (("acquire", "gpu"), ("run", "gpu")):
-        words = (*command, "--mode", "exclusive", "--slots", "3")
-        done = shell.run(*words, *(("--", "true") if command[0] == "run" else ()))
+    for verb, command in (("acquire", []), ("run", ["--", "true"])):
+        done = shell.run(verb, "gpu", "--mode", "exclusive", "--slots", "3", *command)
         assert done.code == 2
         assert "slots: an exclusive lease has one holder" in done.err
     assert shell.run("inspect", "gpu", "--json").said["data"]["leases"] == []

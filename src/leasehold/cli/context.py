@@ -203,10 +203,12 @@ class Context:
         given: str | float | None = self.values.get("ttl")
         return given if given is not None else self.choice.ttl
 
-    def suggest(self, verb: str, *words: str, more: str = "", holder: str | None = None) -> str:
+    def suggest(self, verb: str, *words: str, more: str = "", holder: str | None = None, in_space: bool = True) -> str:
         """Return a command to try next, with the holder, space and store of this one."""
         same = {name: self.values.get(name) for name in ("holder", "space", "url")}
         same["holder"] = holder or same["holder"]
+        if not in_space:
+            same["space"] = None
         if same["url"] is not None and ("@" in same["url"] or "=" in same["url"]):
             from leasehold.config.urls import shown as shown_url  # noqa: PLC0415 (only for a suggestion)
 

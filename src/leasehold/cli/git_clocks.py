@@ -42,7 +42,7 @@ def quicker(outcome: Held | TimedOut, context: Context) -> str:
     return f"\n{what}:\n  {context.suggest(context.verb, *names, more=more)}"
 
 
-def not_removed(kept: Iterable[Blocker]) -> list[str]:
+def not_removed(kept: Iterable[Blocker], context: Context) -> list[str]:
     """Return the lines about leases that a clean-up kept, and why."""
     lines = [
         f"  {shown(it.resource)} of {shown(it.holder)}: watched from here since {clock(it.watched_us, it.as_of_us)}, "
@@ -56,5 +56,5 @@ def not_removed(kept: Iterable[Blocker]) -> list[str]:
         "Not removed, since a lease has expired only once this machine has seen it unchanged for its TTL:",
         *lines,
         f"To go by the clocks of their holders, if they differ by less than {SKEW} ({PAGE}):",
-        f"  leasehold gc --max-skew {SKEW}",
+        f"  {context.suggest(context.verb, more=f' --max-skew {SKEW}')}",
     ]

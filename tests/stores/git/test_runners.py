@@ -36,6 +36,7 @@ class Runners:
         self._shell = shell
         self._folder = folder
         self._remote = bare(folder / "remote.git")
+        self.url = f"git+file://{self._remote}"
         self.take(DEAD, ago=60 * MINUTE, ttl=30 * MINUTE)
 
     def take(self, resource: str, ago: int, ttl: int) -> None:
@@ -152,7 +153,9 @@ def test_gc_says_what_it_did_not_remove_and_why(runners: Runners, verb: tuple[st
     lines = left.out.splitlines()
     assert lines[1].startswith("Not removed, since a lease has expired only once this machine has seen it unchanged")
     assert lines[2].startswith(f"  {DEAD} of gone: watched from here since 20")
-    assert lines[-1] == "  leasehold gc --max-skew 30s"
+    assert lines[-1] == f"  leasehold {' '.join(verb)} --max-skew 30s"
+    (*_, last) = runners.run(5, *verb, "--url", runners.url).out.splitlines()
+    assert last == f"  leasehold {' '.join(verb)} --url {runners.url} --max-skew 30s"
     (kept,) = runners.run(2, *verb, "--json").said["data"]["not_removed"]
     assert (kept["resource"], kept["holder"]) == (DEAD, "gone")
     removed = runners.run(3, *verb, "--json", "--max-skew", "30s").said["data"]

@@ -78,4 +78,4 @@ def collect(context: Context) -> int:
     data: dict[str, object] = {"swept": outcome.swept, "forgotten": outcome.forgotten, "tokens": tokens}
     data |= {"not_removed": [wire.blocker(each) for each in outcome.kept]}
     text = f"Swept {outcome.swept} expired records; forgot {outcome.forgotten} old events and {tokens} old token files"
-    return context.end(outcome, "\n".join([text, *not_removed(outcome.kept)]), data)
+    return context.end(outcome, "\n".join([text, *not_removed(outcome.kept, context)]), data)

@@ -271,5 +271,5 @@ def gc(context: Context) -> int:
     if isinstance(kept, Refused):
         return context.end(kept, "")
     data = {"removed": collected.swept, "kept": len(kept)}
-    lines = [f"Removed {data['removed']} expired, kept {data['kept']}", *not_removed(collected.kept)]
+    lines = [f"Removed {data['removed']} expired, kept {data['kept']}", *not_removed(collected.kept, context)]
     return _yes(context, {**data, "not_removed": list(map(wire.blocker, collected.kept))}, "\n".join(lines))

@@ -95,7 +95,8 @@ def _hint_elsewhere(context: Context) -> None:
     spaces = [lease.space for lease in found if lease.space != context.space]
     if spaces:
         where = counted(len(set(spaces)), "other space")
-        context.hint(f"{counted(len(spaces), 'lease')} in {where} not shown", "leasehold list --all-spaces")
+        command = context.suggest("list", more=" --all-spaces", in_space=False)
+        context.hint(f"{counted(len(spaces), 'lease')} in {where} not shown", command)
 
 
 def lease_table(

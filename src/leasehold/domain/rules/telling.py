@@ -76,7 +76,7 @@ def by_hold(draft: Draft, hold: Hold, yours: bool = False, asked: tuple[str, ...
     )
 
 
-def _overlapping(ask: Ask, asked: tuple[str, ...]) -> str:
+def _overlapping(ask: LeaseRequest, asked: tuple[str, ...]) -> str:
     """Return the first resource of the lease or waiter that overlaps with what was asked for."""
     own = ask.options[0].resources
     if len(own) > 1:
