@@ -41,8 +41,10 @@ RECORDS = (
     "domain/sessions",
 )
 """Where records are declared: to make one is no step of the way."""
-CONSTRUCTORS = frozenset(("__new__", "_early_new", "_constructor", "__instancecheck__"))
+CONSTRUCTORS = frozenset(("__new__", "_early_new", "_constructor", "_make", "_replace", "__instancecheck__"))
 SKIPPED = frozenset(("<module>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"))
+TRIES = 5
+"""Requests that are counted at a server. The one with the fewest files has no sweep or heartbeat beside it."""
 ANSWER = "LEASEHOLD_HOPS"
 """The variable that tells a child where to write what it counted."""
 
@@ -67,11 +69,16 @@ class Counter:
         sys.setprofile(self._seen)
 
     def end(self) -> Hops:
-        """Stop on this thread, and say what was counted."""
+        """Stop on this thread, and return what was counted."""
         sys.setprofile(None)
         threading.setprofile(None)
-        files = list(dict.fromkeys(name.partition(":")[0] for name in self.calls))
-        return Hops(files, sum(self.calls.values()))
+        return self.so_far()
+
+    def so_far(self) -> Hops:
+        """Return what was counted so far."""
+        calls = dict(self.calls)  # other threads go on
+        files = list(dict.fromkeys(name.partition(":")[0] for name in calls))
+        return Hops(files, sum(calls.values()))
 
     def _seen(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
@@ -104,7 +111,7 @@ def serve(store: str) -> None:
     counter = Counter()
     counter.begin()
     signal.signal(signal.SIGUSR1, lambda *_: (write(Hops([], 0)), counter.calls.clear()))
-    signal.signal(signal.SIGUSR2, lambda *_: write(counter.end()))
+    signal.signal(signal.SIGUSR2, lambda *_: write(counter.so_far()))
     sys.exit(main(["serve", "--store", store, "--port", "0"]))
 
 
@@ -145,9 +152,12 @@ def of_server(store: str, folder: Path) -> Hops:
         line = http.client.HTTPConnection(host, port, timeout=60)
         for place in range(20):
             _acquire(line, f"warm{place}")
-        told(process, signal.SIGUSR1, folder)
-        _acquire(line, "one")
-        return told(process, signal.SIGUSR2, folder)
+        found = []
+        for place in range(TRIES):
+            told(process, signal.SIGUSR1, folder)
+            _acquire(line, f"one{place}")
+            found.append(told(process, signal.SIGUSR2, folder))
+        return min(found, key=lambda each: len(each.files))
 
 
 def told(process: subprocess.Popen[str], number: int, folder: Path) -> Hops:
