@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from leasehold.domain import records
-from leasehold.domain.rules import conflicts, granting, leases, waiting
+from leasehold.domain.rules import granting, leases, waiting
 from leasehold.engine import batch, engine, waiters
 from leasehold.testing.simulation import Failure, run
 
@@ -62,13 +62,12 @@ def caught(why: str | None = None) -> None:
 
 
 def test_a_grant_to_the_dead_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (conflicts, granting):
-        monkeypatch.setattr(module, "is_alive", lambda *_: True)
+    monkeypatch.setattr(granting, "is_alive", lambda *_: True)
     caught()
 
 
 def test_barging_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conflicts, "waiters_in_the_way", lambda *_: [])
+    monkeypatch.setattr(granting, "waiters_in_the_way", lambda *_: [])
     caught("fifo")
 
 
@@ -78,7 +77,7 @@ def test_a_lost_wake_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_holders_at_once_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conflicts, "holds_in_the_way", lambda *_: [])
+    monkeypatch.setattr(granting, "holds_in_the_way", lambda *_: [])
     caught("while")
 
 

@@ -78,8 +78,8 @@ KEEPING = (
     Mutant(
         "the last of two readers that want to write waits on itself",
         "domain/rules/granting.py",
-        "        if (waiter.shown or ask.session is not None) and is_own_obstacle(\n",
-        "        if False and is_own_obstacle(\n",
+        "        if _has_only_own_obstacles(draft, waiter, ask):\n",
+        "        if False:\n",
         suite("reentrant_wait_on_others"),
     ),
     Mutant(
@@ -207,7 +207,7 @@ KEEPING = (
     Mutant(
         "fences begin again with each connection",
         "stores/sqlite/database.py",
-        "        meta = Meta(fence, before.seq",
+        "        meta = SqliteMeta(fence, before.seq",
         "        meta = Meta(before.fence, before.seq",
         ("tests/stores/sqlite/test_transactions.py",),
     ),

@@ -8,7 +8,7 @@ SERVING = (
     # ---------------------------------------------------------------------------------- who may have it
     Mutant(
         "two holders of one exclusive resource",
-        "domain/rules/conflicts.py",
+        "domain/rules/granting.py",
         "        SHARED: (SHARED, INTENT_SHARED),\n",
         "        EXCLUSIVE: (EXCLUSIVE,),\n        SHARED: (SHARED, INTENT_SHARED),\n",
         suite("modes_exclusive"),
@@ -22,14 +22,14 @@ SERVING = (
     ),
     Mutant(
         "one slot too many",
-        "domain/rules/conflicts.py",
+        "domain/rules/granting.py",
         "    return rivals if len(rivals) >= slots else []\n",
         "    return rivals if len(rivals) > slots else []\n",
         suite("modes_slots_are_counted"),
     ),
     Mutant(
         "slots of waiters ahead are not counted",
-        "domain/rules/conflicts.py",
+        "domain/rules/granting.py",
         "    return ahead if taken + len(ahead) >= slots else []\n",
         "    return ahead if taken >= slots else []\n",
         ("tests/domain/test_slots_in_line.py",),
@@ -43,7 +43,7 @@ SERVING = (
     ),
     Mutant(
         "several at once: only the first is checked",
-        "domain/rules/conflicts.py",
+        "domain/rules/granting.py",
         "    for claim in option.claims:\n        record = draft.record(claim.node)\n        if record.holds and",
         "    for claim in option.claims[:1]:\n        record = draft.record(claim.node)\n        if record.holds and",
         suite("several_or_nothing"),
@@ -72,7 +72,7 @@ SERVING = (
     ),
     Mutant(
         "readers starve a writer",
-        "domain/rules/conflicts.py",
+        "domain/rules/granting.py",
         "        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):\n",
         "        if mode != SHARED and (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):\n",
         suite("order_does_not_starve_a_writer"),
@@ -123,14 +123,14 @@ SERVING = (
     # ------------------------------------------------------------------------------------- who is gone
     Mutant(
         "grant to a dead waiter",
-        "domain/rules/conflicts.py",
+        "domain/rules/granting.py",
         "    return isinstance(presence, Presence) and presence.until > draft.now\n",
         "    return isinstance(presence, Presence)\n",
         PROMISES,
     ),
     Mutant(
         "grant to a waiter whose time is over",
-        "domain/rules/conflicts.py",
+        "domain/rules/granting.py",
         "    if waiter.deadline <= draft.now:\n        return False\n",
         "",
         ("tests/domain/test_small_world.py",),

@@ -48,7 +48,7 @@ OURS = {
             ".domain.timestamps",
         ),
         *(".domain.nouns", ".domain.records"),
-        *(f".domain.rules{name}" for name in ("", ".acquiring", ".conflicts", ".ending", ".granting")),
+        *(f".domain.rules{name}" for name in ("", ".acquiring", ".ending", ".granting")),
         *(f".domain.rules.{name}" for name in ("leases", "limits", "owning")),
         *(".engine", ".engine.batch", ".engine.drivers", ".engine.drivers.thread", ".engine.engine", ".engine.pending"),
         *(".locks", ".locks.connect", ".locks.local", ".locks.sync"),

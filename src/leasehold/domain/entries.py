@@ -36,6 +36,7 @@ SHARED: Final = "S"
 SLOTS: Final = "N"
 INTENT_EXCLUSIVE: Final = "IX"
 INTENT_SHARED: Final = "IS"
+OWN_MODES: Final = (EXCLUSIVE, SHARED, SLOTS)
 MODE_NAMES: Final = {EXCLUSIVE: "exclusive", SHARED: "shared", SLOTS: "slots"}
 """Own modes as everybody says them."""
 

@@ -253,7 +253,9 @@ class Engine:
             self.observe(result.events)
 
     def _answer_one(self, pending: Pending, outcome: Outcome | Exception) -> None:
-        if isinstance(outcome, Granted | Released):  # first, because most are
+        if isinstance(
+            outcome, (Granted, Released)
+        ):  # first, because most are; compiled code builds `A | B` anew each time
             pending.resolve(outcome)
             if pending.abandoned:
                 self._give_up(pending)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from leasehold.domain.rules.conflicts import nodes_of
+from leasehold.domain.rules.granting import nodes_of
 from leasehold.engine.pending import NEVER
 
 TYPE_CHECKING = False

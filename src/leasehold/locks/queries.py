@@ -7,11 +7,10 @@ from leasehold.domain.api_keys import Key
 from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, MODE_NAMES, Poll, Ref
 from leasehold.domain.leases import Inspection, Waiting
 from leasehold.domain.records import Draft, Missing
-from leasehold.domain.rules.conflicts import nodes_of, who_wait
 from leasehold.domain.rules.ending import lapse, terms
-from leasehold.domain.rules.granting import lease_of, waiting_for
+from leasehold.domain.rules.granting import lease_of, nodes_of, waiting_for
 from leasehold.domain.rules.picture import picture
-from leasehold.domain.rules.telling import by_hold
+from leasehold.domain.rules.telling import by_hold, who_wait
 from leasehold.domain.sessions import Session
 from leasehold.requests import checks
 from leasehold.requests.lookups import EDGES_MOST, history_query

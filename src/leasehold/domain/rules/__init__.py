@@ -11,7 +11,7 @@ from leasehold.domain import commands as c
 from leasehold.domain.keys import home
 from leasehold.domain.records import NOTHING, Draft, Missing
 from leasehold.domain.rules.acquiring import acquire
-from leasehold.domain.rules.conflicts import nodes_of
+from leasehold.domain.rules.granting import nodes_of
 from leasehold.domain.rules.leases import release, renew, update
 
 TYPE_CHECKING = False

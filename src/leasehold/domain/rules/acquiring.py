@@ -6,15 +6,6 @@ from leasehold.domain import keys
 from leasehold.domain.entries import EMPTY, Poll, Ref, Request, Waiter
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Queued, Refused
 from leasehold.domain.records import resources_of
-from leasehold.domain.rules.conflicts import (
-    in_the_way,
-    is_alive,
-    may_close_cycle,
-    modes_of,
-    nodes_of,
-    queue_at,
-    slots_clash,
-)
 from leasehold.domain.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.domain.rules.granting import (
     REQUEST_MEMORY,
@@ -23,10 +14,16 @@ from leasehold.domain.rules.granting import (
     expiry,
     find_waiter,
     grant,
+    in_the_way,
+    is_alive,
     lease_of,
+    may_close_cycle,
+    modes_of,
+    nodes_of,
     remember_request,
     session_of,
     settle,
+    slots_clash,
     turn_away,
 )
 from leasehold.domain.rules.limits import LEASES_PER_ACTOR, WAITERS_PER_NODE
@@ -194,11 +191,6 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
     return _tell_queued(draft, moved, ask, again=True)
 
 
-def queued(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Queued:
-    """Where a waiter stands."""
-    return Queued(waiter.id, queue_at(draft, ask, waiter.order))
-
-
 def _again(draft: Draft, home: Hold, ask: LeaseRequest, actor: str, *, extend: bool = True) -> Granted:
     """The lease that the caller has already: with the new token valid too, extended if it was asked for again."""
     known = terms(draft, home)
@@ -346,6 +338,8 @@ def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
 
 
 def _tell_queued(draft: Draft, waiter: Waiter, ask: LeaseRequest, *, again: bool) -> Queued:
+    from leasehold.domain.rules.telling import queued  # noqa: PLC0415 (only a request that waits needs it)
+
     answer = queued(draft, waiter, ask)
     draft.tell(
         "queued",

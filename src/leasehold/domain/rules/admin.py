@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
+from leasehold.domain.entries import OWN_MODES
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Cleared, Granted, Refused, Released
 from leasehold.domain.rules.acquiring import freshen, paused, refuse_session
-from leasehold.domain.rules.conflicts import OWN_MODES, holds_in_the_way
 from leasehold.domain.rules.ending import by_another, finish, lapse, take_away, terms
-from leasehold.domain.rules.granting import grant, lease_of, settle
+from leasehold.domain.rules.granting import grant, holds_in_the_way, lease_of, settle
 from leasehold.domain.rules.telling import held
 from leasehold.domain.timestamps import FOREVER
 

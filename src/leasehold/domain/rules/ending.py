@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, End
-from leasehold.domain.rules.conflicts import OWN_MODES
+from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, OWN_MODES, End
 from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False

@@ -1,16 +1,25 @@
-"""How leases begin: granted at once, or to the next in the queue. Pure."""
+"""What keeps a request from being granted, how it is granted, and how the next in the queue is served. Pure."""
 
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, SLOTS, Hold, Ref, Request
+from leasehold.domain.entries import (
+    EXCLUSIVE,
+    INTENT_EXCLUSIVE,
+    INTENT_SHARED,
+    MODE_NAMES,
+    SHARED,
+    SLOTS,
+    Hold,
+    Presence,
+    Ref,
+    Request,
+)
 from leasehold.domain.leases import Lease
 from leasehold.domain.nouns import new
 from leasehold.domain.outcomes import Refused
-from leasehold.domain.records import place_of
-from leasehold.domain.rules.conflicts import in_the_way, is_alive, nodes_of
+from leasehold.domain.records import place_in, place_of
 from leasehold.domain.rules.ending import REQUEST, lapse
-from leasehold.domain.rules.owning import is_own_obstacle
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
 
@@ -34,6 +43,135 @@ SESSION_OVER: Final = Refused(
     "session_over", "session", "this session has ended, or there never was one: start a new session"
 )
 """The answer to a request in the name of a session that is not alive, also to one that waits."""
+PRESENCE: Final = "presence"
+"""Id of the one entry in an engine's record."""
+_COMPATIBLE: Final = frozenset(
+    (a, b)
+    for a, others in {
+        SHARED: (SHARED, INTENT_SHARED),
+        INTENT_SHARED: (SHARED, INTENT_SHARED, INTENT_EXCLUSIVE),
+        INTENT_EXCLUSIVE: (INTENT_SHARED, INTENT_EXCLUSIVE),
+    }.items()
+    for b in others
+)
+
+
+# --------------------------------------------------------------------------- what stands in the way
+
+
+def compatible(a: str, b: str) -> bool:
+    """Whether two modes can be on one node at the same time (slots are counted, not compared)."""
+    return (a, b) in _COMPATIBLE
+
+
+def is_alive(draft: Draft, waiter: Waiter) -> bool:
+    """Whether this waiter still wants to be served: in time, and its engine lives."""
+    if waiter.deadline <= draft.now:
+        return False
+    if waiter.engine == draft.engine:
+        return True
+    presence = draft.record(waiter.engine).notes.get(PRESENCE)
+    return isinstance(presence, Presence) and presence.until > draft.now
+
+
+def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int) -> list[Hold]:
+    """Holds on this node that are live (or closed) and incompatible; for slots, all takers once there is no room."""
+    now = draft.now
+    rivals = [hold for hold in draft.record(node).holds.values() if hold.expires_at > now]
+    if not rivals:
+        return rivals
+    if mode != SLOTS:
+        return [hold for hold in rivals if (mode, hold.mode) not in _COMPATIBLE]
+    others = [hold for hold in rivals if hold.mode != SLOTS or hold.slots != slots]
+    if others:
+        return others
+    return rivals if len(rivals) >= slots else []
+
+
+def waiters_in_the_way(
+    draft: Draft, node: str, mode: str, slots: int, order: tuple[int, ...], most: int | None = None
+) -> list[Waiter]:
+    """Live waiters that are to be served before `order` and that this request must not overtake; at most `most`."""
+    record = draft.record(node)
+    if not record.waiters:
+        return []
+    ahead: list[Waiter] = []
+    for place in range(place_in(record.waiters, order)):
+        waiter = record.waiters[place]
+        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):
+            ahead.append(waiter)
+            if len(ahead) == most and mode != SLOTS:
+                break
+    if mode != SLOTS or any(waiter.mode != SLOTS or waiter.slots != slots for waiter in ahead):
+        return ahead
+    taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now)
+    return ahead if taken + len(ahead) >= slots else []
+
+
+def in_the_way(draft: Draft, option: Alternative, slots: int, order: tuple[int, ...]) -> bool:
+    """Whether anything at all keeps this option from being granted."""
+    if draft.now < draft.opens_at:
+        return True
+    for claim in option.claims:
+        record = draft.record(claim.node)
+        if record.holds and holds_in_the_way(draft, claim.node, claim.mode, slots):
+            return True
+        if record.waiters and waiters_in_the_way(draft, claim.node, claim.mode, slots, order, 1):
+            return True
+    return False
+
+
+def nodes_of(ask: LeaseRequest) -> list[str]:
+    """Every node that this request needs in any of its options, its home first."""
+    if len(ask.options) == 1:
+        return [claim.node for claim in ask.options[0].claims]
+    return list(dict.fromkeys(claim.node for option in ask.options for claim in option.claims))
+
+
+def modes_of(ask: LeaseRequest) -> dict[str, str]:
+    """How each of those nodes is wanted; what is wanted itself outweighs an intention."""
+    modes: dict[str, str] = {}
+    for option in ask.options:
+        for claim in option.claims:
+            if modes.get(claim.node, "I").startswith("I"):
+                modes[claim.node] = claim.mode
+    return modes
+
+
+def may_close_cycle(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> bool:
+    """Whether anybody could wait for this actor if it queued: otherwise it cannot become part of a cycle.
+
+    It is so if the actor holds something or waits already, or if its place is before that of somebody who waits.
+    """
+    for note in draft.record(actor).notes.values():
+        if isinstance(note, Ref):
+            return True
+    for node in nodes_of(ask):
+        queue = draft.record(node).waiters
+        if queue and queue[-1].order > order:
+            return True
+    return False
+
+
+def slots_clash(draft: Draft, ask: LeaseRequest) -> int | None:
+    """The number of slots under which the resource is held, if this request names another; of choices, if each is."""
+    if ask.mode != SLOTS:
+        return None
+    clashes = [_clash_on(draft, option, ask.slots) for option in ask.options]
+    return None if None in clashes else clashes[0]
+
+
+def _clash_on(draft: Draft, option: Alternative, slots: int) -> int | None:
+    for claim in option.claims:
+        if claim.mode != SLOTS:
+            continue  # something above it is held: that is in the way, whatever the number of slots
+        for hold in draft.record(claim.node).holds.values():
+            if hold.mode == SLOTS and hold.expires_at > draft.now and hold.slots != slots:
+                return hold.slots
+    return None
+
+
+# ---------------------------------------------------------------------------------------- granting
 
 
 def lease_of(hold: Hold, ask: LeaseRequest, now: int) -> Lease:
@@ -185,14 +323,20 @@ def _serve(draft: Draft, node: str) -> None:
             _promote(draft, waiter, ask, option)
             draft.dirty[node] = None
             return
-        if (waiter.shown or ask.session is not None) and is_own_obstacle(
-            draft, ask, waiter.actor, waiter.shown, waiter.order
-        ):
+        if _has_only_own_obstacles(draft, waiter, ask):
             _send_back(draft, waiter, ask)
             draft.dirty[node] = None
             return
         if waiter.mode == EXCLUSIVE:
             return  # nobody behind an exclusive waiter can overtake it here
+
+
+def _has_only_own_obstacles(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> bool:
+    if not waiter.shown and ask.session is None:
+        return False
+    from leasehold.domain.rules.owning import is_own_obstacle  # noqa: PLC0415 (it imports this module)
+
+    return is_own_obstacle(draft, ask, waiter.actor, waiter.shown, waiter.order)
 
 
 def _send_back(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:

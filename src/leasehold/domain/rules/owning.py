@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from leasehold.domain import keys, names
-from leasehold.domain.entries import EXCLUSIVE, SLOTS
-from leasehold.domain.rules.conflicts import OWN_MODES, holds_in_the_way, waiters_in_the_way
+from leasehold.domain.entries import EXCLUSIVE, OWN_MODES, SLOTS
 from leasehold.domain.rules.ending import terms
+from leasehold.domain.rules.granting import holds_in_the_way, waiters_in_the_way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from leasehold.domain import keys
 from leasehold.domain.entries import Ref
 from leasehold.domain.outcomes import Deadlock, Done
 from leasehold.domain.records import resources_of
-from leasehold.domain.rules.conflicts import modes_of
 from leasehold.domain.rules.ending import REQUEST
-from leasehold.domain.rules.granting import find_waiter, leave, settle
+from leasehold.domain.rules.granting import find_waiter, leave, modes_of, settle
 from leasehold.domain.rules.waitgraph import cycle_of
 
 TYPE_CHECKING = False

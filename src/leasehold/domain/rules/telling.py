@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from leasehold.domain import names
-from leasehold.domain.entries import MODE_NAMES
+from leasehold.domain.entries import MODE_NAMES, OWN_MODES
 from leasehold.domain.keys import home
-from leasehold.domain.leases import Blocker
-from leasehold.domain.outcomes import Held
-from leasehold.domain.records import resources_of
-from leasehold.domain.rules.conflicts import holds_in_the_way, queue_at, waiters_in_the_way
+from leasehold.domain.leases import Blocker, Queue
+from leasehold.domain.outcomes import Held, Queued
+from leasehold.domain.records import place_in, resources_of
 from leasehold.domain.rules.ending import terms
-from leasehold.domain.rules.granting import waiting_for
+from leasehold.domain.rules.granting import holds_in_the_way, modes_of, waiters_in_the_way, waiting_for
 from leasehold.domain.rules.owning import is_own
 from leasehold.domain.timestamps import FOREVER, SECOND
 
@@ -104,3 +103,27 @@ def _by_waiter(draft: Draft, waiter: Waiter, yours: bool, asked: tuple[str, ...]
         draft.now,
         yours,
     )
+
+
+def queued(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Queued:
+    """Return the answer to a request that waits, with its place in the queue."""
+    return Queued(waiter.id, queue_at(draft, ask, waiter.order))
+
+
+def queue_at(draft: Draft, ask: LeaseRequest, order: tuple[int, ...]) -> Queue:
+    """How many want what this request wants, or something that overlaps with it; and its place among them."""
+    modes = modes_of(ask)
+    queues = [queue for queue in [who_wait(draft, node, mode) for node, mode in modes.items()] if queue]
+    if len(queues) <= 1:  # nearly always
+        queue = queues[0] if queues else ()
+        place = place_in(queue, order)
+        is_in = place < len(queue) and queue[place].order == order
+        return Queue(len(queue) if is_in else len(queue) + 1, place + 1)
+    orders = {waiter.order for queue in queues for waiter in queue} | {order}
+    return Queue(len(orders), sum(1 for other in orders if other < order) + 1)
+
+
+def who_wait(draft: Draft, node: str, mode: str) -> tuple[Waiter, ...]:
+    """Who waits at a node that is wanted in this mode: for it, for what is above or below, but not for a sibling."""
+    waiters = draft.record(node).waiters
+    return waiters if mode in OWN_MODES else tuple([each for each in waiters if each.mode in OWN_MODES])

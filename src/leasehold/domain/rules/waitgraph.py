@@ -8,9 +8,8 @@ from leasehold.domain.entries import SLOTS, Poll, Ref
 from leasehold.domain.keys import home
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import place_in
-from leasehold.domain.rules.conflicts import compatible, is_alive, modes_of
 from leasehold.domain.rules.deadlock import Need, find_cycle
-from leasehold.domain.rules.granting import SESSION, WISH
+from leasehold.domain.rules.granting import SESSION, WISH, compatible, is_alive, modes_of
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER
 

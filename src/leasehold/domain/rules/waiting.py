@@ -5,10 +5,10 @@ from __future__ import annotations
 from leasehold.domain import keys
 from leasehold.domain.entries import End, Hold, Poll, Presence, Receipt, Request
 from leasehold.domain.outcomes import Cancelled, Done, Granted, Queued, Refused, TimedOut
-from leasehold.domain.rules.acquiring import freshen, queued, rewrite
-from leasehold.domain.rules.conflicts import PRESENCE
+from leasehold.domain.rules.acquiring import freshen, rewrite
 from leasehold.domain.rules.ending import REQUEST, lapse, terms
 from leasehold.domain.rules.granting import (
+    PRESENCE,
     REQUEST_MEMORY,
     SESSION_OVER,
     expiry,
@@ -25,7 +25,7 @@ from leasehold.domain.rules.granting import (
 from leasehold.domain.rules.keyring import expire
 from leasehold.domain.rules.leases import give_back, live_lease
 from leasehold.domain.rules.sessions import end_lapsed
-from leasehold.domain.rules.telling import held
+from leasehold.domain.rules.telling import held, queued
 from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
