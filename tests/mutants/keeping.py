@@ -208,7 +208,7 @@ KEEPING = (
         "fences begin again with each connection",
         "stores/sqlite/database.py",
         "        meta = SqliteMeta(fence, before.seq",
-        "        meta = Meta(before.fence, before.seq",
+        "        meta = SqliteMeta(before.fence, before.seq",
         ("tests/stores/sqlite/test_transactions.py",),
     ),
     Mutant(

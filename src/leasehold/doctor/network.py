@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leasehold.config.settings import Choice
     from leasehold.locks.sync import Locks
     from leasehold.stores.etcd.checkup import Facts as EtcdFacts
-    from leasehold.stores.postgres.checkup import Facts
+    from leasehold.stores.postgres.checkup import PostgresFacts
     from leasehold.stores.protocol import Store
 
 CLOCK_APART = 5 * SECOND
@@ -145,13 +145,13 @@ def _about_postgres(url: str) -> Iterator[Finding]:
         store.close()
 
 
-def _about_missing_tables(facts: Facts) -> Finding:
+def _about_missing_tables(facts: PostgresFacts) -> Finding:
     if facts.may_create:
         return Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
     return Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
 
 
-def _about_facts(facts: Facts) -> Iterator[Finding]:
+def _about_facts(facts: PostgresFacts) -> Iterator[Finding]:
     yield Finding("schema", True, f"version {facts.schema}")
     if facts.is_read_only:
         yield Finding(

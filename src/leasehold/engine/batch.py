@@ -130,12 +130,11 @@ def _attempt(
         transaction = store.begin()
     try:
         attempt = _Attempt(transaction, networked, keys, engine, commands)
-        part = 0 if networked is None else networked.part
-        yield from _decide(attempt, commands, part)
+        yield from _decide(attempt, commands)
         outcomes = list(attempt.outcomes)
         more = closing(outcomes, transaction)
         if more:
-            yield from _decide(attempt, more, 0)
+            yield from _decide(attempt, more)
         result = BatchResult(outcomes, attempt)
         try:
             yield from attempt.commit(store)
@@ -148,13 +147,13 @@ def _attempt(
     return result
 
 
-def _decide(attempt: _Attempt, commands: list[Command], part: int) -> Steps[None]:
+def _decide(attempt: _Attempt, commands: list[Command]) -> Steps[None]:
     """Decide all commands, and load what they need on the way."""
-    decided = attempt.decide_all(commands, 0, part)
+    decided = attempt.decide_all(commands, 0)
     while decided < len(commands):
         yield None
         attempt.fetch()
-        decided = attempt.decide_all(commands, decided, part)
+        decided = attempt.decide_all(commands, decided)
 
 
 class _Attempt:
@@ -175,8 +174,6 @@ class _Attempt:
         "picked_up",
         "transaction",
         "view",
-        "written_events",
-        "wrote_ahead",
     )
 
     def __init__(
@@ -200,25 +197,14 @@ class _Attempt:
         self.changes: dict[tuple[str, str], Put | Drop] = {}
         """By record and entry: each entry is written once."""
         self.events: list[Event] = []
-        self.written_events = 0
-        """How many of the events were written ahead."""
-        self.wrote_ahead = False
         self.outcomes: list[Outcome | Exception] = []
         self.picked_up: dict[str, Lease] = {}
         self.needed: tuple[str, ...] = ()
         """Keys to load before the next command can be decided."""
 
-    def decide_all(self, commands: list[Command], decided: int, part: int) -> int:
-        """Decide commands from this index on; return how many are decided: the next needs records that are not loaded.
-
-        After each `part` of them, but not shortly before the end, a store that can write ahead gets what is decided.
-        """
-        last = len(commands) - part // 4
-        while decided < len(commands):
-            if part and decided and decided % part == 0 and decided < last:
-                self.write_ahead()
-            if self.decide(commands[decided]):
-                break
+    def decide_all(self, commands: list[Command], decided: int) -> int:
+        """Decide commands from this index on; return how many are decided. The next one needs records to be loaded."""
+        while decided < len(commands) and not self.decide(commands[decided]):
             decided += 1
         return decided
 
@@ -272,32 +258,25 @@ class _Attempt:
                     wanted.update(dict.fromkeys(result.keys))
         return list(wanted)
 
-    def write_ahead(self) -> None:
-        """Give the store what was decided since the last time, to be written meanwhile."""
-        if self.networked is not None and (self.changes or len(self.events) > self.written_events):
-            self.networked.write_ahead(list(self.changes.values()), self.events[self.written_events :])
-            self.changes, self.written_events, self.wrote_ahead = {}, len(self.events), True
-
     def commit(self, store: Store) -> Steps[None]:
         """Make it durable. If the store does not confirm the commit, look for the receipt that it left."""
         networked = self.networked
-        if not self.changes and not self.events and not self.wrote_ahead:
+        if not self.changes and not self.events:
             if networked is not None:
                 yield from networked.confirming()
             return
         changes = list(self.changes.values())
-        events = self.events[self.written_events :] if self.written_events else self.events
         if not store.capabilities.receipts:
-            self.transaction.commit(changes, events, self.fence, self.view.changed)
+            self.transaction.commit(changes, self.events, self.fence, self.view.changed)
             return
         receipt = self._receipt()
         changes.append(receipt)
         lost: OutcomeUnknown | None = None
         try:
             if networked is None:
-                self.transaction.commit(changes, events, self.fence, self.view.changed)
+                self.transaction.commit(changes, self.events, self.fence, self.view.changed)
             else:
-                yield from networked.committing(changes, events, self.fence, self.view.changed)
+                yield from networked.committing(changes, self.events, self.fence, self.view.changed)
         except OutcomeUnknown as unknown:
             lost = unknown
         if lost is not None:

@@ -160,15 +160,6 @@ class NetworkTransaction(Transaction, Protocol):
 
     __slots__ = ()
 
-    @property
-    def part(self) -> int:
-        """After this many commands the engine calls `write_ahead`; 0: never."""
-        return 0
-
-    def write_ahead(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
-        """Start to write what is decided so far. `commit` gets only what came after, and makes both durable."""
-        raise TypeError("a transaction with a `part` has to define `write_ahead`")
-
     def committing(
         self,
         changes: Sequence[Put | Drop],

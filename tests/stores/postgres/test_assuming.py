@@ -9,14 +9,14 @@ import psycopg
 import pytest
 
 from leasehold.domain import keys
-from leasehold.domain.entries import EMPTY, Drop, Put, Ref
+from leasehold.domain.entries import EMPTY, Put, Ref
 from leasehold.domain.events import Event
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, StoreError, StoreUnsuitable
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery, postgres
-from leasehold.stores.postgres import PostgresStore, exchange, transaction
-from leasehold.stores.postgres.memory import Memory
+from leasehold.stores.postgres import PostgresStore, round_trip, transaction
+from leasehold.stores.postgres.cache import PostgresCache
 from leasehold.testing.conformance.asking import until
 from tests.kit import samples
 from tests.kit.postgres import schema, server
@@ -76,13 +76,13 @@ def _do(store: PostgresStore, statement: str) -> None:
 def _trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     trips: list[int] = []
 
-    send = exchange.Exchange.__init__
+    send = round_trip.RoundTrip.__init__
 
-    def counted(self: exchange.Exchange, connection: psycopg.Connection, *calls: exchange.Call) -> None:
+    def counted(self: round_trip.RoundTrip, connection: psycopg.Connection, *calls: round_trip.Call) -> None:
         trips.append(len(calls))
         send(self, connection, *calls)
 
-    monkeypatch.setattr(exchange.Exchange, "__init__", counted)
+    monkeypatch.setattr(round_trip.RoundTrip, "__init__", counted)
     return trips
 
 
@@ -112,42 +112,6 @@ def test_a_turn_of_somebody_else_refuses_it(store: PostgresStore, url: str) -> N
     assert [*again.load([B])[B].notes] == ["theirs"]
     again.close()
     assert store.assumed() is None
-
-
-def test_it_refuses_also_what_was_written_ahead(store: PostgresStore, url: str) -> None:
-    turn = store.begin()
-    turn.load([B])
-    _of_another(url, B, "theirs")
-    turn.write_ahead([Put(B, Ref("ours"))], [])
-    with pytest.raises(Conflict):
-        turn.commit([Put(C, Ref("ours"))], [], turn.fence)
-    turn.close()
-    assert (_notes(store, B), _notes(store, C)) == (["theirs"], [])
-
-
-def test_what_is_written_ahead_goes_with_the_rest(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    trips = _trips(monkeypatch)
-    turn = store.begin()
-    turn.load([B, C])
-    assert turn.part == 0
-    turn.write_ahead([Put(B, Ref("r1")), Put(C, Ref("r1"))], [EVENT])
-    turn.write_ahead([Drop(B, "r1"), Put(B, Ref("r2"))], [EVENT])
-    turn.commit([Put(B, Ref("r3"))], [EVENT], turn.fence)
-    assert len(trips) == 1
-    assert (_notes(store, B), _notes(store, C)) == (["r2", "r3"], ["r1"])
-    assert [event.seq for event in store.history(HistoryQuery())] == [3, 2, 1]
-
-
-def test_what_was_decided_before_the_turn_is_written_before_what_comes_after(store: PostgresStore) -> None:
-    turn = store.begin()
-    turn.load([B])
-    turn.write_ahead([Put(B, Ref("r1")), Put(B, Ref("r2"))], [EVENT])
-    turn.due(1)  # for which the turn is waited for
-    assert turn.part > 0
-    turn.write_ahead([Drop(B, "r1")], [EVENT])
-    turn.commit([], [], turn.fence)
-    assert _notes(store, B) == ["r2"]
-    assert [event.seq for event in store.history(HistoryQuery())] == [2, 1]
 
 
 @pytest.mark.parametrize("how", ["confirm", "commit"])
@@ -411,7 +375,7 @@ def test_too_many_records_are_not_all_loaded(url: str, monkeypatch: pytest.Monke
 
 
 def test_a_memory_that_is_whole_forgets_only_what_is_not_there() -> None:
-    memory = Memory(4)
+    memory = PostgresCache(4)
     record = Put(A, Ref("r1"))
     memory.know_all({})
     memory.follow([record])
@@ -426,7 +390,7 @@ def test_a_memory_that_is_whole_forgets_only_what_is_not_there() -> None:
 
 
 def test_a_memory_that_is_whole_knows_what_somebody_else_has_changed() -> None:
-    memory = Memory(4)
+    memory = PostgresCache(4)
     memory.know_all({})
     memory.follow([Put(A, Ref("r1"))])
     memory.forget([A, B])

@@ -21,7 +21,7 @@ from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict
 from leasehold.stores import postgres
 from leasehold.stores.postgres import PostgresStore, journal, transaction
-from leasehold.stores.postgres.promotion import EPOCH
+from leasehold.stores.postgres.failover import EPOCH
 from leasehold.testing.conformance.asking import take, until
 from tests.kit.postgres import schema, server
 

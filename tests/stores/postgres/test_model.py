@@ -15,7 +15,7 @@ from leasehold.errors import Conflict
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery, postgres
 from leasehold.stores.postgres import PostgresStore, journal
-from leasehold.stores.postgres.memory import Memory
+from leasehold.stores.postgres.cache import PostgresCache
 from tests.kit.postgres import schema, take_time
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class World:
         self.chance = random.Random(seed)
         self.alone = alone
         self.stores = [PostgresStore(url) for _ in range(3)]
-        self.stores[2].cache = Memory(5)  # one that forgets all the time
+        self.stores[2].cache = PostgresCache(5)  # one that forgets all the time
         self.records: dict[str, set[str]] = {key: set() for key in KEYS}
         self.told: list[str] = []
         self.fence = 0
@@ -104,10 +104,6 @@ class World:
         told = [f"{len(self.told)}-{number}" for number in range(self.chance.randrange(3))]
         events = [Event(kind, 1, "default", (), "ada", None, None, 0, {}) for kind in told]
         fence = transaction.fence + self.chance.randrange(3)
-        ahead = self.chance.randrange(len(changes) + 1)
-        if ahead and self.chance.random() < 0.3:
-            transaction.write_ahead(changes[:ahead], events[:1])
-            changes, events = changes[ahead:], events[1:]
         transaction.commit(changes, events, fence)
         self.records, self.fence = after, max(fence, self.fence)
         self.told += told

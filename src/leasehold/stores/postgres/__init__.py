@@ -15,15 +15,15 @@ import psycopg
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
-from leasehold.stores.postgres import opening, promotion
+from leasehold.stores.postgres import failover, opening
 from leasehold.stores.postgres.address import parse
-from leasehold.stores.postgres.connections import Connections, ask
-from leasehold.stores.postgres.exchange import is_quiet
-from leasehold.stores.postgres.journal import Journal
-from leasehold.stores.postgres.listening import Listener
-from leasehold.stores.postgres.memory import Memory
+from leasehold.stores.postgres.cache import PostgresCache
+from leasehold.stores.postgres.connections import PostgresConnections, ask
+from leasehold.stores.postgres.journal import PostgresJournal
+from leasehold.stores.postgres.listener import NotificationListener
+from leasehold.stores.postgres.round_trip import is_quiet
 from leasehold.stores.postgres.rows import each_record, events_of, gathered, signs_of
-from leasehold.stores.postgres.texts import listed
+from leasehold.stores.postgres.text_lists import listed
 from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
 from leasehold.stores.protocol import NetworkStore
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import Drop, Put, Record
     from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
-    from leasehold.stores.postgres.certain import Certain
     from leasehold.stores.postgres.connections import Connection
+    from leasehold.stores.postgres.last_turn import LastTurn
 
 __all__ = ["PostgresStore"]
 
@@ -77,15 +77,15 @@ class PostgresStore(NetworkStore):
     def __init__(self, url: str, *, is_examined: bool = False) -> None:
         """Open it, and create the tables if there are none, unless it is only examined."""
         self.address = parse(url)
-        self.connections = Connections(self.address)
+        self.connections = PostgresConnections(self.address)
         self.salt = b"%d" % self.address.salt
         self.channel = self.address.channel.encode()
-        self.cache = Memory()
+        self.cache = PostgresCache()
         self.known: tuple[int, bytes | None] = (0, None)
         """The turn as of which the records in the cache are true: its number and its id."""
-        self.certain: Certain | None = None
+        self.certain: LastTurn | None = None
         """What else was true at the end of that turn, if it was ours."""
-        self.journal = Journal()
+        self.journal = PostgresJournal()
         """Changes of our assumed turns that are not in the table yet."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
@@ -105,7 +105,7 @@ class PostgresStore(NetworkStore):
         self._is_doubtful = False
         self._is_checked: Connection | None = None
         self._starting = allocate_lock()
-        self._listener: Listener | None = None
+        self._listener: NotificationListener | None = None
         self._told: list[Callable[[], None]] = []
         try:
             opening.prepare(self.connections, is_examined=is_examined)
@@ -133,11 +133,11 @@ class PostgresStore(NetworkStore):
         """Return another value once any server has ended leases of others, or may have without our notice."""
         return self._listening().losses
 
-    def _listening(self) -> Listener:
+    def _listening(self) -> NotificationListener:
         self.connections.check_usable()
         with self._starting:
             if self._listener is None:
-                self._listener = Listener(self.address, self.engines, self._tell)
+                self._listener = NotificationListener(self.address, self.engines, self._tell)
             return self._listener
 
     def tell_hints(self, told: Callable[[], None]) -> None:
@@ -211,7 +211,7 @@ class PostgresStore(NetworkStore):
         """The connection that writes; whenever it is a new one, the database behind it may be another."""
         connection = self.connections.writer()
         if connection is not self._is_checked:
-            promotion.check(self.connections, connection)
+            failover.check(self.connections, connection)
             self._is_checked = connection
         return connection
 
@@ -240,7 +240,7 @@ class PostgresStore(NetworkStore):
         self.certain = None
         self._alone = 0
 
-    def assumed(self) -> Certain | None:
+    def assumed(self) -> LastTurn | None:
         """Return what to assume before our turn, or None: only if we cache all records and were alone for a while."""
         connection = self._is_checked
         if (
@@ -286,7 +286,7 @@ class PostgresStore(NetworkStore):
         self._company -= 1
         return listed({change.key for change in changes})
 
-    def got_through(self, number: int, id_: bytes, since: int | None, certain: Certain) -> None:
+    def got_through(self, number: int, id_: bytes, since: int | None, certain: LastTurn) -> None:
         """A transaction was committed."""
         self.journal.settle(since)
         self.known, self.certain = (number, id_), certain

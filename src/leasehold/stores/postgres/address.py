@@ -41,7 +41,7 @@ NOT_UNDERSTOOD = "is not understood: write postgresql://USER@HOST:PORT/DATABASE 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
-class Address(Noun):
+class PostgresAddress(Noun):
     """Where the database is, and on what terms it is used."""
 
     conninfo: str
@@ -63,7 +63,7 @@ class Address(Noun):
         return f"leasehold_{self.schema}"
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> PostgresAddress:
     """The address behind a URL; raises `InvalidInput` if it cannot be understood."""
     base, mark, query = url.partition("?")
     words = parse_qsl(query, keep_blank_values=True)
@@ -77,7 +77,7 @@ def parse(url: str) -> Address:
         raise InvalidInput("url", "schema= must be 1 to 40 of a-z, 0-9 and _, and not begin with a digit")
     if schema.startswith("pg_") or schema == "information_schema":
         raise InvalidInput("url", f"schema={schema} is PostgreSQL's own: name another one, which is created if need be")
-    return Address(
+    return PostgresAddress(
         make_conninfo("", **libpq),
         make_conninfo("", **(libpq if listen is None else _libpq(listen, "listen"))),
         _place(libpq),

@@ -28,7 +28,7 @@ FROM pg_catalog.pg_proc JOIN pg_catalog.pg_namespace ON pg_namespace.oid = prona
 """
 
 
-class Facts(Noun):
+class PostgresFacts(Noun):
     """Facts about a database, and about the role that connects to it."""
 
     schema: int
@@ -47,7 +47,7 @@ class Facts(Noun):
     """Why a connection of its own for notifications cannot be had; empty: it can, or none is wanted."""
 
 
-def look(store: PostgresStore) -> Facts:
+def look(store: PostgresStore) -> PostgresFacts:
     """The facts, as of now. Raises `StoreError` if they cannot be read."""
     connections = store.connections
     try:
@@ -55,9 +55,9 @@ def look(store: PostgresStore) -> Facts:
             version = SCHEMA_VERSION if has_tables(connections, connection) else 0
             may_create = bool(ask(connection, connections.queries["may_create"])[-1][0][0])
             if not version:
-                return Facts(version, may_create)
+                return PostgresFacts(version, may_create)
             read_only, synchronous, pause = ask(connection, connections.queries["condition"])[-1][0]
-            return Facts(
+            return PostgresFacts(
                 version,
                 may_create,
                 _lacking(store, connection),

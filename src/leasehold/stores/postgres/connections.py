@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypeAlias
 
-    from leasehold.stores.postgres.address import Address
+    from leasehold.stores.postgres.address import PostgresAddress
 
     Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
     Rows: TypeAlias = list[tuple[Any, ...]]
@@ -50,10 +50,10 @@ def ask(connection: Connection, text: str, values: dict[str, Any] | None = None)
             return found
 
 
-class Connections:
+class PostgresConnections:
     """One connection that writes, and a few that look."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: PostgresAddress) -> None:
         self.address = address
         self.queries = Queries(address.schema)
         self._pid = os.getpid()

@@ -9,7 +9,7 @@ from leasehold.errors import Conflict, StoreError, StoreUnsuitable, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.stores.postgres.address import Address
+    from leasehold.stores.postgres.address import PostgresAddress
 
 LONGEST = 400
 _NO_ROOM = ("could not extend file", "could not write to file")
@@ -113,7 +113,7 @@ def _said(error: psycopg.Error) -> str:
     return told[:LONGEST] or type(error).__name__
 
 
-def other_schema(address: Address, version: int, ours: int) -> StoreUnsuitable:
+def other_schema(address: PostgresAddress, version: int, ours: int) -> StoreUnsuitable:
     """Another version of Leasehold created the tables, and reads and writes other ones."""
     differs = f"{address.place} has tables of schema {version}, and this Leasehold works with schema {ours} only"
     if version > ours:
@@ -125,7 +125,7 @@ def other_schema(address: Address, version: int, ours: int) -> StoreUnsuitable:
     )
 
 
-def not_synchronous(address: Address) -> StoreUnsuitable:
+def not_synchronous(address: PostgresAddress) -> StoreUnsuitable:
     """The URL asks for synchronous replication, and the database has none."""
     return StoreUnsuitable(
         f"{address.place}: the URL says synchronous=yes, but synchronous_standby_names or synchronous_commit there "

@@ -1,6 +1,7 @@
-"""The journal as its writer knows it: what it has changed since all was in the table. It sends nothing.
+"""The journal in its writer's memory: what it has changed since all was in the table. It sends nothing.
 
-Its writer never reads it. Others fold it into the table first, in SQL, or overlay it in a view (docs/adr/0033).
+The writer never reads it from PostgreSQL. Other servers fold it into the table first, in SQL, and readers see it
+through a view (docs/adr/0033).
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ from leasehold.stores.postgres.rows import as_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from leasehold.domain.entries import Drop, Entry, Put, Record
-    from leasehold.stores.postgres.exchange import Values
-    from leasehold.stores.postgres.rows import Writing
+    from leasehold.domain.entries import Entry, Record
+    from leasehold.stores.postgres.round_trip import Values
+    from leasehold.stores.postgres.rows import TurnChanges
 
 FULL = 2_500
-"""Changes in it before it is folded: every reader has to overlay them on the table."""
+"""Changes in it before it is folded: every reader has to lay them over the table."""
 LARGE = 1 << 20
-"""The same in bytes, where entries are large."""
+"""Bytes in it before it is folded, if entries are large."""
 LITTLE = 50
-"""If not more entries are left than one of so many changes, half of that is enough."""
+"""A journal is folded at half its length if at most one of this many changes is left in its net effect."""
 
 
-class Journal:
-    """Changes of our last turns that are not in the table."""
+class PostgresJournal:
+    """Changes of this server's last turns that are not in the table."""
 
     __slots__ = ("_length", "_overlay", "_size", "newest", "since")
 
@@ -33,30 +34,28 @@ class Journal:
         self.clear()
 
     def clear(self) -> None:
-        """All is in the table."""
+        """Begin an empty journal: all is in the table."""
         self._overlay = Overlay()
         self.since: int | None = None
-        """The turn that it begins with."""
+        """The number of the turn that it begins with."""
         self.newest = b""
-        """The changes of the last turn, as they are written."""
+        """The changes of the last turn as they are written to PostgreSQL."""
         self._length = self._size = 0
 
-    def add(
-        self, number: int, changes: Sequence[Put | Drop], writing: Writing, before: Mapping[str, Record]
-    ) -> int | None:
-        """The turn of this number leaves these. Since when there is a journal; None: it is full, and to be folded.
+    def add(self, number: int, turn: TurnChanges, before: Mapping[str, Record]) -> int | None:
+        """Add the changes of a turn; return the turn that the journal begins with. None: it is full, so fold it.
 
-        Until that is committed, what is remembered here is ahead. If it never is, no turn may be assumed before one
-        was waited for and committed: after that there is no journal.
+        Until the turn is committed, this journal is ahead of the table `page`. If the commit fails, no turn may be
+        assumed before one was waited for and committed, which folds the journal.
         """
-        self.newest = writing.as_journal()
-        self._overlay.add(changes, before)
-        self._length += len(changes)
+        self.newest = turn.as_journal()
+        self._overlay.add(turn.changes, before)
+        self._length += len(turn.changes)
         self._size += len(self.newest)
         return None if self._is_full() else self.since or number
 
     def _is_full(self) -> bool:
-        """Return True if the journal is long, or half as long while hardly an entry of it would go into the table."""
+        """Return True if it is long, or half as long while hardly an entry would go into the table."""
         if self._length > FULL or self._size > LARGE:
             return True
         if self._length <= FULL // 2:
@@ -64,13 +63,13 @@ class Journal:
         return sum([entry is not None for _, _, entry in self._overlay.all()]) <= self._length // LITTLE
 
     def settle(self, since: int | None) -> None:
-        """That was committed."""
+        """Note that the turn was committed."""
         if since is None:
             self.clear()
         self.since = since
 
     def folded(self) -> Values:
-        """All that is in it, as rows of the table."""
+        """Return its net effect as the values that write it into the table."""
         drops: list[tuple[str, str]] = []
         fresh: dict[tuple[str, str], Entry] = {}
         others: dict[tuple[str, str], Entry] = {}

@@ -14,7 +14,7 @@ from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.stores.postgres.connections import Connection, Connections
+    from leasehold.stores.postgres.connections import Connection, PostgresConnections
 
 LONGEST = 1_800 * SECOND
 """Counts as the longest TTL until a longer one is granted: what surfaces give by default."""
@@ -22,7 +22,7 @@ OLDEST = 140_000
 """PostgreSQL 14: the oldest that is maintained and tested with."""
 
 
-def prepare(connections: Connections, *, is_examined: bool = False) -> None:
+def prepare(connections: PostgresConnections, *, is_examined: bool = False) -> None:
     """Create the tables unless the database is only examined. Raises StoreUnsuitable if it cannot be used."""
     if not psycopg.Pipeline.is_supported():
         raise StoreUnsuitable("this libpq is older than 14: install psycopg[binary], which brings a newer one")
@@ -39,7 +39,7 @@ def prepare(connections: Connections, *, is_examined: bool = False) -> None:
             connections.drop_writer()
 
 
-def has_tables(connections: Connections, connection: Connection) -> bool:
+def has_tables(connections: PostgresConnections, connection: Connection) -> bool:
     """Return False if there are no tables yet. Raises StoreUnsuitable if they are of another version."""
     if not ask(connection, connections.queries["exists"])[-1][0][0]:
         return False
@@ -50,7 +50,7 @@ def has_tables(connections: Connections, connection: Connection) -> bool:
     return True
 
 
-def _create(connections: Connections, connection: Connection) -> None:
+def _create(connections: PostgresConnections, connection: Connection) -> None:
     address, queries = connections.address, connections.queries
     with connection.transaction():
         ask(connection, "SELECT pg_advisory_xact_lock(hashtextextended('create', %(salt)s))", {"salt": address.salt})

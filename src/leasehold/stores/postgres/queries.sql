@@ -35,9 +35,6 @@ SELECT {schema}.whole_turn(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22
 )
 
--- name: write_part
-SELECT {schema}.write_part($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::bigint, $12::integer, $13, $14)
-
 -- name: commit
 COMMIT
 

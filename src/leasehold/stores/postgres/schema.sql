@@ -257,23 +257,30 @@ BEGIN
     PERFORM setval('{schema}.latest', in_now);
 END $$;
 
--- Write what a turn has decided: entries, and history. It can be a part of it, while the rest is still being decided.
-CREATE FUNCTION {schema}.write_part(
+-- End a turn: write its entries and its history, and that it was. All is in the table then. It returns the time.
+CREATE FUNCTION {schema}.end_turn(
+    in_number bigint,
+    in_id text,
+    in_keys text,
+    in_fence bigint,
+    in_longest bigint, -- 0: nothing longer than what is known
     drop_keys text,
     drop_ids text,
-    new_keys text, -- entries that there were not,
+    new_keys text, -- entries that did not exist,
     new_ids text,
     new_dues text,
     new_bodies text, -- these parted by lines
-    put_keys text, -- and those that there may have been
+    put_keys text, -- and entries that may exist
     put_ids text,
     put_dues text,
     put_bodies text,
     in_at bigint,
     in_told integer,
     in_kinds text,
-    in_events text
-) RETURNS void LANGUAGE plpgsql AS $$
+    in_events text,
+    in_channel text,
+    in_payloads text
+) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     IF drop_keys <> '' THEN
         DELETE FROM {schema}.folded
@@ -302,37 +309,6 @@ BEGIN
             in_at, in_told, in_kinds, in_events
         FROM {schema}.event_seq;
     END IF;
-END $$;
-
--- End it: what is left to write, and that it was. All is in the table then. It hands back the time.
-CREATE FUNCTION {schema}.end_turn(
-    in_number bigint,
-    in_id text,
-    in_keys text,
-    in_fence bigint,
-    in_longest bigint, -- 0: nothing longer than what is known
-    drop_keys text,
-    drop_ids text,
-    new_keys text,
-    new_ids text,
-    new_dues text,
-    new_bodies text,
-    put_keys text,
-    put_ids text,
-    put_dues text,
-    put_bodies text,
-    in_at bigint,
-    in_told integer,
-    in_kinds text,
-    in_events text,
-    in_channel text,
-    in_payloads text
-) RETURNS bigint LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM {schema}.write_part(
-        drop_keys, drop_ids, new_keys, new_ids, new_dues, new_bodies, put_keys, put_ids, put_dues, put_bodies,
-        in_at, in_told, in_kinds, in_events
-    );
     INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
     IF in_number % 100 = 0 THEN
         DELETE FROM {schema}.turn WHERE number <= in_number - 1000;

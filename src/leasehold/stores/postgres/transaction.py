@@ -17,12 +17,12 @@ import psycopg
 
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
-from leasehold.stores.postgres.certain import Certain
-from leasehold.stores.postgres.exchange import Exchange, exchange, is_midway, send
 from leasehold.stores.postgres.failures import not_synchronous, other_schema
+from leasehold.stores.postgres.last_turn import LastTurn
 from leasehold.stores.postgres.queries import SCHEMA_VERSION
-from leasehold.stores.postgres.rows import Decided, each_row, gathered, gathered_all, told
-from leasehold.stores.postgres.texts import items_of, listed, number_of, text_of
+from leasehold.stores.postgres.round_trip import RoundTrip, is_midway, round_trip
+from leasehold.stores.postgres.rows import TurnChanges, each_row, gathered, gathered_all
+from leasehold.stores.postgres.text_lists import items_of, listed, number_of, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
     from leasehold.stores.postgres import PostgresStore
     from leasehold.stores.postgres.connections import Connection
-    from leasehold.stores.postgres.exchange import Call, Values
+    from leasehold.stores.postgres.round_trip import Call, Values
 
 PATIENCE = "5s"
 """So long is a turn waited for."""
@@ -44,8 +44,6 @@ ALL_MOST = 5_000
 """Up to so many entries, all of them are loaded."""
 LAG = 50_000
 """So many microseconds may pass from the time that was decided by until the turn is ours, if it was only assumed."""
-PART = 26
-"""After so many commands what was decided is handed on, to be written meanwhile: less is not worth a statement."""
 
 
 class PostgresTransaction:
@@ -56,25 +54,20 @@ class PostgresTransaction:
         self._queries = store.connections.queries
         self._connection: Connection | None = None
         """Since the turn is ours."""
-        self._assumed: Certain | None = None
+        self._assumed: LastTurn | None = None
         """What is assumed until then, if anything."""
         self._is_over = False
-        self._sent: Exchange | None = None
+        self._sent: RoundTrip | None = None
         """The statements that end the turn, once they were sent."""
         self._ending: tuple[int, bytes, int | None, int, int] | None = None
         """Number and id of the turn, where the journal begins, the next fence, the longest TTL; or no change."""
-        self._decided = Decided()
+        self._changes: TurnChanges | None = None
         self._now = 0
         self._fence = 0
         self._number = 0
         self._longest = 0
         self._opens_at = 0
         self._timeline = b""
-
-    @property
-    def part(self) -> int:
-        """After so many commands what was decided should be handed on; 0: it is not worth while."""
-        return PART if self._assumed is None else 0
 
     @property
     def now(self) -> int:
@@ -223,23 +216,6 @@ class PostgresTransaction:
 
     # ----------------------------------------------------------------------------------------- writing
 
-    def write_ahead(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
-        """Have PostgreSQL write these while the rest is still being decided. `commit` makes them durable, with it."""
-        self._check_under_way()
-        self._decided.keep(changes, events)
-        if self._assumed is not None:
-            return  # there is little to write
-        connection = self._connection
-        if connection is None:
-            raise StoreError("something to write before anything was loaded")
-        writing, _, events = self._decided.take()
-        self._store.engines |= writing.new_engines
-        values = self._decided.as_rows(writing, self._store.cache.records)
-        try:
-            send(connection, (self._queries.called("write_part"), [*values, *told(events)]))
-        except psycopg.Error as error:
-            raise self._lost(connection, error) from error
-
     def commit(
         self,
         changes: Sequence[Put | Drop],
@@ -261,44 +237,43 @@ class PostgresTransaction:
         yield self.send_commit(changes, events, fence)
         self.finish_commit(after)
 
-    def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> Exchange:
+    def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> RoundTrip:
         """Send everything, and return the answer that is on its way."""
         self._check_under_way()
-        self._decided.keep(changes, events)
-        if self._decided.is_nothing and fence == self.fence:
+        if not changes and not events and fence == self.fence:
             return self._send(*self._taking(), (self._queries.called("rollback"), []))
         try:
-            return self._send(*self._end(fence))
+            return self._send(*self._end(TurnChanges(changes, events), fence))
         except BaseException:
-            self._store.doubt()  # what it remembers of the journal is ahead
+            self._store.doubt()  # the journal in memory is ahead
             raise
 
-    def _end(self, fence: int) -> list[Call]:
+    def _end(self, turn: TurnChanges, fence: int) -> list[Call]:
         """Return the statements that end this turn.
 
         An assumed turn is one statement, which leaves the changes in the journal until that is full. A turn that was
         waited for has folded the journal.
         """
-        store, decided = self._store, self._decided
+        store, cached = self._store, self._store.cache.records
         number, id_ = self._number + 1, store.new_id()
-        writing, changes, events = decided.take()
-        store.engines |= writing.new_engines
+        self._changes = turn
+        store.engines |= turn.new_engines()
         fence = max(fence, self.fence)
-        longest = max(self._longest, decided.longest)
+        longest = max(self._longest, turn.longest)
         is_alone = self._assumed is not None
-        since = store.journal.add(number, changes, writing, store.cache.records) if is_alone else None
+        since = store.journal.add(number, turn, cached) if is_alone else None
         self._ending = (number, id_, since, fence, longest)
         longer = longest if longest > self._longest else 0
-        this: Values = [id_, store.told_to_others(decided.changes), b"%d" % fence, b"%d" % longer]
-        whom: Values = [store.channel, decided.whom(store.cache.records, store.engines)]
+        this: Values = [id_, store.told_to_others(turn.changes), b"%d" % fence, b"%d" % longer]
+        history: Values = [*turn.as_history(), store.channel, turn.notifications(cached, store.engines)]
         commit: Call = (self._queries.called("commit"), [])
         if since is not None:
-            values = [*self._believed(), *this, b"%d" % since, store.journal.newest, *told(events), *whom]
+            values = [*self._believed(), *this, b"%d" % since, store.journal.newest, *history]
             whole_turn = (self._queries.called("whole_turn"), values)
             return [(self._queries.called("begin"), []), whole_turn, commit] if store.must_be_told else [whole_turn]
-        rows = store.journal.folded() if is_alone else decided.as_rows(writing, store.cache.records)
-        values = [b"%d" % number, *this, *rows, *told(events), *whom]
-        return [*self._taking(), (self._queries.called("end_turn"), values), commit]
+        rows = store.journal.folded() if is_alone else turn.as_rows(cached)
+        end_turn = (self._queries.called("end_turn"), [b"%d" % number, *this, *rows, *history])
+        return [*self._taking(), end_turn, commit]
 
     def finish_commit(self, after: Mapping[str, Record] | None = None) -> None:
         """Wait for the answer, and apply the committed changes to the cache; `after` has no receipts."""
@@ -314,25 +289,25 @@ class PostgresTransaction:
             self._store.in_doubt()
             raise
         self._is_over = True
-        if ending is None:
+        if ending is None or self._changes is None:
             self._store.leave()
             return
         number, id_, since, fence, longest = ending
         now = number_of((answers[-1] or answers[-2])[0])  # COMMIT has no answer of its own
         if after is None:
-            self._store.cache.follow(self._decided.changes)
+            self._store.cache.follow(self._changes.changes)
         else:
             self._store.cache.renew(after)
-            self._store.cache.follow(self._decided.engines)
-        certain = Certain(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
+            self._store.cache.follow(self._changes.engines)
+        certain = LastTurn(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
         self._store.got_through(number, id_, since, certain)
 
-    def _send(self, *calls: Call) -> Exchange:
+    def _send(self, *calls: Call) -> RoundTrip:
         connection = self._connection
         if connection is None:
             raise StoreError("a commit without a connection")
         try:
-            self._sent = Exchange(connection, *calls)
+            self._sent = RoundTrip(connection, *calls)
         except psycopg.Error as error:
             raise self._unfinished(error) from error
         except BaseException:  # as below
@@ -367,7 +342,7 @@ class PostgresTransaction:
         connection = self._connection
         try:
             if connection is not None and is_midway(connection):
-                exchange(connection, (self._queries.called("rollback"), []))
+                round_trip(connection, (self._queries.called("rollback"), []))
         except psycopg.Error:
             self._store.connections.drop_writer()  # which undoes it as well
         finally:
@@ -379,7 +354,7 @@ class PostgresTransaction:
         if connection is None:
             raise StoreError("a question without a connection")
         try:
-            return exchange(connection, *calls)
+            return round_trip(connection, *calls)
         except psycopg.Error as error:
             raise self._lost(connection, error) from error
 

@@ -140,8 +140,8 @@ def test_large_values_are_sent_while_answers_come(store: PostgresStore) -> None:
     turn = store.begin()
     turn.load([A])
     large = Event("granted", 1, "default", (), "ada", None, None, 0, {"x": "x" * 3_000_000})
-    turn.write_ahead([Put(A, Ref("r1"))], [large])
-    sent = turn.send_commit([Put(B, Ref("r2"))], [large, large, large], turn.fence)
+    changes = [Put(A, Ref("r1")), Put(B, Ref("r2"))]
+    sent = turn.send_commit(changes, [large, large, large, large], turn.fence)
     until(sent.is_answered, "the answer is here")
     turn.finish_commit()
     assert (_notes(store, A), _notes(store, B)) == (["r1"], ["r2"])

@@ -36,20 +36,7 @@ def is_midway(connection: Connection) -> bool:
     return not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE
 
 
-def send(connection: Connection, *calls: Call) -> None:
-    """Have these statements carried out; the next `exchange` hears what became of it, and nobody waits for it here."""
-    pgconn = connection.pgconn
-    try:
-        pgconn.enter_pipeline_mode()
-        for text, values in calls:
-            pgconn.send_query_params(text, values)
-        pgconn.flush()  # as much as the socket takes
-    except BaseException:  # see below
-        connection.close()
-        raise
-
-
-class Exchange:
+class RoundTrip:
     """Statements that were sent together, and what they have answered so far (see ``stores.Answering``)."""
 
     __slots__ = ("_connection", "_count", "_failed", "_is_answered", "_results")
@@ -130,9 +117,9 @@ class Exchange:
         return False
 
 
-def exchange(connection: Connection, *calls: Call) -> list[Values]:
+def round_trip(connection: Connection, *calls: Call) -> list[Values]:
     """Send these statements, and wait for what they answer."""
-    return Exchange(connection, *calls).answers()
+    return RoundTrip(connection, *calls).answers()
 
 
 def _send(pgconn: PGconn) -> None:

@@ -12,13 +12,13 @@ from leasehold.stores.postgres.connections import ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.stores.postgres.connections import Connection, Connections
+    from leasehold.stores.postgres.connections import Connection, PostgresConnections
 
 EPOCH = 2**40
 """So many fences are left out: more than a year of full load could give out, and there is room for 8,000 of these."""
 
 
-def check(connections: Connections, connection: Connection) -> None:
+def check(connections: PostgresConnections, connection: Connection) -> None:
     """Begin a new epoch if the database has another history than at the last check."""
     queries = connections.queries
     try:
@@ -30,7 +30,7 @@ def check(connections: Connections, connection: Connection) -> None:
         raise connections.explain(error) from error
 
 
-def _begin_epoch(connections: Connections, connection: Connection, system: str, timeline: str) -> None:
+def _begin_epoch(connections: PostgresConnections, connection: Connection, system: str, timeline: str) -> None:
     address, queries = connections.address, connections.queries
     with connection.transaction():
         ask(connection, queries["turn"], {"salt": address.salt})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import Drop, Put, Record
 
 
-class Memory:
+class PostgresCache:
     """Cached records. While it is whole, no others exist, except those known to have changed."""
 
     __slots__ = ("_cache", "_limit", "_unknown", "is_whole", "records")

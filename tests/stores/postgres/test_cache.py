@@ -162,3 +162,14 @@ def test_records_given_to_a_commit_are_cached_and_receipts_with_them(pair: Pair)
     commit("r1")
     assert commit("r2") == pair.one.read([ENGINE])[1][ENGINE]
     assert pair.one.cache.records[A] == pair.one.read([A])[1][A]
+
+
+def test_an_entry_that_was_not_known_is_found_out_at_the_commit(pair: Pair) -> None:
+    pair.put(pair.one, A, "r1")
+    _do(pair, f"INSERT INTO {{schema}}.folded VALUES ('{A}', 'r2', NULL, '[\"r\",\"r2\"]')")  # by hand
+    transaction = pair.one.begin()
+    transaction.load([A])
+    with pytest.raises(Conflict):
+        transaction.commit([Put(A, Ref("r2"))], [], transaction.fence)
+    transaction.close()
+    assert pair.ids(pair.one, [A]) == [["r1", "r2"]], "nothing is remembered after that"

@@ -12,13 +12,13 @@ import threading
 import psycopg
 
 from leasehold.stores.postgres.connections import ask, connect
-from leasehold.stores.postgres.texts import LOSS
+from leasehold.stores.postgres.text_lists import LOSS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.stores.postgres.address import Address
+    from leasehold.stores.postgres.address import PostgresAddress
     from leasehold.stores.postgres.connections import Connection
 
 PATIENCE = 10.0
@@ -27,10 +27,10 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
 
-class Listener:
+class NotificationListener:
     """Listens until it is closed."""
 
-    def __init__(self, address: Address, engines: set[str], told: Callable[[], None]) -> None:
+    def __init__(self, address: PostgresAddress, engines: set[str], told: Callable[[], None]) -> None:
         self._address = address
         self._engines = engines
         """Whose notifications are ours."""

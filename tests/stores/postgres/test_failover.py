@@ -14,7 +14,7 @@ import leasehold
 from leasehold.domain.outcomes import Granted, Refused, Renewed
 from leasehold.errors import StoreUnsuitable
 from leasehold.stores.postgres import PostgresStore
-from leasehold.stores.postgres.promotion import EPOCH
+from leasehold.stores.postgres.failover import EPOCH
 from leasehold.testing.conformance.asking import take, until
 from leasehold.testing.postgres import QUICK, Postgres, bin_path
 from tests.kit.postgres import schema, server

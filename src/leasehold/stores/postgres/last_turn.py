@@ -10,7 +10,7 @@ OUR_CLOCK = 999_000
 """At least so many microseconds of the database's clock pass in a second of ours: real clocks are far better."""
 
 
-class Certain(Noun):
+class LastTurn(Noun):
     """Facts at the end of our last turn. They hold until another server has a turn."""
 
     now: int
