@@ -10,6 +10,7 @@ import pytest
 import leasehold
 from tests.kit import selection
 from tests.kit.holders import renew_eagerly
+from tests.kit.shell import Shell
 from tests.kit.someone import settle
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from leasehold.locks.aio import AsyncLocks
     from leasehold.locks.sync import Locks
     from tests.kit.holders import Run
+    from tests.kit.serving import Running
 
 
 @pytest.hookimpl(trylast=True)
@@ -75,3 +77,19 @@ def run(url: str) -> Run:
         asyncio.run(told())
 
     return start
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    """The commands of a user who has configured nothing."""
+    with Shell(tmp_path / "home") as shell:
+        yield shell
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One server, without keys and limits, for all tests of a file."""
+    from tests.kit.serving import serving  # it loads the whole server, which most files do not need
+
+    with serving(tmp_path_factory.mktemp("server"), "--rate", "0") as running:
+        yield running

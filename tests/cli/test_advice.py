@@ -13,14 +13,7 @@ from tests.kit.serving import create_key, serving
 from tests.kit.shell import ROOT, Done, Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def suggested(done: Done, before: str) -> list[str]:

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.cli.entry.table import VERBS
-from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from tests.kit.shell import Shell
 
 BASH = """
 source <(leasehold completion bash)
@@ -23,12 +21,6 @@ COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 ))
 _leasehold
 printf '%s\\n' "${COMPREPLY[@]}"
 """
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def completed(shell: Shell, *words: str) -> set[str]:

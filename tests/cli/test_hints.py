@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from leasehold.cli.entry.table import VERBS
 from tests.kit.shell import COMMAND, Shell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
-
 
 # ------------------------------------------------------------------------------------------- names of files
 

@@ -15,16 +15,9 @@ from tests.kit.remotes import ENV, git
 from tests.kit.shell import Shell, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 ID = "issue:8057324b"
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 @pytest.fixture(params=["sqlite", "git"])

@@ -6,21 +6,12 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-
 from leasehold.requests.lookups import EVENT_KINDS
 from tests.domain.wander import Wanderer
 from tests.kit.shell import ROOT, Shell, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def test_nothing_is_there_at_first(shell: Shell) -> None:

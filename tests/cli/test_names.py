@@ -11,11 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leasehold.cli.output import dumps
-from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from tests.kit.shell import Shell
 
 RIGHT_TO_LEFT = "abc\u202edef"
 HOSTILE = [
@@ -42,12 +40,6 @@ REFUSED = {
     "path:../x": "must stay inside the root",
     "path:/etc": "is relative to the root",
 }
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def is_inert(text: str) -> bool:

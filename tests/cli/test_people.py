@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kit.serving import create_key, serving
-from tests.kit.shell import Shell
 from tests.kit.terminals import Terminal
 from tests.mcp.test_tools import call, over_stdio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kit.shell import Shell
 
 AGENT = {"CLAUDECODE": "1"}
 VERBS = {
@@ -23,12 +23,6 @@ VERBS = {
     "steal": ("steal", "x", "--reason", "told to"),
     "clear": ("clear", "x", "--reason", "told to"),
 }
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def allow(shell: Shell, *verbs: str) -> None:

@@ -18,14 +18,6 @@ from tests.kit.shell import EAGER, PATIENCE, Done, Shell, until
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def ended(process: subprocess.Popen[str]) -> Done:

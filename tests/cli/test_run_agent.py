@@ -17,14 +17,7 @@ from tests.kit.serving import serving
 from tests.kit.shell import PATIENCE, Done, Shell, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def within(shell: Shell, script: str, *words: str) -> Done:

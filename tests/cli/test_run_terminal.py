@@ -5,17 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
-
-import pytest
 
 from tests.kit.processes import state
 from tests.kit.shell import Shell, until
 from tests.kit.terminals import Terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FOR_EVER = """
 import os, pathlib, signal, time
@@ -26,12 +19,6 @@ while not os.path.exists("stop"):
     time.sleep(0.02)
 """
 """It starts no process of its own: a process that is stopped between vfork and exec cannot be seen to be stopped."""
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def command(shell: Shell) -> int:

@@ -13,16 +13,9 @@ from leasehold.cli.entry.table import VERBS
 from tests.kit.shell import EAGER, ROOT, Shell, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 PUBLISHED = ROOT / "docs" / "schemas"
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def strict(schema: Any) -> Any:  # noqa: ANN401 (JSON)

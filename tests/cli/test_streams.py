@@ -5,25 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.kit.shell import COMMAND, PATIENCE, Done, Shell
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 NAME = "dépôt→日本"
 HELP = [["--help"], ["acquire", "--help"], ["run", "--help"], ["history", "--help"]]
 LOOKING = [["list"], ["inspect", "x"], ["history"], ["doctor"], ["list", "--json"], *HELP]
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def command(shell: Shell, script: str, *words: str) -> Done:

@@ -9,14 +9,7 @@ import pytest
 from tests.kit.shell import Shell, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def test_acquire_says_what_was_taken_until_when_and_with_which_fence(shell: Shell) -> None:

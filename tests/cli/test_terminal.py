@@ -13,16 +13,9 @@ from tests.kit.shell import Shell, until
 from tests.kit.terminals import Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 ESCAPE = "\x1b["
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def plain(shown: str) -> list[str]:

@@ -10,17 +10,11 @@ import pytest
 
 from leasehold.cli.entry.table import VERBS
 from tests.kit.serving import serving
-from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
+    from tests.kit.shell import Shell
 
 
 def taken(shell: Shell, *words: str) -> str:

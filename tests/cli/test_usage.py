@@ -17,19 +17,10 @@ from leasehold.cli.entry.families import FAMILIES
 from leasehold.cli.entry.help import MEANT
 from leasehold.cli.entry.table import VERBS
 from leasehold.cli.output import MEANINGS
-from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from leasehold.cli.command_line import Verb
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
+    from tests.kit.shell import Shell
 
 
 def line(*words: str) -> CommandLine:

@@ -14,20 +14,12 @@ from tests.kit.shell import PATIENCE, Done, Shell, until
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
 
 WAYS = [
     ["acquire", "x", "--wait", "10m"],
     ["acquire", "x", "--wait", "10m", "--json"],
     ["run", "x", "--wait", "10m", "--", "true"],
 ]
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def ended(process: subprocess.Popen[str]) -> Done:

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-import pytest
 
 from leasehold.cli.terminal.screen import Screen, Snapshot, bar, queue_of, queues_of
 from leasehold.domain.leases import Lease, Waiting
 from tests.kit.shell import Shell, until
 from tests.kit.terminals import Terminal
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 SECOND = 1_000_000
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def lease(number: int, name: str, holder: str, left: int = 60) -> Lease:

@@ -50,12 +50,6 @@ if TYPE_CHECKING:
 VERBS = [name for name, _ in inspect.getmembers(leasehold.Locks, inspect.isfunction)]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("client"), "--rate", "0") as running:
-        yield running
-
-
 @pytest.fixture
 def line(server: Running) -> Iterator[Line]:
     with flaky(server) as found:

@@ -26,12 +26,6 @@ KEY = "deploy://api-prod"
 OWN_SECRET = "7d9f6f0e-6ad0-4c53-9a55-2f1f8b8f2a10"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("server"), "--rate", "0") as running:
-        yield running
-
-
 def llama(server: Running, holder: str, secret: str | None = None) -> Llama:
     return Llama(server, server.database.parent, secret or start(server, holder))
 

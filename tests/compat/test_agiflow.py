@@ -19,26 +19,15 @@ from leasehold.errors import InvalidInput
 from tests.kit import etcd, postgres
 from tests.kit.remotes import bare
 from tests.kit.serving import Running, check_shape, create_key, serving, until
-from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.kit.shell import Shell
+
 PROJECT = ("--org", "e", "--project", "p")
 NOBODY = "wf-00000000000000000000000000"
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("server"), "--rate", "0") as running:
-        yield running
 
 
 def said(shell: Shell, *words: str, **env: str) -> Any:  # noqa: ANN401 (JSON)

@@ -32,17 +32,11 @@ from tests.faults.scene import history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from leasehold.locks.sync import Locks
 
 LIFE = BEATS * SqliteStore.capabilities.beat
 """For so long a process's waiters count as alive after each heartbeat."""
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite://{tmp_path}/locks.db"
 
 
 @pytest.fixture

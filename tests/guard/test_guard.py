@@ -23,7 +23,6 @@ from leasehold.guard.checking import (
     verdicts,
 )
 from tests.kit.remotes import git
-from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,14 +30,9 @@ if TYPE_CHECKING:
 
     from leasehold import Locks
     from leasehold.guard.checking import Verdict
+    from tests.kit.shell import Shell
 
 MANY = [f"path:lib/{number}.py" for number in range(checking.FEW + 1)]
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 @pytest.fixture

@@ -30,7 +30,6 @@ from tests.engine.rig import until_so
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
-    from pathlib import Path
     from typing import Any
 
     from leasehold.domain.leases import Lease
@@ -39,11 +38,6 @@ R = TypeVar("R")
 VERBS = sorted(name for name in vars(Locks) if not name.startswith("_"))
 WITH_TWINS = ("close", "lock", "guarded")
 """What is made for blocks and functions has a type of its own on each side."""
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite://{tmp_path}/locks.db"
 
 
 @pytest.fixture

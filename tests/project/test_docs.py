@@ -22,18 +22,11 @@ from tests.kit.documents import DOCUMENTS, blocks, examples, pattern, run, secti
 from tests.kit.shell import PATIENCE, ROOT, SOURCE, Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 CLI = ROOT / "docs" / "cli.md"
 PYTHON = [(path, block) for path in DOCUMENTS for block in blocks(path) if block.language == "python"]
 CODES = re.compile(r"""(?:Refused\(\s*|_broke\(context,\s*|code = |"code": )"([a-z_]+)\"""")
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 # ------------------------------------------------------------------------------------------- it works

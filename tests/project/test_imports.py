@@ -5,16 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING
 
 import pytest
 
 from leasehold.domain import rules
 from tests.kit.shell import PATIENCE, ROOT, Shell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SCRIPT = ROOT / "scripts" / "leasehold"
 REPORT = """
@@ -71,12 +66,6 @@ NEVER = {
     *("collections", "heapq", "bisect", "operator", "keyword", "reprlib"),
     *("asyncio", "subprocess", "pathlib", "tomllib", "datetime", "hashlib", "contextlib", "signal", "socket", "random"),
 }
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def imported(shell: Shell, *words: str) -> set[str]:

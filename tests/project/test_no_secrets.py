@@ -17,22 +17,13 @@ from leasehold.domain.outcomes import Granted
 from leasehold.domain.sessions import SessionStarted
 from leasehold.errors import LeaseholdError
 from leasehold.testing.conformance.asking import expect
-from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from leasehold.locks.sync import Locks
+    from tests.kit.shell import Shell
 
 SECRET = "5ecre7-never-shown"
 URL = f"etcd://ada:{SECRET}@host:2379?password={SECRET}"
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def kinds() -> list[Any]:

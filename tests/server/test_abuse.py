@@ -17,16 +17,9 @@ from leasehold.server.http.protocol import STARTS, protocol_for
 from tests.kit.serving import PATIENCE, Running, read_reply, serving, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from leasehold.server.api.app import App
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("abuse"), "--rate", "0") as running:
-        yield running
 
 
 GOOD = json.dumps({"resources": "fuzzed", "holder": "x"}).encode()

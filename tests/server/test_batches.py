@@ -12,18 +12,11 @@ from tests.kit.serving import Running, create_key, serving, until
 from tests.server.test_waiting import reset, until_written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _numbers = itertools.count()
 ORDINARY = {"Expect": "100-continue"}
 """No hot request has this."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("batches"), "--rate", "0") as running:
-        yield running
 
 
 @pytest.fixture(params=[{}, ORDINARY], ids=["hot", "ordinary"])

@@ -33,12 +33,6 @@ if TYPE_CHECKING:
     from tests.kit.serving import Reply
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("hot"), "--rate", "0") as running:
-        yield running
-
-
 def connected(server: Running) -> socket.socket:
     line = socket.create_connection((server.host, server.port), timeout=PATIENCE)
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what is sent is sent, also behind what nobody answered

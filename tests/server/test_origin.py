@@ -29,13 +29,6 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Without keys."""
-    with serving(tmp_path_factory.mktemp("open"), "--rate", "0") as running:
-        yield running
-
-
 # ------------------------------------------------------------------------------------------------ pages
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,16 +12,7 @@ from leasehold.guard.editors.payloads import EDITORS
 from leasehold.server.api import gateway_schema, problems, requests
 from leasehold.server.api.openapi import LOOKS
 from leasehold.server.api.routes import ROUTES
-from tests.kit.serving import Reply, Running, check_described, check_shape, serving, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("server"), "--rate", "0") as running:
-        yield running
+from tests.kit.serving import Reply, Running, check_described, check_shape, until
 
 
 def take(server: Running, resource: str, **more: object) -> Any:  # noqa: ANN401 (JSON)

@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("waiting"), "--rate", "0") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that keeps requests open for a moment only. Its loop commits by itself, however busy the machine is."""
     words = ("--rate", "0", "--keep-open", "300ms", "--keep-place", "1m")

@@ -39,12 +39,6 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("server"), "--rate", "0") as running:
-        yield running
-
-
 def take(server: Running, resource: str | list[str], holder: str = "ann", **more: object) -> str:
     reply = server.post("acquire", {"resources": resource, "holder": holder, **more})
     assert reply.status == 200, reply

@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kit.remotes import bare, git, others
-from tests.kit.shell import Shell
 from tests.kit.terminals import Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.kit.shell import Shell
+
 HERE = {"LEASEHOLD_URL": "git:."}
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 @pytest.fixture

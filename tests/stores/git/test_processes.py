@@ -15,11 +15,11 @@ from leasehold.stores.git import payload, refs
 from leasehold.stores.git.objects import Objects
 from leasehold.testing.conformance.asking import expect
 from tests.kit.remotes import bare, git, ours, runs, spying
-from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kit.shell import Shell
 
 PROVE = bool(os.environ.get("LEASEHOLD_PROVE"))
 LEASES = 10_000 if PROVE else 300
@@ -28,12 +28,6 @@ LEASES = 10_000 if PROVE else 300
 @pytest.fixture
 def remote(tmp_path: Path) -> Path:
     return bare(tmp_path / "remote.git")
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path / "home") as shell:
-        yield shell
 
 
 def test_an_acquire_is_one_fetch_and_one_push(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
