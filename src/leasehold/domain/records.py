@@ -120,7 +120,8 @@ def _without(entries: dict[str, T], id_: str) -> dict[str, T]:
 
 
 def _queue(waiters: tuple[Waiter, ...], waiter: Waiter) -> tuple[Waiter, ...]:
-    if not waiters or (_is_uniform(waiters) and _is_newer(waiter.order, waiters[-1].order)):
+    last = waiters[-1].order if waiters else ()
+    if not waiters or (_is_uniform(waiters) and waiter.order > last and waiter.order[1] > last[1]):
         # Almost always: it is not in the queue yet, so there is no need to search for it.
         return waiters + (waiter,)  # noqa: RUF005 (that would make a list first)
     place = place_in(waiters, waiter.order)
@@ -130,10 +131,6 @@ def _queue(waiters: tuple[Waiter, ...], waiter: Waiter) -> tuple[Waiter, ...]:
     if len(fewer) != len(waiters):  # it was in another place of the queue
         place = place_in(fewer, waiter.order)
     return (*fewer[:place], waiter, *fewer[place:])
-
-
-def _is_newer(order: tuple[int, ...], last: tuple[int, ...]) -> bool:
-    return order > last and order[1] > last[1]
 
 
 def _leave(waiters: tuple[Waiter, ...], id_: str) -> tuple[Waiter, ...]:

@@ -180,7 +180,7 @@ class Served:
         return reading.keys_of(self._store)
 
     def keys_and_time(self) -> tuple[tuple[Key, ...], int]:
-        """`keys`, and the store's time after they were read."""
+        """Return `keys`, and the store's time after they were read."""
         return self.keys(), self.ping()
 
     def others(self) -> object:

@@ -136,7 +136,10 @@ class AsyncEngineAnswers:
             self._move()
         if call.verb in LOOKS:
             return await self._loop.run_in_executor(None, look, self.engine, self._settings, call)
-        order = self._order(call)
+        if call.verb == "gc":
+            order: orders.Order | Refused = orders.Order(Sweep(()))
+        else:
+            order = orders.order(call.verb, call.arguments, self._settings, self.engine.key, self._memory)
         if isinstance(order, Refused):
             return order
         secret = order.secret
@@ -161,11 +164,6 @@ class AsyncEngineAnswers:
         self._loop = get_running_loop()
         self._is_woken = False  # the call that would have said so never came
         self._hand_over()
-
-    def _order(self, call: Call) -> orders.Order | Refused:
-        if call.verb == "gc":
-            return orders.Order(Sweep(()))
-        return orders.order(call.verb, call.arguments, self._settings, self.engine.key, self._memory)
 
     def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
         """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""

@@ -95,7 +95,11 @@ def graph(store: Store, space: object, limit: object) -> Graph:
     """Who waits for whom; of one space if so asked."""
     where = None if space is None else checks.space(space)
     most = checks.number(limit, "limit", 1, EDGES_MOST)
-    found = {key: record for key, record in store.scan("a") if _waits(record)}
+    found = {
+        key: record
+        for key, record in store.scan("a")
+        if _places_of(record) or any(isinstance(note, Poll) for note in record.notes.values())
+    }
     homes = {keys.home(id_) for record in found.values() for id_ in _places_of(record)}
     _, records = store.read(tuple(homes))
     wanted = dict.fromkeys((*found, *homes))
@@ -103,21 +107,14 @@ def graph(store: Store, space: object, limit: object) -> Graph:
         wanted[waiter.engine] = None
         wanted.update(dict.fromkeys(nodes_of(waiter.ask)) if waiter.ask is not None else {})
     seen = _looking(store, list(wanted), lambda draft: picture(draft, list(found), where, most))
-    return seen._replace(deadlocks=_deadlocks(store, where))
-
-
-def _waits(record: Record) -> bool:
-    return any(isinstance(note, Poll) for note in record.notes.values()) or bool(_places_of(record))
+    if not store.capabilities.history:
+        return seen
+    query = HistoryQuery(space=where, kinds=("deadlock",), limit=DEADLOCKS_TOLD)
+    return seen._replace(deadlocks=tuple(store.history(query)))
 
 
 def _places_of(record: Record) -> list[str]:
     return [note.id for note in record.notes.values() if isinstance(note, Ref) and keys.is_waiter_id(note.id)]
-
-
-def _deadlocks(store: Store, space: str | None) -> tuple[Event, ...]:
-    if not store.capabilities.history:
-        return ()
-    return tuple(store.history(HistoryQuery(space=space, kinds=("deadlock",), limit=DEADLOCKS_TOLD)))
 
 
 def sessions(store: Store, space: object) -> tuple[Session, ...]:
@@ -167,7 +164,7 @@ def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspectio
     homes = [draft.record(keys.home(id_)).holds[id_] for id_ in holds]
     waiting = {waiter.id: waiter for claim in claims for waiter in who_wait(draft, claim.node, claim.mode)}
     draft.require([keys.home(id_) for id_ in waiting])
-    waiters = sorted(waiting.values(), key=_order)
+    waiters = sorted(waiting.values(), key=lambda waiter: waiter.order)
     return Inspection(
         name,
         draft.now,
@@ -175,10 +172,6 @@ def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspectio
         tuple(_place(draft, waiter, place) for place, waiter in enumerate(waiters, 1)),
         tuple(by_hold(draft, home) for home in homes if home.closed),
     )
-
-
-def _order(waiter: Waiter) -> tuple[int, ...]:
-    return waiter.order
 
 
 def _place(draft: Draft, waiter: Waiter, position: int) -> Waiting:

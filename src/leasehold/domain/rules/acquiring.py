@@ -52,8 +52,10 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
         refusal = refuse_session(draft, command)
         if refusal is not None:
             return refusal
-        ask = _as_session(draft, command.actor, ask)
-        command = command._replace(ask=ask)
+        session = session_of(draft, command.actor)
+        if session is not None:  # it acts in its own name, whoever shows its secret
+            ask = ask._replace(holder=session.holder)
+            command = command._replace(ask=ask)
     if ask.request is not None:
         answer = _seen_before(draft, command, ask.request)
         if answer is not None:
@@ -108,12 +110,6 @@ def refuse_session(draft: Draft, command: Acquire) -> Refused | None:
     if session.secret != command.secret:
         return Refused("not_allowed", "session", "the secret does not belong to this session")
     return None
-
-
-def _as_session(draft: Draft, actor: str, ask: LeaseRequest) -> LeaseRequest:
-    """A session acts in its own name, whoever shows its secret."""
-    session = session_of(draft, actor)
-    return ask if session is None else ask._replace(holder=session.holder)
 
 
 def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None:

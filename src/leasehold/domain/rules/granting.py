@@ -314,7 +314,7 @@ def settle(draft: Draft) -> None:
 def _serve(draft: Draft, node: str) -> None:
     for waiter in draft.record(node).waiters:
         ask = waiting_for(draft, waiter)
-        if not _wants(draft, waiter, ask):
+        if not is_alive(draft, waiter) or not _lives(draft, waiter, ask):
             turn_away(draft, waiter, ask)
             draft.dirty[node] = None  # somebody behind it may be next: look at this queue again
             return
@@ -357,10 +357,6 @@ def turn_away(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
         draft.tell("cancelled", ask, waiter=waiter.id, reason="its session is over", session_over=True)
     else:
         draft.tell("cancelled", ask, waiter=waiter.id, reason="whoever waited is gone")
-
-
-def _wants(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> bool:
-    return is_alive(draft, waiter) and _lives(draft, waiter, ask)
 
 
 def _lives(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> bool:

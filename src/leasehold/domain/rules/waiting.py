@@ -198,7 +198,9 @@ def sweep(draft: Draft, command: Sweep) -> Outcome:
     for key in command.keys:
         if key.startswith("n"):
             lapse(draft, key)
-            _turn_away_overdue(draft, key)
+            for waiter in draft.record(key).waiters:  # also behind others that go on waiting
+                if waiter.deadline <= draft.now and waiter.ask is not None:
+                    turn_away(draft, waiter, waiter.ask)
             draft.dirty[key] = None
         elif key.startswith("a"):
             end_lapsed(draft, key)
@@ -207,13 +209,6 @@ def sweep(draft: Draft, command: Sweep) -> Outcome:
         _drop_old_notes(draft, key)
     settle(draft)
     return Done()
-
-
-def _turn_away_overdue(draft: Draft, node: str) -> None:
-    """Whoever waited long enough leaves, also from behind somebody who is still waiting."""
-    for waiter in draft.record(node).waiters:
-        if waiter.deadline <= draft.now and waiter.ask is not None:
-            turn_away(draft, waiter, waiter.ask)
 
 
 def _drop_old_notes(draft: Draft, key: str) -> None:

@@ -50,7 +50,9 @@ class CallerDriver:
                 if not pending.is_done:
                     if self._progress is not None:
                         self._progress()
-                    self._sleep()
+                    at = self._engine.next_time()
+                    if at is not None and not self._engine.has_work:
+                        time.sleep(max(0.0, at - time.monotonic()))
         except BaseException:  # an interrupt, for example: the caller no longer waits
             self._engine.abandon(pending)
             self._engine.turn()
@@ -62,11 +64,6 @@ class CallerDriver:
         pending = self._engine.submit(command, token, done)
         self._engine.turn()
         return pending
-
-    def _sleep(self) -> None:
-        at = self._engine.next_time()
-        if at is not None and not self._engine.has_work:
-            time.sleep(max(0.0, at - time.monotonic()))
 
     def close(self) -> None:
         """Leave every queue."""
