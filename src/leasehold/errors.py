@@ -52,7 +52,7 @@ class StoreError(LeaseholdError):
 
 
 class Conflict(StoreError):
-    """Somebody else was quicker and nothing was written: load again, decide again."""
+    """Another process committed first and nothing was written: load again, decide again."""
 
     code = "conflict"
 
@@ -76,7 +76,7 @@ class StoreUnsuitable(StoreError):
 
 
 class Unreachable(StoreError):
-    """Nobody answers."""
+    """The store or server does not answer."""
 
     code = "unreachable"
 
@@ -120,7 +120,7 @@ class LeaseLost(LeaseholdError):
 
 
 class StaleFence(LeaseholdError):
-    """Somebody with a later lease has been here: what comes with this `fence` is refused, `highest` was seen."""
+    """A write under an older lease: the resource has seen the fence `highest`, which is larger than `fence`."""
 
     code = "stale_fence"
 

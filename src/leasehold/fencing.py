@@ -36,12 +36,12 @@ __all__ = [
 
 
 class Guard:
-    """Stands in front of one file and lets nobody pass who comes with an older fence than somebody before.
+    """A guard of one file that refuses a writer whose fence is older than one it has seen.
 
     The largest fence seen is kept beside the file, in `<file>.fence`; `<file>.fence.lock` is what processes queue at.
     Both must stay: who deletes them makes the guard forget.
 
-    What it does **not** guarantee: it stops only those who come through it. And whoever is paused in the middle of a
+    What it does **not** guarantee: it stops only writers that use it. And a writer that is paused in the middle of a
     `write` or an `admitted` block keeps the others waiting until it goes on or dies; it cannot be overtaken there,
     which is the point.
     """
@@ -64,7 +64,7 @@ class Guard:
     def check(self, fence: int) -> None:
         """Remember this fence; raises `StaleFence` if a larger one was seen.
 
-        Somebody else may come between this and what you do next: use `write`, or `admitted` for more than one step.
+        Another writer may come between this and what you do next: use `write`, or `admitted` for more than one step.
         """
         with self.admitted(fence):
             return
@@ -76,7 +76,7 @@ class Guard:
 
     @contextmanager
     def admitted(self, fence: int) -> Iterator[None]:
-        """A block that nobody else can enter; raises `StaleFence` if a larger fence was seen."""
+        """A block that one writer at a time can enter; raises `StaleFence` if a larger fence was seen."""
         _check_fence(fence, "fence")
         with self._alone():
             highest = self.highest
@@ -89,7 +89,7 @@ class Guard:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        # A file of its own, since the others are replaced: a lock on what is no longer there would exclude nobody.
+        # A file of its own, since the others are replaced: a lock on a file that is gone would exclude no writer.
         descriptor = os.open(_beside(self._fence, ".lock"), os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -146,7 +146,7 @@ def header(fence: int) -> dict[str, str]:
 def check_header(value: str | None, highest: int) -> int:
     """The fence in a request's header, to be remembered as the largest one seen; raises `StaleFence` if it is not.
 
-    Compare and remember in one transaction with the change itself, or somebody else may come in between.
+    Compare and remember in one transaction with the change itself, or another writer may come in between.
     """
     text = (value or "").strip()
     if not _is_number(text):
@@ -162,7 +162,7 @@ def check_header(value: str | None, highest: int) -> int:
 POSTGRESQL_COLUMN = """\
 ALTER TABLE deployment ADD COLUMN fence bigint NOT NULL DEFAULT 0;
 """
-"""What a protected row needs: the largest fence it has seen."""
+"""The column that a protected row needs: the largest fence it has seen."""
 
 POSTGRESQL_UPDATE = """\
 UPDATE deployment SET version = :version, fence = :fence WHERE id = :id AND fence <= :fence
@@ -172,7 +172,7 @@ UPDATE deployment SET version = :version, fence = :fence WHERE id = :id AND fenc
 POSTGRESQL_FENCE = """\
 SELECT set_config('leasehold.fence', CAST(:fence AS text), true)
 """
-"""What each transaction says first, if there is a trigger: its fence, which is forgotten with the transaction.
+"""The first statement of each transaction where there is a trigger: it sets the fence until the transaction ends.
 
 It is cast as settings are texts and a fence is a number: drivers send it as one.
 """
@@ -204,7 +204,7 @@ CREATE TRIGGER leasehold_fence BEFORE INSERT OR UPDATE OR DELETE ON deployment
 CREATE TRIGGER leasehold_fence_truncate BEFORE TRUNCATE ON deployment
     FOR EACH STATEMENT EXECUTE FUNCTION leasehold_fence();
 """
-"""The database itself refuses, whoever writes: each transaction says its fence first, and every row is compared.
+"""A trigger that refuses any stale writer: each transaction sets its fence first, and every row is compared.
 
 A row that is deleted takes the fence it has seen with it: mark rows as deleted if an old holder could bring them back.
 """

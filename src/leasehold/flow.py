@@ -51,11 +51,11 @@ class FlowLockService:
         return cls(await aconnect(url, space=space))
 
     def of(self, flow: str) -> FlowLockService:
-        """The same service for one flow: what it holds and what it waits for belong together."""
+        """Return the service for one flow, which is one holder in the search for deadlocks."""
         return FlowLockService(self._locks, holder=flow)
 
     async def acquire(self, lock_key: str, lock_ttl_ms: float, wait_timeout_ms: float) -> LockAcquired:
-        """Take a lock, or wait for it: `{"acquired": bool, "lockId": str}`. Whoever is cancelled holds nothing.
+        """Take a lock, or wait for it: `{"acquired": bool, "lockId": str}`. A task that is cancelled holds nothing.
 
         Args:
             lock_key: any string: a file path, an entity's id.
@@ -84,7 +84,7 @@ class FlowLockService:
 
 
 class SyncFlowLockService:
-    """The same for plain code."""
+    """`FlowLockService` for plain code."""
 
     def __init__(self, locks: Locks, *, holder: str | None = None) -> None:
         self._locks = locks
@@ -165,7 +165,7 @@ class FlowLock(_Steps):
 
 
 class SyncFlowLock(_Steps):
-    """The same for plain code."""
+    """`FlowLock` for plain code."""
 
     def __init__(self, context: MutableMapping[str, Any], service: SyncFlowLockService) -> None:
         super().__init__(context)

@@ -34,7 +34,7 @@ class WaitTimers:
     def __init__(self) -> None:
         self._waits: dict[str, WaitingRequest] = {}
         self._watched: dict[str, int] = {}
-        """How many of them want each node, by its key."""
+        """The number of requests that want each node, by its key."""
         self._deadlines: list[tuple[float, str]] = []
         self._changes: list[tuple[float, str]] = []
         """When a hold on a watched node ends. For each node only the time in `_next_checks` counts."""

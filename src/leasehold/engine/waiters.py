@@ -42,7 +42,7 @@ OVERDUE: Final = 1.0
 APART: Final = 1.0
 """If the store's clock and ours differ by this many seconds over a wait, one of them was set; then ours counts."""
 AT_ONCE: Final = 100
-"""How many waits one turn checks for deadlocks after a silence."""
+"""One turn checks at most this many waits for deadlocks after a silence."""
 
 
 class Waiters:

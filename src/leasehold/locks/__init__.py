@@ -1,1 +1,1 @@
-"""What `connect()` returns: the verbs, for plain code and for coroutines, and who answers them."""
+"""What `connect()` returns: the verbs, for plain code and for coroutines, and the engines that answer them."""

@@ -1,9 +1,9 @@
-"""The verbs of ``locks`` for coroutines: the same signatures (a test compares them), the same outcomes."""
+"""The verbs of ``locks.sync`` for coroutines, with its signatures (a test compares them) and outcomes."""
 
 from __future__ import annotations
 
 from leasehold.domain.outcomes import TimedOut
-from leasehold.locks.sync import Asker
+from leasehold.locks.sync import CallDefaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
     from leasehold.locks.holding.aio import AsyncLock
-    from leasehold.locks.holding.held import LockTerms, OnLost, Options, P, R
+    from leasehold.locks.holding.held import LockTerms, OnLost, AcquireOptions, P, R
     from leasehold.locks.holding.losses import LossWatch
     from leasehold.locks.sync import Duration, Leased, Wait
     from leasehold.requests.calls import Call, LossSource
 
     class AsyncAnswers(Protocol):
-        """Whoever answers the calls of coroutines."""
+        """An engine or a server that answers the calls of coroutines."""
 
         def ask(self, call: Call) -> Awaitable[Any]:
-            """The answer to this call."""
+            """Return the answer to this call."""
 
         def losses(self) -> LossSource:
-            """Tells which held leases may be lost."""
+            """Return the source of hints that a held lease may be lost."""
 
         async def close(self) -> None:
-            """Answer everybody who still waits, and let go of the store."""
+            """Answer every waiting request and close the store."""
 
 
-class AsyncLocks(Asker):
+class AsyncLocks(CallDefaults):
     """Leases on shared things, for coroutines. Get one from `leasehold.aconnect`."""
 
     def __init__(self, answers: AsyncAnswers, *, holder: str, space: str = "default", ttl: float | str = "30m") -> None:
@@ -95,7 +95,7 @@ class AsyncLocks(Asker):
         ttl: Duration | None = None,
         wait: Wait = 0,
         on_lost: OnLost | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AcquireOptions],
     ) -> AsyncLock:
         """As `Locks.lock`, for `async with`; if the lease is lost, the task in the block is cancelled."""
         from leasehold.locks.holding.aio import AsyncLock  # noqa: PLC0415 (not for those who do without)
@@ -298,9 +298,9 @@ class AsyncLocks(Asker):
         return outcome
 
     async def close(self) -> None:
-        """Answer everybody who still waits, and let go of the store.
+        """Answer every waiting request and close the store.
 
-        Raises `StoreError` if the store could not be told who has left: then it finds out by itself, within 2 s.
+        Raises `StoreError` if the waiters could not leave their queues: the store then drops them within 2 s.
         """
         await self._answers.close()
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Timeout: TypeAlias = float | str | timedelta
 
     class Identity(TypedDict):
-        """What is said once, for all calls."""
+        """What a caller sets once, for all calls."""
 
         holder: str
         space: str
@@ -113,7 +113,7 @@ async def aconnect(
 async def open_served(
     url: str | Choice | None = None, *, settings: Settings | None = None, accept_restore: bool = False
 ) -> Served:
-    """The locks of a server: the running event loop drives the engine, which also keeps house while nobody asks."""
+    """Return the locks of a server: the running event loop drives the engine, which sweeps even without requests."""
     import asyncio  # noqa: PLC0415 (not for those who do without)
 
     from leasehold.locks.hosted import Served  # noqa: PLC0415
@@ -125,7 +125,7 @@ async def open_served(
 
 
 def is_served(url: str) -> bool:
-    """Whether a server answers there."""
+    """Return True if this is the URL of a server."""
     return url.startswith(("http://", "https://"))
 
 
@@ -141,7 +141,7 @@ def _chosen(url: str | Choice | None, timeout: Timeout | None = None) -> Choice:
 
 
 def _identity(choice: Choice, holder: str | None, space: str | None) -> Identity:
-    """What a caller need not say in each call."""
+    """Return what a caller need not pass to each call."""
     return {
         "holder": (choice.holder or identity.of_process()) if holder is None else holder,
         "space": choice.space if space is None else space,

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     Watched: TypeAlias = HistoryQuery
 
 PAGE = 500
-"""How many past events are read at a time."""
+"""Past events that are read at a time."""
 FEW = 32
-"""How many at first, where there is mostly no more to read."""
+"""Past events that are read first, since there are rarely more to read."""
 RECENT_MOST = 10_000
 TERMS = 4_096
-"""How many holders' ways to ask are remembered, so that they are not checked again each time."""
+"""Checked arguments of so many holders are remembered."""
 PROBED = 1.0
-"""How long the result of a probe counts, in seconds."""
+"""Seconds for which the result of a probe counts."""
 
 
 class LoopAnswers:
@@ -61,14 +61,14 @@ class LoopAnswers:
         self._memory = checks.Memory(TERMS)
 
     def order(self, verb: str, asked: Mapping[str, Any], authority: Authority | None = None) -> orders.Order | Refused:
-        """The command behind a call, or a refusal; what a holder said before is not checked again."""
+        """Return the command behind a call, or a refusal. Arguments that were checked before are not checked again."""
         try:
             return orders.order(verb, asked, self._settings, self.engine.key, self._memory, authority)
         except InvalidInput as error:
             return calls.refusal(error)
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
-        """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
+        """Return the answer to this call. A task that is cancelled leaves the queue and holds nothing."""
         if call.verb in LOOKS:
             return await self._loop.run_in_executor(None, self._look, call)
         if call.verb == "gc":
@@ -79,7 +79,7 @@ class LoopAnswers:
         return finished(await self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
 
     def losses(self) -> LossSource:
-        """Tells which held leases may be lost. A server holds none of its own by `lock`."""
+        """Return the source of hints that a held lease may be lost. A server holds none of its own by `lock`."""
         raise StoreError("the locks of a server do not hold leases in the background")
 
     def _look(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
@@ -89,7 +89,7 @@ class LoopAnswers:
             return calls.refusal(error)
 
     async def close(self) -> None:
-        """Answer everybody who still waits, then close the store."""
+        """Answer every waiting request, then close the store."""
         try:
             self._driver.close()
         finally:
@@ -104,19 +104,19 @@ class AnswersTo:
         self._authority = authority
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
-        """The answer to this call."""
+        """Return the answer to this call."""
         return await self._answers.ask(call._replace(authority=self._authority))
 
     def losses(self) -> LossSource:
-        """Tells which held leases may be lost."""
+        """Return the source of hints that a held lease may be lost."""
         return self._answers.losses()
 
     async def close(self) -> None:
-        """Nothing: the engine serves other principals, too."""
+        """Do nothing: the engine serves other principals, too."""
 
 
 class Served:
-    """What a server works with: the verbs, requests that outlive one connection, keys, and what happens."""
+    """What a server needs of its engine: the verbs, requests that outlive a connection, keys, and events."""
 
     def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str) -> None:
         self._store = store
@@ -137,46 +137,46 @@ class Served:
             watcher(events)
 
     def measure(self, told: Callable[[int, float], None]) -> None:
-        """Have each turn's size and seconds told."""
+        """Call this with the size and the seconds of each turn."""
         self._driver.measure = told
 
     def locks_for(self, authority: Authority | None) -> AsyncLocks:
-        """The verbs, as this principal asks them; None: nobody has to prove who asks."""
+        """Return the verbs as this principal calls them, or as anybody does where a server has no keys."""
         if authority is None:
             return self.locks
         return AsyncLocks(AnswersTo(self._answers, authority), holder=self.locks.holder, space=self.locks.space)
 
     def order(self, verb: str, asked: dict[str, Any], authority: Authority | None) -> orders.Order | Refused:
-        """What to `enter`, for whoever keeps the answer itself."""
+        """Return the command behind a call, for callers that `enter` it themselves."""
         return self._answers.order(verb, asked, authority)
 
     def enter(self, pending: Pending) -> None:
-        """Ask; right after the commit, or if there is none, it is told, which must never raise."""
+        """Submit a request. Its `done` is called right after the commit, and must not raise."""
         self._driver.enter(pending)
 
     def deliver(self, tell: Callable[[], None]) -> None:
-        """What was told in the course of a turn is heard by the loop, as soon as it may be."""
+        """Have the loop call this as soon as the turn allows."""
         self._driver.deliver(tell)
 
     def enough(self) -> None:
-        """Several calls of one request were submitted: nobody else is waited for."""
+        """Start the next turn without waiting for more requests."""
         self._driver.enough()
 
     def abandon(self, pending: Pending) -> None:
-        """Whoever asked is gone: what it was granted is given back."""
+        """Cancel a request whose caller disconnected, and release what it was granted."""
         self._engine.abandon(pending)
 
     @property
     def has_history(self) -> bool:
-        """Whether this store remembers what happened."""
+        """True if this store keeps a history."""
         return self._store.capabilities.history
 
     def queues(self) -> list[tuple[str, str]]:
-        """The space and the first resource of each caller that is in a queue."""
+        """Return the space and the first resource of each waiting request."""
         return [(ask.space, ask.options[0].resources[0]) for ask in self._engine.wanted()]
 
     def keys(self) -> tuple[Key, ...]:
-        """Every key that works, with the hash of its secret. It asks the store: not for the event loop."""
+        """Return every key that works, with the hash of its secret. It waits for the store: not for the event loop."""
         return reading.keys_of(self._store)
 
     def keys_and_time(self) -> tuple[tuple[Key, ...], int]:
@@ -188,17 +188,17 @@ class Served:
         return self._store.others()
 
     def session(self, space: str, session: str) -> Session | None:
-        """A live session, with the hash of its secret. It asks the store: not for the event loop."""
+        """Return a live session, with the hash of its secret. It waits for the store: not for the event loop."""
         return reading.session_of(self._store, space, session)
 
     def ping(self) -> int:
-        """The store's time, read without a transaction; raises if nobody answers. Not for the event loop."""
+        """Return the store's time, read without a transaction; raises if it does not answer. Not for the event loop."""
         return self._store.read(())[0]
 
     async def probe(self) -> None:
-        """Return once the engine has written something, that it is alive; raises if it cannot.
+        """Return once the engine has written a heartbeat; raises if it cannot.
 
-        Anybody may ask: callers share a write, and its result counts for a moment.
+        Callers share a write, and its result counts for a moment.
         """
         is_over = self._probing is None or (self._probing.done() and self._loop.time() >= self._probed_until)
         if self._probing is None or is_over:
@@ -213,7 +213,7 @@ class Served:
             self._probed_until = self._loop.time() + PROBED
 
     def watched(self, space: object, resource: object, holder: object, kinds: tuple[str, ...] = ()) -> Watched:
-        """Which events somebody wants to see, checked."""
+        """Return the query for these events, checked."""
         asked = {"space": space, "resource": resource, "holder": holder, "lease": None, "kinds": kinds}
         return lookups.history_query({**asked, "since": None, "before": None, "limit": PAGE})
 
@@ -246,18 +246,18 @@ class Served:
             limit = PAGE
 
     def newest(self) -> int:
-        """The number of the last event. Not for the event loop."""
+        """Return the number of the last event. Not for the event loop."""
         found = self._store.history(HistoryQuery(limit=1))
         return found[0].seq if found else 0
 
     def loss_mark(self) -> object:
-        """Differs once another process may have ended a lease. Not for the event loop."""
+        """Return a value that changes once another process may have ended a lease. Not for the event loop."""
         return self._store.loss_mark()
 
     def ended(self, leases: Sequence[str]) -> Sequence[str]:
-        """Those of these leases that are no longer held. Not for the event loop."""
+        """Return those of these leases that are no longer held. Not for the event loop."""
         return reading.ended(self._store, leases)
 
     async def close(self) -> None:
-        """Answer everybody who still waits, then close the store."""
+        """Answer every waiting request, then close the store."""
         await self.locks.close()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def finished(outcome: Outcome, secret: str, store: Store) -> Outcome:
-    """The secret of a new session or key, like a lease's token, is known here and told to its caller only."""
+    """Add the secret of a new session or key, which only its caller may see, and what an observing store knows."""
     if isinstance(outcome, Held | TimedOut) and observes(store):
         from leasehold.locks.observed import with_watch  # noqa: PLC0415 (only for those whose locks are at a git remote)
 
@@ -65,7 +65,7 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
 
 
 def losses_of(engine: Engine) -> LossSource:
-    """What tells which of the leases that are held through this engine may be lost."""
+    """Return the source of hints that a lease held through this engine may be lost."""
     from leasehold.locks.holding.losses import StoreLosses  # noqa: PLC0415 (only for those who hold something for a while)
 
     return StoreLosses(engine)
@@ -75,7 +75,7 @@ LOOKS = frozenset(("inspect", "list", "graph", "sessions", "history", "keys", "w
 
 
 TERMS = 1_024
-"""How many ways to ask are remembered by who answers coroutines."""
+"""Checked arguments of so many holders are remembered for coroutines."""
 
 
 class EngineAnswers:
@@ -87,7 +87,7 @@ class EngineAnswers:
         self._settings = settings
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
-        """The answer to this call."""
+        """Return the answer to this call."""
         if call.verb in LOOKS:
             return look(self.engine, self._settings, call)
         if call.verb == "gc":
@@ -98,18 +98,18 @@ class EngineAnswers:
         return finished(self._driver.ask(order.command, order.secret), order.secret, self.engine.store)
 
     def losses(self) -> LossSource:
-        """Tells which held leases may be lost."""
+        """Return the source of hints that a held lease may be lost."""
         return losses_of(self.engine)
 
     def close(self) -> None:
-        """Answer everybody who still waits, then close the store."""
+        """Answer every waiting request, then close the store."""
         try:
             self._driver.close()
         finally:
             self.engine.store.close()
 
     def __del__(self) -> None:
-        """Whoever forgot to close does not leave a thread and an open database behind."""
+        """Stop the thread and close the database of locks that were never closed."""
         self._driver.dismiss()
 
 
@@ -131,7 +131,7 @@ class AsyncEngineAnswers:
         self._is_woken = False
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
-        """The answer to this call; a task that is cancelled leaves the queue and holds nothing."""
+        """Return the answer to this call. A task that is cancelled leaves the queue and holds nothing."""
         if self._loop.is_closed():
             self._move()
         if call.verb in LOOKS:
@@ -154,11 +154,11 @@ class AsyncEngineAnswers:
         return finished(outcome, secret, self.engine.store)
 
     def losses(self) -> LossSource:
-        """Tells which held leases may be lost."""
+        """Return the source of hints that a held lease may be lost."""
         return losses_of(self.engine)
 
     def _move(self) -> None:
-        """To the running loop: the one before has ended, and whoever asked there hears nothing any more."""
+        """Move to the running loop: the one before has ended, and its callers with it."""
         from asyncio import get_running_loop  # noqa: PLC0415 (not for plain code)
 
         self._loop = get_running_loop()
@@ -166,7 +166,7 @@ class AsyncEngineAnswers:
         self._hand_over()
 
     def _tell(self, answer: asyncio.Future[Outcome], pending: Pending) -> None:
-        """Called by the engine's thread. The loop is woken once for all that it has not looked at yet."""
+        """Called by the engine's thread. Wake the loop once for all answers that it has not handed over yet."""
         self._told.append((answer, pending))
         if self._is_woken:
             return
@@ -178,10 +178,10 @@ class AsyncEngineAnswers:
                 raise
             self._is_woken = False
             while self._told:
-                self.engine.abandon(self._told.popleft()[1])  # nobody is left to hear the answer
+                self.engine.abandon(self._told.popleft()[1])  # its caller ended with the loop
 
     def _hand_over(self) -> None:
-        self._is_woken = False  # first: what is told from now on wakes us again
+        self._is_woken = False  # first: later answers wake the loop again
         while self._told:
             answer, pending = self._told.popleft()
             if answer.get_loop() is self._loop:
@@ -190,7 +190,7 @@ class AsyncEngineAnswers:
                 self.engine.abandon(pending)  # see `_move`
 
     async def close(self) -> None:
-        """Answer everybody who still waits, then close the store. Also from a later loop, if the first has ended."""
+        """Answer every waiting request, then close the store. Also from a later loop, if the first has ended."""
         from asyncio import get_running_loop  # noqa: PLC0415 (not for plain code)
 
         try:
@@ -205,7 +205,7 @@ class AsyncEngineAnswers:
 
 def _hand_over(answer: asyncio.Future[Outcome], pending: Pending) -> None:
     if answer.done():
-        return  # cancelled meanwhile; whoever cancelled gives the lease back
+        return  # cancelled meanwhile: `ask` abandons it
     if pending.error is not None:
         answer.set_exception(pending.error)
     else:

@@ -1,4 +1,4 @@
-"""Inspect, list, graph, history: looking at records without changing anything."""
+"""Queries that change nothing: inspect, list, graph, history, sessions, keys."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ INTENTIONS = (INTENT_EXCLUSIVE, INTENT_SHARED)
 
 
 def inspect(store: Store, settings: Settings, resource: object, space: object) -> Inspection:
-    """How one resource stands."""
+    """Return the holders and the queue of one resource."""
     name, where = checks.resource(resource), checks.space(space)
     claims = names.claims(where, name, EXCLUSIVE, settings.hierarchical)
     return _looking(store, [claim.node for claim in claims], lambda draft: _inspection(draft, name, claims))
 
 
 def _looking(store: Store, nodes: list[str], look: Callable[[Draft], T]) -> T:
-    """Run a look on the records as of one moment, with as many of them as it turns out to need."""
+    """Run a query on records of one moment, and load those that it turns out to need."""
     wanted = dict.fromkeys(nodes)
     while True:
         now, records = store.read(tuple(wanted))
@@ -55,7 +55,7 @@ def _looking(store: Store, nodes: list[str], look: Callable[[Draft], T]) -> T:
 
 
 def leases(store: Store, space: object, holder: object, resource: object) -> tuple[Lease, ...]:
-    """Every live lease, the oldest first; of one space, holder or resource if so asked."""
+    """Return every live lease, the oldest first; of one space, holder or resource if named."""
     where = None if space is None else checks.space(space)
     who = None if holder is None else checks.text(holder, "holder", 256)
     what = None if resource is None else checks.resource(resource)
@@ -81,7 +81,7 @@ def leases(store: Store, space: object, holder: object, resource: object) -> tup
 
 
 def ended(store: Store, ids: Iterable[str]) -> list[str]:
-    """Those of these leases that are no longer held: released, expired and swept, forced, or quarantined."""
+    """Return those of these leases that are no longer held: released, expired and swept, forced, or quarantined."""
     homes = {id_: keys.home(id_) for id_ in ids}
     wanted = list(dict.fromkeys(homes.values()))
     records: dict[str, Record] = {}
@@ -92,7 +92,7 @@ def ended(store: Store, ids: Iterable[str]) -> list[str]:
 
 
 def graph(store: Store, space: object, limit: object) -> Graph:
-    """Who waits for whom; of one space if so asked."""
+    """Return the wait-for graph, of all spaces or one."""
     where = None if space is None else checks.space(space)
     most = checks.number(limit, "limit", 1, EDGES_MOST)
     found = {
@@ -118,7 +118,7 @@ def _places_of(record: Record) -> list[str]:
 
 
 def sessions(store: Store, space: object) -> tuple[Session, ...]:
-    """Every live session, the oldest first, without its secret."""
+    """Return every live session, the oldest first, without its secret."""
     where = None if space is None else checks.space(space)
     now, _ = store.read(())
     found = [
@@ -131,7 +131,7 @@ def sessions(store: Store, space: object) -> tuple[Session, ...]:
 
 
 def keys_of(store: Store) -> tuple[Key, ...]:
-    """Every key that works, the oldest first, with the hash of its secret: whoever shows them leaves that out."""
+    """Return every key that works, the oldest first, with the hash of its secret, which no answer may show."""
     now, _ = store.read(())
     notes = [note for _, record in store.scan("k") for note in record.notes.values()]
     found = [note for note in notes if isinstance(note, Key) and note.until_us > now]
@@ -139,7 +139,7 @@ def keys_of(store: Store) -> tuple[Key, ...]:
 
 
 def session_of(store: Store, space: str, session: str) -> Session | None:
-    """A live session, with the hash of its secret."""
+    """Return a live session, with the hash of its secret."""
     actor = keys.actor(space, "", session)
     now, records = store.read((actor,))
     found = [note for note in records[actor].notes.values() if isinstance(note, Session) and note.expires_us > now]
@@ -147,12 +147,12 @@ def session_of(store: Store, space: str, session: str) -> Session | None:
 
 
 def history(store: Store, query: dict[str, object]) -> tuple[Event, ...]:
-    """Past events, newest first."""
+    """Return past events, newest first."""
     return tuple(store.history(history_query(query)))
 
 
 def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspection:
-    for claim in claims:  # what ran out may be closed by now, though nobody has come by to write that down
+    for claim in claims:  # a lease that expired may be closed by now, although no sweep has written that yet
         lapse(draft, claim.node)
     holds = {
         hold.id: hold

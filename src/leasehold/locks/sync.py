@@ -1,7 +1,7 @@
-"""The verbs that every surface speaks, for plain code; ``async_locks`` has the same for coroutines.
+"""The verbs that every surface speaks, for plain code; ``aio`` has them for coroutines.
 
-A verb only puts a call together and hands it to whoever answers: an engine on a store, or a client of a
-server. A refusal is a value; an exception means that something broke.
+A verb only makes a call and passes it to an engine on a store, or to a client of a server. A refusal is a value; an
+exception means that something broke.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
-    from leasehold.locks.holding.held import HeldLease, LockTerms, OnLost, Options, P, R
+    from leasehold.locks.holding.held import HeldLease, LockTerms, OnLost, AcquireOptions, P, R
     from leasehold.locks.holding.losses import LossWatch
     from leasehold.locks.holding.sync import Keeper, Lock
     from leasehold.requests.calls import Answers
@@ -58,11 +58,11 @@ _SPANS = {
 """The arguments of each verb that are durations or times."""
 _OF_A_LEASE = frozenset(("renew", "release", "update"))
 _EVERYWHERE = frozenset(("list", "graph", "history", "sessions"))
-"""These look at every space and holder unless they are told which."""
+"""These verbs cover every space and holder unless a call names one."""
 
 
-class Asker:
-    """Who asks, in which space and with which TTL, unless a call says otherwise."""
+class CallDefaults:
+    """The holder, space and TTL that a call uses unless it names its own."""
 
     def __init__(self, *, holder: str, space: str, ttl: float | str = "30m") -> None:
         self.holder = holder
@@ -71,7 +71,7 @@ class Asker:
         """The TTL of a `lock` that names none."""
 
     def _call(self, verb: str, given: dict[str, Any]) -> Call:
-        """The call that a verb was given: its signature says what there is."""
+        """Return the call of a verb, from the arguments of its signature."""
         del given["self"]
         if verb not in _EVERYWHERE:
             for field in ("holder", "space"):
@@ -98,7 +98,7 @@ def _convert(given: dict[str, Any], field: str) -> None:
     given[field] = arguments.moment(value, field) if field == "since" else arguments.duration(value, field)
 
 
-class Locks(Asker):
+class Locks(CallDefaults):
     """Leases on shared things. Get one from `leasehold.connect`."""
 
     def __init__(self, answers: Answers, *, holder: str, space: str = "default", ttl: float | str = "30m") -> None:
@@ -168,7 +168,7 @@ class Locks(Asker):
         ttl: Duration | None = None,
         wait: Wait = 0,
         on_lost: OnLost | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AcquireOptions],
     ) -> Lock:
         """Acquire for the length of a `with` block, and renew meanwhile; the options are those of `acquire`.
 
@@ -205,7 +205,7 @@ class Locks(Asker):
         session: str | None = None,
         admin: str | None = None,
     ) -> Renewed | Lost | Refused:
-        """Set a lease's clock back to a full TTL (or a new one). A lease that expired is `Lost`, for good."""
+        """Reset a lease's TTL, or set a new one. A lease that expired is `Lost`, for good."""
         outcome: Renewed | Lost | Refused = self._answers.ask(self._call("renew", locals()))
         return outcome
 
@@ -219,7 +219,7 @@ class Locks(Asker):
         session: str | None = None,
         admin: str | None = None,
     ) -> Released | Refused:
-        """Give a lease back; `released` is True once. `status`: completed, failed (with an `error`), cancelled."""
+        """Release a lease; `released` is True once. `status`: completed, failed (with an `error`), cancelled."""
         outcome: Released | Refused = self._answers.ask(self._call("release", locals()))
         return outcome
 
@@ -253,14 +253,14 @@ class Locks(Asker):
         session: str | None = None,
         space: str | None = None,
     ) -> SessionStarted | Refused:
-        """Begin a session; its `secret` is the `ID.SECRET` that every call in its name shows."""
+        """Begin a session; its `secret` is the `ID.SECRET` that every call in its name must pass."""
         outcome: SessionStarted | Refused = self._answers.ask(self._call("start_session", locals()))
         return outcome
 
     def renew_session(
         self, session: str, *, space: str | None = None, admin: str | None = None
     ) -> SessionRenewed | Lost | Refused:
-        """One heartbeat: the session and all of its leases have a full TTL again."""
+        """Send a heartbeat: reset the TTL of the session and of all its leases."""
         outcome: SessionRenewed | Lost | Refused = self._answers.ask(self._call("renew_session", locals()))
         return outcome
 
@@ -272,7 +272,7 @@ class Locks(Asker):
         return outcome
 
     def force_release(self, target: str, *, by: str, reason: str, space: str | None = None) -> Released | Refused:
-        """End somebody's lease, by its id or by the resource it holds. The event says who did it and why."""
+        """End a lease of any holder, by its id or by the resource it holds. The event records `by` and `reason`."""
         outcome: Released | Refused = self._answers.ask(self._call("force_release", locals()))
         return outcome
 
@@ -293,19 +293,19 @@ class Locks(Asker):
         return outcome
 
     def clear(self, resource: str, *, by: str, reason: str, space: str | None = None) -> Cleared | Refused:
-        """Open a resource that was closed after an unclean end."""
+        """Open a resource that an unclean end has closed."""
         outcome: Cleared | Refused = self._answers.ask(self._call("clear", locals()))
         return outcome
 
     def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:
-        """Who holds a resource, who waits for it, and whether it is closed."""
+        """Return the holders of a resource, its queue, and whether it is closed."""
         outcome: Inspection | Refused = self._answers.ask(self._call("inspect", locals()))
         return outcome
 
     def list(
         self, *, space: str | None = None, holder: str | None = None, resource: str | None = None
     ) -> tuple[Lease, ...] | Refused:
-        """Every live lease, the oldest first; of one space, holder or resource if so asked."""
+        """Return every live lease, the oldest first; of one space, holder or resource if named."""
         outcome: tuple[Lease, ...] | Refused = self._answers.ask(self._call("list", locals()))
         return outcome
 
@@ -321,17 +321,17 @@ class Locks(Asker):
         before: int | None = None,
         limit: int = 100,
     ) -> tuple[Event, ...] | Refused:
-        """Past events, newest first. `before` is the `seq` to page on from, `since` a time of the store's clock."""
+        """Return past events, newest first. `before` is the `seq` to page from, `since` a time of the store's clock."""
         outcome: tuple[Event, ...] | Refused = self._answers.ask(self._call("history", locals()))
         return outcome
 
     def graph(self, *, space: str | None = None, limit: int = 1_000) -> Graph | Refused:
-        """Who waits for whom, the longest-waiting first; of one space if so asked. `limit` is the most edges told."""
+        """Return the wait-for graph, the longest waits first, of all spaces or one; `limit` bounds its edges."""
         outcome: Graph | Refused = self._answers.ask(self._call("graph", locals()))
         return outcome
 
     def sessions(self, *, space: str | None = None) -> tuple[Session, ...] | Refused:
-        """Every live session, the oldest first; of one space if so asked."""
+        """Return every live session, the oldest first, of all spaces or one."""
         outcome: tuple[Session, ...] | Refused = self._answers.ask(self._call("sessions", locals()))
         return outcome
 
@@ -345,44 +345,44 @@ class Locks(Asker):
         by: str | None = None,
         reason: str | None = None,
     ) -> KeyCreated | Refused:
-        """A key for the servers of this store: admin, agent or viewer. Its `credential` is told here, once."""
+        """Create a key for the servers of this store. Only this answer has its `credential`."""
         outcome: KeyCreated | Refused = self._answers.ask(self._call("create_key", locals()))
         return outcome
 
     def keys(self) -> tuple[Key, ...] | Refused:
-        """Every key, the oldest first, without its secret."""
+        """Return every key, the oldest first, without its secret."""
         outcome: tuple[Key, ...] | Refused = self._answers.ask(self._call("keys", locals()))
         return outcome
 
     def rotate_key(
         self, key: str, *, overlap: Duration = "1h", by: str | None = None, reason: str | None = None
     ) -> KeyRotated | Refused:
-        """Add a key to the principal of this one (its id), which counts for `overlap` yet.
+        """Add a key to the principal of this one (its id), which works for `overlap` longer.
 
-        Leases, sessions and request_ids belong to the principal, and stay. The new `credential` is told here, once.
+        Leases, sessions and request_ids belong to the principal, and stay. Only this answer has the new `credential`.
         """
         outcome: KeyRotated | Refused = self._answers.ask(self._call("rotate_key", locals()))
         return outcome
 
     def whoami(self) -> Whoami | Refused:
-        """The caller, as the store or its server knows it, and what it may do there."""
+        """Return the caller as the store or its server knows it, and what it may do there."""
         outcome: Whoami | Refused = self._answers.ask(self._call("whoami", locals()))
         return outcome
 
     def revoke_key(self, key: str, *, by: str | None = None, reason: str | None = None) -> KeyRevoked | Refused:
-        """Let the owner of this key (its id) in no more; servers notice within a second."""
+        """Revoke a key by its id; servers notice within a second."""
         outcome: KeyRevoked | Refused = self._answers.ask(self._call("revoke_key", locals()))
         return outcome
 
     def gc(self) -> Collected | Refused:
-        """Sweep what has expired and trim the history to its retention. It happens by itself, too, sooner or later."""
+        """Sweep what has expired and trim the history to its retention, now instead of later."""
         outcome: Collected | Refused = self._answers.ask(self._call("gc", locals()))
         return outcome
 
     def close(self) -> None:
-        """Answer everybody who still waits, and let go of the store.
+        """Answer every waiting request and close the store.
 
-        Raises `StoreError` if the store could not be told who has left: then it finds out by itself, within 2 s.
+        Raises `StoreError` if the waiters could not leave their queues: the store then drops them within 2 s.
         """
         self._answers.close()
 

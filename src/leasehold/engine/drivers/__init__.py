@@ -1,1 +1,1 @@
-"""Who turns the crank of an engine: the caller, a thread, or an event loop."""
+"""Drivers: the caller, a thread, or an event loop turns an engine."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AsyncLock:
-    """What `AsyncLocks.lock` gives: acquires at the start of an `async with`, renews meanwhile, releases at its end.
+    """A lock that acquires at the start of an `async with`, renews meanwhile, and releases at its end.
 
     When the lease is lost, the task in the block is cancelled, and the block ends with `LeaseLost`. Other
     cancellations pass through as they are. It may be used again after that, by one block at a time.
@@ -84,7 +84,7 @@ class Block:
         self._cancelling = self._task.cancelling() if self._task is not None else 0
         self._loop = asyncio.get_running_loop()
         self._sleep: asyncio.Future[None] | None = None
-        """Done when the time has come to look again."""
+        """Ends the pause between two renewals."""
         self._keeping = self._loop.create_task(self._keep(), name=f"leasehold-renewal-{held.id}")
         locks._entered[held.id] = locks._entered.get(held.id, 0) + 1
         self._losses = watch_of(locks)
@@ -133,7 +133,7 @@ class Block:
             tenure.fail(Unreachable("the store does not answer"))
         except StoreError as error:
             tenure.fail(error)
-        except Exception as error:  # noqa: BLE001 (told to the holder, as the cause of its loss)
+        except Exception as error:  # noqa: BLE001 (reported to the holder, as the cause of its loss)
             tenure.lose(f"it cannot be renewed: {error}", error)
         else:
             tenure.learn(answer, sent)
@@ -175,7 +175,7 @@ class Block:
             raise LeaseLost(self._held.id, self._held.lost) from (self._held.tenure.cause or error)
 
     def _takes_back_its_cancellation(self) -> bool:
-        """As `asyncio.timeout` does; False if somebody else cancelled the task as well, and theirs must go on."""
+        """Uncancel, as `asyncio.timeout` does; return False if other code cancelled the task, too, which must go on."""
         if not self._did_cancel or self._task is None:
             return False
         return self._task.uncancel() <= self._cancelling
@@ -214,7 +214,7 @@ class Block:
         return interrupted
 
     def _is_last(self) -> bool:
-        """Whether no other block holds the same lease (re-entrancy)."""
+        """Return True if no other block holds the same lease (re-entrancy)."""
         entered = self._locks._entered
         entered[self._held.id] -= 1
         if entered[self._held.id]:

@@ -38,7 +38,7 @@ def guarded(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         _refuse_kind(function, is_async=False)
-        names = Names(resources, function)
+        names = NameTemplates(resources, function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -62,7 +62,7 @@ def async_guarded(
 
     def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         _refuse_kind(function, is_async=True)
-        names = Names(resources, function)
+        names = NameTemplates(resources, function)
 
         @functools.wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -100,12 +100,12 @@ def _refuse_kind(function: Callable[..., object], *, is_async: bool) -> None:
 
 
 def _done(result: R, function: Callable[..., object]) -> R:
-    """What a plain function gave back: not a coroutine that has yet to run, as from a wrapper around its function."""
+    """Return what a plain function returned. Refuse a coroutine, which has yet to run, as from a wrapper around one."""
     if not inspect.iscoroutine(result):
         return result
     result.close()
     raise TypeError(
-        f"{_name_of(function)} gave back a coroutine, which would run after its lease was released; "
+        f"{_name_of(function)} returned a coroutine, which would run after its lease was released; "
         "guard the coroutine function itself, with the locks of leasehold.aconnect"
     )
 
@@ -115,7 +115,7 @@ def _name_of(function: Callable[..., object]) -> str:
     return name
 
 
-class Names:
+class NameTemplates:
     """Templates of resource names, with fields for the parameters of one function."""
 
     def __init__(self, resources: str | Sequence[str], function: Callable[..., object]) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
     from leasehold.domain.leases import Lease
-    from leasehold.locks.sync import Asker, Duration
+    from leasehold.locks.sync import CallDefaults, Duration
     from leasehold.steps import Steps
 
     P = ParamSpec("P")
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Clock: TypeAlias = Callable[[], float]
     OnLost: TypeAlias = Callable[[str], None]
 
-    class Options(TypedDict, total=False):
+    class AcquireOptions(TypedDict, total=False):
         """The options of an acquire that `lock` hands on as they are."""
 
         mode: str | None
@@ -49,33 +49,33 @@ if TYPE_CHECKING:
         intent: bool
         token: str | Sequence[str] | None
 
-    class LockTerms(Options, total=False):
-        """What `guarded` hands on to `lock`."""
+    class LockTerms(AcquireOptions, total=False):
+        """What `guarded` passes to `lock`."""
 
         on_lost: OnLost | None
 
 
 FORKED = "this process was forked from the one that holds it; acquire a lease of its own here"
 STOPPED: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
-"""What ends a body without its having failed."""
+"""What ends a body that has not failed."""
 
 
 def check_on_lost(on_lost: OnLost | None) -> None:
-    """Refuse what could only be called, and never be awaited: nobody would notice that it does nothing."""
+    """Refuse a coroutine function, which would be called and never awaited."""
     if on_lost is not None and is_coroutine_function(on_lost):
         raise TypeError(
             "on_lost is a coroutine function, and is called as a plain one: have it set an event, for example"
         )
 
 
-def check_asked(locks: Asker, asked: Mapping[str, Any]) -> None:
+def check_asked(locks: CallDefaults, asked: Mapping[str, Any]) -> None:
     """Raise where the lock is written, not where it is first entered: `InvalidInput`, or `TypeError` for an option."""
     given = {"holder": None, "space": None, **asked}
     orders.check("acquire", locks._call("acquire", {"self": locks, **given}).arguments)
 
 
 def is_coroutine_function(function: Callable[..., object]) -> bool:
-    """Whether a call gives a coroutine; also of an object that can be called."""
+    """Return True if calling it returns a coroutine; also for a callable object."""
     from inspect import iscoroutinefunction  # noqa: PLC0415 (not for those who do without)
 
     return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
@@ -94,7 +94,7 @@ class HeldLease:
         self.token = granted.token
         """The secret that renews and releases it."""
         self.tenure = tenure
-        """For whoever renews it."""
+        """For the thread or task that renews it."""
         self._pid = os.getpid()
 
     @property
@@ -114,12 +114,12 @@ class HeldLease:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """What is held; with `any_of`, the one that was free."""
+        """The resources it holds; with `any_of`, the one that was free."""
         return self.lease.resources
 
     @property
     def is_forked(self) -> bool:
-        """Whether this process only inherited it: a lease belongs to the process that acquired it."""
+        """True if this process inherited it: a lease belongs to the process that acquired it."""
         return os.getpid() != self._pid
 
     @property
@@ -231,7 +231,7 @@ def _tell(held: HeldLease, error: BaseException | None, reason: str | None, fail
 def _ending(
     lost: str | None, error: BaseException | None, stopped: tuple[type[BaseException], ...]
 ) -> dict[str, str | None]:
-    """How the work ended, for the history."""
+    """Return how the work ended, for the history."""
     if lost is not None:
         return {"status": "failed", "error": f"the lease was lost: {lost}"}
     if error is None or (isinstance(error, SystemExit) and not error.code):

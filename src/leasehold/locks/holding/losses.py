@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from leasehold.requests.calls import LossSource
 
 EVERY = 0.25
-"""Seconds between two looks. A lease that is held for less than this costs no look and no connection."""
+"""Seconds between two checks. A lease that is held for less than this costs no check and no connection."""
 LINGER = 2.0
 """Seconds for which the idle thread, and its connection, wait for the next lease."""
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 8.0
 """Seconds between two tries while the source does not answer."""
 MOST_OF_THE_TIME = 4
-"""A look is followed by a pause of at least so many times its length."""
+"""A check is followed by a pause of at least so many times its length."""
 
 
 def watch_of(locks: Locks | AsyncLocks) -> LossWatch:
@@ -90,7 +90,7 @@ class LossWatch:
                 source = source or self._open_source()
                 self._watch(source)
         except LeaseholdError:
-            return  # closed, or nobody tells anything here: then renewals find out
+            return  # closed, or this server sends no hints: renewals will find out
         finally:
             with self._changing:
                 if self._thread is threading.current_thread():

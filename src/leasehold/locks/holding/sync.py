@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leasehold.locks.sync import Locks
     from leasehold.steps import Steps
 
-    Pick: TypeAlias = "Callable[[], tuple[Kept | None, float | None]]"
+    Pick: TypeAlias = "Callable[[], tuple[KeptLease | None, float | None]]"
 
 IN_USE = "this lock is held already and not re-entrant: use a locks.lock(...) of its own for each block and thread"
 NOT_HELD = "this lock is not held: acquire it first"
@@ -33,7 +33,7 @@ LINGER = 1.0
 
 
 class Lock:
-    """What `Locks.lock` gives: acquires at the start of a `with` block, renews while it runs, releases at its end.
+    """A lock that acquires at the start of a `with` block, renews while it runs, and releases at its end.
 
     It may be used again after that, by one block at a time: it is not re-entrant.
     """
@@ -44,7 +44,7 @@ class Lock:
         self._locks = locks
         self._on_lost = on_lost
         self._asked = asked
-        self._kept: Kept | None = None
+        self._kept: KeptLease | None = None
         self._entered = threading.Lock()
 
     def acquire(self) -> HeldLease:
@@ -65,7 +65,7 @@ class Lock:
             raise
         return self._kept.held
 
-    def _take(self) -> Kept:
+    def _take(self) -> KeptLease:
         keeper = keeper_of(self._locks)
         held = perform(take(self._asked), self._locks)
         try:
@@ -89,15 +89,15 @@ class Lock:
             self._kept = None
             self._entered.release()
 
-    def _leave(self, kept: Kept, error: BaseException | None) -> None:
+    def _leave(self, kept: KeptLease, error: BaseException | None) -> None:
         if kept.held.is_forked:  # touch nothing: it is the parent's, and so is whatever its threads had locked
             refuse_fork(kept.held, error)
             return
         is_last = keeper_of(self._locks).let_go(kept)
         perform(leave(kept.held, error, release=is_last), self._locks)
 
-    def _leave_at_last(self, kept: Kept, interrupt: KeyboardInterrupt) -> None:
-        """Somebody pressed Ctrl-C while the block was left: its lease would stay, and perhaps be renewed for ever."""
+    def _leave_at_last(self, kept: KeptLease, interrupt: KeyboardInterrupt) -> None:
+        """Release after Ctrl-C during the release: the lease would stay, and perhaps be renewed for ever."""
         if not kept.held.is_forked and keeper_of(self._locks).forget(kept):
             perform(give_back(kept.held.id, kept.held.token, interrupt, why=""), self._locks)
 
@@ -128,7 +128,7 @@ def perform(script: Steps[R], locks: Locks) -> R:
 # ---------------------------------------------------------------------------------------- in the background
 
 
-class Kept:
+class KeptLease:
     """One lease in a keeper's care."""
 
     __slots__ = ("_wake", "busy", "held", "is_leaving", "on_lost", "told")
@@ -138,7 +138,7 @@ class Kept:
         self.on_lost = on_lost
         self._wake = wake
         self.busy = 0
-        """How many threads are at work on it."""
+        """The number of threads at work on it."""
         self.told = on_lost is None
         self.is_leaving = False
 
@@ -148,7 +148,7 @@ class Kept:
         self._wake()
 
     def is_quiet(self) -> bool:
-        """Whether nobody is at work on it, and whoever must be told of its loss has been told."""
+        """Return True if no thread is at work on it and its loss, if any, is reported."""
         return not self.busy and (self.told or not self.held.tenure.is_known_lost)
 
 
@@ -161,14 +161,14 @@ class Keeper:
 
     def __init__(self, locks: Locks) -> None:
         self._locks = locks
-        self._kept: list[Kept] = []
+        self._kept: list[KeptLease] = []
         self._losses = watch_of(locks)
         self._threads: dict[str, threading.Thread] = {}
         self._changed = threading.Condition()
 
-    def keep(self, held: HeldLease, on_lost: OnLost | None) -> Kept:
+    def keep(self, held: HeldLease, on_lost: OnLost | None) -> KeptLease:
         """Renew this lease from now on."""
-        kept = Kept(held, on_lost, self._wake)
+        kept = KeptLease(held, on_lost, self._wake)
         with self._changed:
             self._kept.append(kept)
             try:
@@ -186,8 +186,8 @@ class Keeper:
         with self._changed:
             self._changed.notify_all()
 
-    def let_go(self, kept: Kept) -> bool:
-        """Stop, and wait until nobody is at work on it; True if no other block holds the same lease (re-entrancy)."""
+    def let_go(self, kept: KeptLease) -> bool:
+        """Stop renewing, and wait for the threads at work on it. Return True if no other block holds the lease."""
         with self._changed:
             kept.is_leaving = True
             try:
@@ -197,8 +197,8 @@ class Keeper:
                 is_last = self.forget(kept)
             return is_last
 
-    def forget(self, kept: Kept) -> bool:
-        """Do no more for it; True if no other block holds the same lease. Also of what is forgotten already."""
+    def forget(self, kept: KeptLease) -> bool:
+        """Stop renewing at once. Return True if no other block holds the lease. May be called again."""
         self._losses.remove(kept.held.id, kept.doubt)
         with self._changed:
             self._kept = [other for other in self._kept if other is not kept]
@@ -207,13 +207,13 @@ class Keeper:
 
     # --------------------------------------------------------------------------------------- threads
 
-    def _start(self, name: str, pick: Pick, work: Callable[[Kept], None]) -> None:
+    def _start(self, name: str, pick: Pick, work: Callable[[KeptLease], None]) -> None:
         if name not in self._threads:
             thread = threading.Thread(target=self._run, name=name, args=(name, pick, work), daemon=True)
             thread.start()
             self._threads[name] = thread
 
-    def _run(self, name: str, pick: Pick, work: Callable[[Kept], None]) -> None:
+    def _run(self, name: str, pick: Pick, work: Callable[[KeptLease], None]) -> None:
         while (kept := self._wait_for_work(name, pick)) is not None:
             try:
                 work(kept)
@@ -222,7 +222,7 @@ class Keeper:
                     kept.busy -= 1
                     self._changed.notify_all()
 
-    def _wait_for_work(self, name: str, pick: Pick) -> Kept | None:
+    def _wait_for_work(self, name: str, pick: Pick) -> KeptLease | None:
         with self._changed:
             while True:
                 kept, pause = pick()
@@ -234,7 +234,7 @@ class Keeper:
                     del self._threads[name]
                     return None
 
-    def _next_due(self) -> tuple[Kept | None, float | None]:
+    def _next_due(self) -> tuple[KeptLease | None, float | None]:
         """The lease to renew now, or how long until there is one."""
         live = [kept for kept in self._kept if not kept.is_leaving and kept.held.tenure.reason is None]
         if not live:
@@ -243,7 +243,7 @@ class Keeper:
         pause = first.held.tenure.pause()
         return (first, None) if pause <= 0 else (None, pause)
 
-    def _next_lost(self) -> tuple[Kept | None, float | None]:
+    def _next_lost(self) -> tuple[KeptLease | None, float | None]:
         """The lease whose loss to tell of now, or how long until there could be one."""
         untold = [kept for kept in self._kept if not kept.told]
         lost = next((kept for kept in untold if kept.held.tenure.reason is not None), None)
@@ -251,25 +251,25 @@ class Keeper:
             return lost, None
         return None, min(kept.held.tenure.remaining() for kept in untold)
 
-    def _renew(self, kept: Kept) -> None:
+    def _renew(self, kept: KeptLease) -> None:
         tenure, sent = kept.held.tenure, steady()
         try:
             answer = self._locks.renew(kept.held.id, kept.held.token)
         except StoreError as error:
             tenure.fail(error)
-        except Exception as error:  # noqa: BLE001 (told to the holder, as the cause of its loss)
+        except Exception as error:  # noqa: BLE001 (reported to the holder, as the cause of its loss)
             tenure.lose(f"it cannot be renewed: {error}", error)
         else:
             tenure.learn(answer, sent)
 
-    def _tell(self, kept: Kept) -> None:
+    def _tell(self, kept: KeptLease) -> None:
         reason, on_lost = kept.held.tenure.reason, kept.on_lost
         kept.told = True
         if reason is None or on_lost is None:
             return
         try:
             on_lost(reason)
-        except BaseException:  # noqa: BLE001 (reported as any thread's is; others must still be told)
+        except BaseException:  # noqa: BLE001 (reported as any thread's is; other losses must still be reported)
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
