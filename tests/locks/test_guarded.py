@@ -228,7 +228,7 @@ def test_work_that_would_run_after_the_release(locks: Locks) -> None:
     def wrapped() -> object:
         return Callback()()
 
-    with pytest.raises(TypeError, match="gave back a coroutine"):
+    with pytest.raises(TypeError, match="returned a coroutine"):
         wrapped()
     assert last_end(locks)[0] == "failed"
 

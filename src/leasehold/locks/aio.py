@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
     from leasehold.locks.holding.aio import AsyncLock
-    from leasehold.locks.holding.held import LockTerms, OnLost, AcquireOptions, P, R
+    from leasehold.locks.holding.held import AcquireOptions, LockTerms, OnLost, P, R
     from leasehold.locks.holding.losses import LossWatch
     from leasehold.locks.sync import Duration, Leased, Wait
     from leasehold.requests.calls import Call, LossSource

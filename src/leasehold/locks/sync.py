@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
-    from leasehold.locks.holding.held import HeldLease, LockTerms, OnLost, AcquireOptions, P, R
+    from leasehold.locks.holding.held import AcquireOptions, HeldLease, LockTerms, OnLost, P, R
     from leasehold.locks.holding.losses import LossWatch
     from leasehold.locks.holding.sync import Keeper, Lock
     from leasehold.requests.calls import Answers
