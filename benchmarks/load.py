@@ -57,7 +57,6 @@ class CountingStore:
         self.rows: list[int] = []
         self.capabilities = inner.capabilities
         self.hint, self.read, self.scan, self.loss_mark = inner.hint, inner.read, inner.scan, inner.loss_mark
-        self.others = inner.others
         self.history, self.prune, self.close = inner.history, inner.prune, inner.close
 
     def pragma(self, setting: str) -> None:

@@ -183,10 +183,6 @@ class Served:
         """Return `keys`, and the store's time after they were read."""
         return self.keys(), self.ping()
 
-    def others(self) -> object:
-        """Return a value that changes once another process may have committed; None while that is unknown."""
-        return self._store.others()
-
     def session(self, space: str, session: str) -> Session | None:
         """Return a live session, with the hash of its secret. It waits for the store: not for the event loop."""
         return reading.session_of(self._store, space, session)

@@ -93,14 +93,6 @@ class Store(Protocol):
     def hint(self) -> bool:
         """Return True if another process may have changed something since the last call. Cheap, and only a hint."""
 
-    def others(self) -> object:
-        """Return a value that changes once another process may have committed; None while that is unknown.
-
-        It never waits, and takes no hint away from `hint`. A server that knows that nobody else has written need not
-        read its API keys again.
-        """
-        return None
-
     @abstractmethod
     def loss_mark(self) -> object:
         """Return a value that changes once another process may have ended a lease. Cheap, and only a hint.

@@ -8,8 +8,7 @@ import apsw
 import pytest
 
 from leasehold.domain.entries import Drop, Put, Ref
-from leasehold.errors import StoreBehind
-from leasehold.stores import HistoryQuery, sqlite
+from leasehold.stores import HistoryQuery
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.checkup import look
 from tests.kit.samples import MINUTE, FakeClock, commit, event
@@ -27,16 +26,6 @@ def tell(store: SqliteStore, *, fences: int = 0, late: int = 0) -> None:
     transaction.close()
 
 
-def in_row(path: Path) -> tuple[int, int]:
-    """Fence and newest event, as the row about the database has them."""
-    connection = apsw.Connection(str(path))
-    try:
-        fence, seq = connection.execute("SELECT fence, seq FROM meta").get
-    finally:
-        connection.close()
-    return fence, seq
-
-
 def known(store: SqliteStore) -> tuple[int, int]:
     """Fence and newest event, as the store goes on from them."""
     transaction = store.begin()
@@ -45,14 +34,6 @@ def known(store: SqliteStore) -> tuple[int, int]:
     commit(store, events=(event(at=1),))
     (newest,) = store.history(HistoryQuery(limit=1))
     return fence, newest.seq - 1
-
-
-def test_a_commit_with_events_does_not_write_the_row(path: Path) -> None:
-    store = SqliteStore(str(path))
-    before = in_row(path)
-    tell(store, fences=3)
-    assert in_row(path) == before
-    store.close()
 
 
 def more_events(store: SqliteStore) -> None:
@@ -98,16 +79,13 @@ def test_the_clock_goes_on_from_the_newest_of_both(path: Path, late: int) -> Non
     store.close()
 
 
-def test_numbers_outlive_a_history_of_no_length(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "TRIM_EVERY", 1)
-    store = SqliteStore(str(path), retention_rows=0)
+def test_a_history_that_somebody_else_deleted_leaves_the_numbers(path: Path) -> None:
+    store = SqliteStore(str(path))
     tell(store, fences=3)
-    assert store.history(HistoryQuery()) == []
-    store.close()
-    store = SqliteStore(str(path), retention_rows=0)
-    transaction = store.begin()
-    assert transaction.fence == 4
-    transaction.close()
+    connection = apsw.Connection(str(path))
+    connection.execute("DELETE FROM event")
+    connection.close()
+    assert known(store) == (4, 2)
     store.close()
 
 
@@ -121,16 +99,3 @@ def test_numbers_outlive_a_history_that_was_forgotten(path: Path) -> None:
     store = SqliteStore(str(path))
     assert known(store) == (4, 2)
     store.close()
-
-
-def test_a_history_that_somebody_else_deleted_is_noticed(path: Path) -> None:
-    store = SqliteStore(str(path))
-    tell(store, fences=3)
-    connection = apsw.Connection(str(path))
-    connection.execute("DELETE FROM event")
-    connection.close()
-    with pytest.raises(StoreBehind):
-        store.begin()
-    store.close()
-    with pytest.raises(StoreBehind):
-        SqliteStore(str(path))

@@ -10,10 +10,9 @@ import apsw
 import pytest
 
 from leasehold.domain.entries import EMPTY, Drop, Put, Ref
-from leasehold.errors import StoreError
 from leasehold.stores import HistoryQuery
 from leasehold.stores.sqlite import SqliteStore
-from tests.kit.samples import commit, entries, event, hold, node, seen, waiter
+from tests.kit.samples import commit, event, hold, node, seen, waiter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,47 +58,6 @@ def test_no_hint_during_a_transaction(store: SqliteStore) -> None:
     transaction = store.begin()
     assert not store.hint()
     transaction.close()
-
-
-def test_it_tells_whether_others_have_written(store: SqliteStore, path: str) -> None:
-    commit(store, Put("na", Ref("mine")))
-    before = store.others()
-    assert before is not None
-    commit(store, Put("na", Ref("mine too")))
-    assert store.others() == before
-    other = SqliteStore(path)
-    assert store.others() == before
-    commit(other, Put("na", Ref("theirs")))
-    after = store.others()
-    assert after is not None
-    assert after != before
-    assert store.hint()  # nobody else has heard of that through this
-    assert entries(store, "na")
-    assert store.others() == after
-    transaction = store.begin()
-    assert store.others() is None
-    transaction.close()
-    other.close()
-
-
-def test_a_commit_that_failed_counts_as_somebody_elses(path: str) -> None:
-    opened: list[apsw.Connection] = []
-    apsw.connection_hooks.append(opened.append)
-    try:
-        store = SqliteStore(path)
-    finally:
-        apsw.connection_hooks.remove(opened.append)
-    commit(store, Put("na", Ref("mine")))
-    before = store.others()
-    pages = opened[0].execute("PRAGMA page_count").get
-    opened[0].execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(StoreError, match="disk is full"):
-        commit(store, *(Put("na", Ref(f"{number}-{'x' * 1_000}")) for number in range(200)))
-    assert store.others() is None
-    opened[0].execute("PRAGMA max_page_count = 1000000")
-    commit(store, Put("na", Ref("mine again")))
-    assert store.others() not in (None, before)
-    store.close()
 
 
 def test_a_scan_is_of_one_kind_and_complete(store: SqliteStore) -> None:

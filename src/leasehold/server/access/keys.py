@@ -46,8 +46,6 @@ class Door:
         self._fresh_until = 0.0
         self._changes = 0
         """How often this process itself has changed keys: a look from before that does not count."""
-        self._seen: tuple[int, object] = (0, None)
-        """How often it had, and what others had done by then, when the keys were last read."""
         self._until = FOREVER
         """When the first of the keys stops working, by the store's clock."""
         self._ahead = 0
@@ -89,10 +87,7 @@ class Door:
 
     async def _look(self) -> None:
         asked_at, changes = time.monotonic(), self._changes
-        others = self._served.others()  # before the keys are read: whoever changes them after this is noticed next time
-        if others is None or (changes, others) != self._seen:
-            self._learn(*await asyncio.get_running_loop().run_in_executor(None, self._served.keys_and_time))
-            self._seen = (changes, others)
+        self._learn(*await asyncio.get_running_loop().run_in_executor(None, self._served.keys_and_time))
         self._drop_old()
         if changes == self._changes:
             self._fresh_until = asked_at + FRESH

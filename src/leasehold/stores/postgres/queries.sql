@@ -7,11 +7,6 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
 -- name: begin_turn
 SELECT * FROM {schema}.begin_turn($1::bigint, $2, $3, $4::bigint, $5, $6, $7)
 
--- name: take_turn
-SELECT {schema}.take_turn(
-    $1::bigint, $2, $3, $4::bigint, $5::bigint, $6::bigint, $7, $8::bigint, $9::integer, $10, $11::bigint, $12::boolean
-)
-
 -- name: load_all
 -- In a turn that was waited for all is in the table.
 SELECT count(*), string_agg(key || E'\x1f' || body, E'\x1e')

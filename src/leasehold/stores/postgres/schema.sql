@@ -207,56 +207,6 @@ BEGIN
     END IF;
 END $$;
 
--- Take a turn on the strength of what is known, and has been decided by: all of it must still be true. The time that was
--- decided by was the clock's a moment ago; nobody may have been told a later one.
-CREATE FUNCTION {schema}.take_turn(
-    in_salt bigint,
-    in_patience text,
-    in_silence text,
-    in_now bigint,
-    in_lag bigint, -- so much later may it be by now
-    in_number bigint, -- the last turn,
-    in_id text,
-    in_fence bigint,
-    in_version integer,
-    in_timeline text,
-    in_opening bigint,
-    in_synchronous boolean -- whether replication must be
-) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    clock bigint;
-BEGIN
-    PERFORM
-        set_config('lock_timeout', in_patience, true),
-        set_config('idle_in_transaction_session_timeout', in_silence, true),
-        set_config('statement_timeout', '0', true),
-        set_config('enable_seqscan', 'off', true),
-        set_config('enable_bitmapscan', 'off', true),
-        set_config('enable_hashjoin', 'off', true),
-        set_config('enable_mergejoin', 'off', true);
-    PERFORM pg_advisory_xact_lock(in_salt);
-    clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
-    PERFORM FROM {schema}.meta, {schema}.fence, {schema}.latest
-    WHERE
-        meta.version = in_version
-        AND meta.timeline = in_timeline
-        AND meta.opens_at = in_opening
-        AND fence.last_value = in_fence
-        AND in_now BETWEEN greatest(latest.last_value, clock - in_lag) AND clock
-        AND in_timeline = substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
-        AND (
-            NOT in_synchronous
-            OR current_setting('synchronous_standby_names') <> ''
-            AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
-        )
-        AND in_id = (SELECT id FROM {schema}.turn WHERE number = in_number)
-        AND NOT EXISTS (SELECT FROM {schema}.turn WHERE number > in_number);
-    IF NOT FOUND THEN
-        RAISE serialization_failure USING MESSAGE = 'what was known is not true any more';
-    END IF;
-    PERFORM setval('{schema}.latest', in_now);
-END $$;
-
 -- End a turn: write its entries and its history, and that it was. All is in the table then. It returns the time.
 CREATE FUNCTION {schema}.end_turn(
     in_number bigint,
@@ -323,11 +273,13 @@ BEGIN
     RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 END $$;
 
--- A whole turn in one statement, which is a transaction of its own: taken on the strength of what is known, as by
--- `take_turn`, and ended by leaving its changes in the journal, where the turn before has ended. They come as four lists
--- parted by 0x1d: all entries by record and id, and of those that there are now, which come first, when they are due and
--- what they are. It waits for nobody, and hands back the time.
--- What is assigned here costs a tenth of what a statement does.
+-- A whole turn in one statement, which is a transaction of its own: taken if all that was decided by is still true, and ended
+-- by leaving its changes in the journal, where the turn before has ended. The time that was decided by was the clock's a
+-- moment ago; nobody may have been told a later one. The changes come as four lists parted by 0x1d: all entries by record
+-- and id, and of those that exist, which come first, when they are due and what they are. It waits for nobody, and returns
+-- the time.
+-- Without an id it only takes the turn, for the statements that follow in its transaction.
+-- An assignment costs a tenth of what a statement does here.
 CREATE FUNCTION {schema}.whole_turn(
     in_salt bigint,
     in_now bigint,
@@ -339,7 +291,7 @@ CREATE FUNCTION {schema}.whole_turn(
     in_timeline text,
     in_opening bigint,
     in_synchronous boolean,
-    in_id text, -- and this one
+    in_id text, -- and this one; null: only take it
     in_keys text,
     next_fence bigint,
     in_longest bigint, -- 0: nothing longer than what is known
@@ -397,6 +349,13 @@ BEGIN
         RAISE serialization_failure USING MESSAGE = 'what was known is not true any more';
     END IF;
     clock := setval('{schema}.latest', in_now);
+    IF in_id IS NULL THEN
+        setting := set_config('enable_hashjoin', 'off', true);
+        setting := set_config('enable_mergejoin', 'off', true);
+        setting := set_config('idle_in_transaction_session_timeout', '2s', true); -- as `begin_turn` is told
+        setting := set_config('statement_timeout', '0', true);
+        RETURN clock;
+    END IF;
     clock := setval('{schema}.fence', next_fence, false);
     IF in_told > 0 THEN
         clock := setval('{schema}.event_seq', known.seq + in_told);

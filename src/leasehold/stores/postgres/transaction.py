@@ -42,6 +42,8 @@ SILENCE = "2s"
 _PATIENCE, _SILENCE = PATIENCE.encode(), SILENCE.encode()
 ALL_MOST = 5_000
 """Up to so many entries, all of them are loaded."""
+NOTHING_MORE = 12
+"""Arguments of `whole_turn` that say what to write."""
 LAG = 50_000
 """So many microseconds may pass from the time that was decided by until the turn is ours, if it was only assumed."""
 
@@ -191,9 +193,11 @@ class PostgresTransaction:
         """Return the statements that take our turn if it was only assumed until now."""
         if self._assumed is None:
             return []
-        salt, *known = self._believed()
-        take_turn = self._queries.called("take_turn")
-        return [(self._queries.called("begin"), []), (take_turn, [salt, _PATIENCE, _SILENCE, *known])]
+        nothing: Values = [None] * NOTHING_MORE
+        return [
+            (self._queries.called("begin"), []),
+            (self._queries.called("whole_turn"), [*self._believed(), *nothing]),
+        ]
 
     def _believed(self) -> Values:
         """Return what must be true for an assumed turn to be taken. From now on it is not assumed any more."""

@@ -96,10 +96,6 @@ class SqliteStore:
         self._hinted = version
         return True
 
-    def others(self) -> tuple[int, int] | None:
-        """Another value once another process has committed; None while that, or what became of ours, is not known."""
-        return self._database.others()
-
     def loss_mark(self) -> int:
         """Another value once anybody has committed, this process included."""
         return self._reading().version()
@@ -212,8 +208,9 @@ class SqliteTransaction:
         try:
             if database.journal is None:
                 write(database.cursor, changes if after is not None else last_of_each(changes))
-                is_told = bool(events) and self._tell(events, fence)
-                database.commit(fence, len(events), self.now, is_told=is_told)
+                write_events(database.cursor, events, database.meta.seq + 1)
+                self._trim(database.meta.seq + 1, database.meta.seq + len(events))
+                database.commit(fence, len(events), self.now)
             else:
                 self._journal(database.journal, changes, events, fence)
             self._committed, self._after = changes, after
@@ -222,15 +219,6 @@ class SqliteTransaction:
             if isinstance(error, apsw.Error):
                 raise database.explain(error) from error
             raise
-
-    def _tell(self, events: Sequence[Event], fence: int) -> bool:
-        """Write these events. Return True if the newest also carries what the row in `meta` would."""
-        first = self._database.meta.seq + 1
-        newest = first + len(events) - 1
-        is_timely = events[-1].at_us == self.now
-        write_events(self._database.cursor, events, first, fence if is_timely else None)
-        went = self._trim(newest, len(events)) if is_time_to_trim(first, newest) else 0
-        return is_timely and not went
 
     def _journal(
         self, journal: SqliteJournal, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int
@@ -245,8 +233,7 @@ class SqliteTransaction:
         journal.add(changes, events)
         journal.follow(changes, self._cache.records)
         journal.fold(database.cursor)
-        if is_time_to_trim(journal.first, newest):
-            self._trim(newest, newest - journal.first + 1)
+        self._trim(journal.first, newest)
         database.commit(fence, len(events), self.now)
 
     def _goes_into(self, journal: SqliteJournal, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
@@ -264,11 +251,12 @@ class SqliteTransaction:
 
         return is_overdue(self._database.connection, Retention(*self._retention), newest, self.now, journal.first)
 
-    def _trim(self, newest: int, written: int) -> int:
-        """Forget old history in passing: where only one-shot processes write, nobody else would. How many went."""
-        from leasehold.stores.sqlite.pruning import Retention, trim  # noqa: PLC0415 (rare)
+    def _trim(self, first: int, newest: int) -> None:
+        """Delete old history now and then, after these events: one-shot processes never prune."""
+        if is_time_to_trim(first, newest):
+            from leasehold.stores.sqlite.pruning import Retention, trim  # noqa: PLC0415 (rare)
 
-        return trim(self._database.connection, Retention(*self._retention), newest, self.now, written)
+            trim(self._database.connection, Retention(*self._retention), newest, self.now, newest - first + 1)
 
     def _check_under_way(self) -> None:
         if self._is_over or self._committed is not None:

@@ -73,8 +73,6 @@ class Database:
         self._owner = 0
         self._commits = 0
         self._alone = 0
-        self._doubts = 0
-        """How often the outcome of our last commit was unknown."""
         self._latest = 0
         self._is_to_be_marked = False
         """True if something was committed in our turn: the end of the turn writes the mark."""
@@ -237,8 +235,6 @@ class Database:
             raise other_schema(self.path, schema)
         if self.version != _UNKNOWN:
             self._alone = 0
-        else:
-            self._doubts += 1
         self._accept(self.read_meta())
         self.forget()
         self._read_journal()
@@ -276,17 +272,17 @@ class Database:
         """The cache agrees with the database after our commit."""
         self.version = self.connection.data_version()
 
-    def commit(self, fence: int, events: int, now: int, *, is_told: bool = False, rows: int = 0) -> None:
-        """Make what was written durable, with the next unused fence and so many new events.
+    def commit(self, fence: int, events: int, now: int, *, rows: int = 0) -> None:
+        """Make what was written durable, with the next unused fence and this many new events.
 
-        `is_told`: the newest of them says all this, so that the row about the database need not (docs/adr/0028). So
-        does the last of the journal's new `rows`; where there are none, the journal is empty now.
+        The newest of the journal's new `rows` carries these numbers. Without any, the journal is empty, and they go
+        into `meta`.
         """
         before = self.meta
         number = before.number + rows
         folded = before.folded if rows else number
         meta = SqliteMeta(fence, before.seq + events, now, before.boot, before.offset, before.database, folded, number)
-        if not (is_told or rows):
+        if not rows:
             self.cursor.execute(_WRITE_META, (fence, meta.seq, now, folded))
         if self._commits == LASTING - 1:
             from leasehold.stores.sqlite.long_running import stay  # noqa: PLC0415 (not for one-shot processes)
@@ -346,11 +342,6 @@ class Database:
             raise self.explain(error) from error
         finally:
             self._mutex.release()
-
-    def others(self) -> tuple[int, int] | None:
-        """Differs from what it was if another process has committed since; None while that is unknown."""
-        version = self.peek_version()
-        return None if version is None or self.version == _UNKNOWN else (version, self._doubts)
 
     def close(self) -> None:
         """Close the connection and the gate. Idempotent."""

@@ -27,7 +27,7 @@ MOST = 128
 # Counted from the end, because those before `first` are deleted.
 OLDEST = "SELECT seq, first, body ->> ('$[#-' || (seq - first + 1) || '][1]') FROM event ORDER BY seq LIMIT 1"
 """The first row: the numbers of its last and its first event, and the time of the first."""
-_WRITE = "INSERT INTO event (seq, first, at, next, body) VALUES (?, ?, ?, ?, json(?))"
+_WRITE = "INSERT INTO event (seq, first, at, body) VALUES (?, ?, ?, json(?))"
 _WRITE_TEXT = "INSERT INTO event (seq, first, at, body) VALUES (?, ?, ?, ?)"
 _PARTS = """
 SELECT number, json_array_length(body, '$[2]'), max(now, coalesce(body ->> '$[2][#-1][1]', 0)), body -> '$[2]'
@@ -40,17 +40,13 @@ GROUP BY key / ? ORDER BY key / ?
 """
 
 
-def write_events(cursor: apsw.Cursor, events: Sequence[Event], first: int, fence: int | None = None) -> None:
-    """Write these events, numbered from `first`. The newest row also carries the next fence, if given.
-
-    SQLite writes the JSON, so that a one-shot process need not import an encoder.
-    """
+def write_events(cursor: apsw.Cursor, events: Sequence[Event], first: int) -> None:
+    """Write these events, numbered from `first`. SQLite writes the JSON, so that no encoder has to be imported."""
     for start in range(0, len(events), MOST):
         some = events[start : start + MOST]
         last = first + start + len(some) - 1
-        carried = fence if start + MOST >= len(events) else None
         body = apsw.jsonb_encode(some, check_circular=False)
-        cursor.execute(_WRITE, (last, first + start, max([event.at_us for event in some]), carried, body))
+        cursor.execute(_WRITE, (last, first + start, max([event.at_us for event in some]), body))
 
 
 def write_parts(cursor: apsw.Cursor, parts: Sequence[Part], first: int) -> None:

@@ -1,22 +1,21 @@
-"""Which schema a database has, and what it records about itself."""
+"""The version of the schema, and what a database records about itself."""
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x1EA5E401
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Of `schema.sql`, and of what is packed in it. A database of another version is refused."""
 
 READ_META = """
-SELECT coalesce(last.fence, newest.next, meta.fence), coalesce(last.seq, newest.seq, meta.seq),
-    coalesce(last.now, newest.at, meta.now), boot, offset, database, folded, coalesce(last.number, folded)
+SELECT coalesce(last.fence, meta.fence), coalesce(last.seq, meta.seq), coalesce(last.now, meta.now),
+    boot, offset, database, folded, coalesce(last.number, folded)
 FROM meta
-LEFT JOIN (SELECT seq, at, next FROM event ORDER BY seq DESC LIMIT 1) AS newest ON newest.seq > meta.seq
 LEFT JOIN (SELECT number, fence, seq, now FROM journal ORDER BY number DESC LIMIT 1) AS last ON last.number > folded
 """
 
 
 class SqliteMeta:
-    """The row about the database itself, or what replaces it: its newest event, or the end of its journal."""
+    """The row about the database itself; the newest row of its journal replaces the first three numbers."""
 
     __slots__ = ("boot", "database", "fence", "folded", "now", "number", "offset", "seq")
 
@@ -30,6 +29,6 @@ class SqliteMeta:
         self.offset = offset
         self.database = database
         self.folded = folded
-        """Up to here the rows of the journal are in the tables."""
+        """Rows of the journal up to this one are in the tables."""
         self.number = number
-        """The newest row of the journal; if it is `folded`, there is none."""
+        """The newest row of the journal; if it equals `folded`, the journal is empty."""

@@ -14,17 +14,15 @@ CREATE TABLE entry (
 -- When a sweep should look at an entry.
 CREATE INDEX entry_due ON entry (due) WHERE due IS NOT NULL;
 
--- History: rows are only appended, and deleted at the old end. The newest row of a commit carries the next fence, and with
--- its `seq` and `at` replaces the row in `meta`, if its `seq` is above the one there. The commit then writes one page less.
+-- History: rows are only appended, and deleted at the old end.
 CREATE TABLE event (
     seq INTEGER PRIMARY KEY, -- of the newest event in the row; from `meta`, so it is never used twice
     first INTEGER NOT NULL, -- of the oldest; events in `body` before it are deleted
     at INTEGER NOT NULL, -- the time of the newest
-    next INTEGER,
     body TEXT NOT NULL -- up to 128 events as a JSON array, the newest last
 );
 
--- One row, written by every commit whose newest event or row in `journal` does not carry the same.
+-- One row, written by every commit that does not write a row of `journal`.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     fence INTEGER NOT NULL, -- the first number that was not given out
