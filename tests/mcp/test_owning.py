@@ -98,6 +98,22 @@ def test_two_sub_agents_of_one_connection_never_both_get_a_yes(tmp_path: Path, w
     asyncio.run(work())
 
 
+def test_agents_that_chose_the_same_name_in_two_connections_never_both_get_a_yes(tmp_path: Path) -> None:
+    async def work() -> None:
+        with serving(tmp_path) as server:
+            url = f"{server.url}/mcp"
+            async with Client(url, mode="legacy") as one, Client(url, mode="legacy") as other:
+                ada: dict[str, Any] = {"resource": "issue:42", "agent_id": "claude"}
+                assert (await call(one, "acquire_lock", **ada))["ok"]
+                refused = await call(other, "acquire_lock", **ada)
+                assert [each["yours"] for each in refused["error"]["holders"]] == [False]
+                assert refused["advice"].startswith("Do not touch it")
+                again = await call(one, "acquire_lock", **ada)
+                assert again["advice"].startswith("It was yours already.")
+
+    run(work)
+
+
 @asynccontextmanager
 async def _in_session(folder: Path) -> AsyncIterator[Client]:
     """A harness whose sub-agents all show the secret of one session."""

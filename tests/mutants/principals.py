@@ -77,6 +77,13 @@ PRINCIPALS = (
         ("tests/mcp/test_owning.py", "-k", "sub_agents and stdio"),
     ),
     Mutant(
+        "agents of one name in two connections get each other's leases over MCP",
+        "mcp/ownership.py",
+        "for token, where in known.values() if where == connection]\n",
+        "for token, where in known.values() if where is not None]\n",
+        ("tests/mcp/test_owning.py", "-k", "same_name"),
+    ),
+    Mutant(
         "a hook does not tell the agent that its lease was taken",
         "guard/editors/decision.py",
         "        if alive is None or each.lease in alive:\n",

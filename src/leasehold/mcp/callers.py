@@ -20,6 +20,8 @@ class Party(Protocol):
 
     id: str
     """Who this is: a ticket is good for its own party only. Never the connection."""
+    connection: str
+    """The MCP session, if the client keeps one; agents of one name in two of them are two."""
     gone: asyncio.Event
     """Set once nobody is there any more to hear the answer."""
 

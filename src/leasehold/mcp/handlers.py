@@ -77,7 +77,7 @@ class Desk:
     def _granted(self, party: Party, who: Who, outcome: Any, claims: Claims) -> Json:  # noqa: ANN401 (whatever an acquire ends in)
         if isinstance(outcome, Granted):
             party.granted(outcome.lease.id, outcome.token, claims)
-            self._handed.remember(party.id, who, outcome.lease, outcome.token)
+            self._handed.remember(party.id, who, outcome.lease, outcome.token, party.connection)
         answer = _answer(outcome)
         own = in_its_own_way(outcome)
         return {**answer, "advice": advice.on_own(own, is_certain=who.is_named)} if own else answer
@@ -88,7 +88,7 @@ class Desk:
         Its session proves that it has it, or the tokens that were handed out to it here. Agents that nothing tells
         apart are refused instead: one of them must not get a yes for what another holds.
         """
-        tokens = list(self._handed.tokens(party.id, who).values()) if who.session is None else None
+        tokens = self._handed.proofs(party.id, who, party.connection) if who.session is None else None
         own = {"holder": who.name, "session": who.session, "reentrant": who.is_named, "token": tokens}
         return {**_TERMS, **terms, **own}
 

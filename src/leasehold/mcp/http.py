@@ -39,9 +39,16 @@ class Caller:
     """Whoever sent one request."""
 
     def __init__(
-        self, id_: str, name: str, session: str | None, ask: Ask, lost: Callable[[str], list[str]] = lambda _: []
+        self,
+        id_: str,
+        name: str,
+        session: str | None,
+        ask: Ask,
+        lost: Callable[[str], list[str]] = lambda _: [],
+        connection: str = "",
     ) -> None:
         self.id = id_
+        self.connection = connection
         self._name = name
         self._session = session
         self.ask = ask

@@ -66,13 +66,13 @@ class Handed:
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
         self._leases: OrderedDict[tuple[str, str, str], str] = OrderedDict()
-        self._tokens: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
-        """The tokens of each agent's latest leases, by the lease's id: with them the agent need not repeat its own."""
+        self._tokens: OrderedDict[tuple[str, str], dict[str, tuple[str, str]]] = OrderedDict()
+        """The tokens of each agent's latest leases, by the lease's id, each with the connection that it went to."""
 
-    def remember(self, party: str, who: Who, lease: Lease, token: str) -> None:
+    def remember(self, party: str, who: Who, lease: Lease, token: str, connection: str = "") -> None:
         """This agent has it now, with this token."""
         if who.is_one:
-            self._keep_token((party, who.name), lease.id, token)
+            self._keep_token((party, who.name), lease.id, token, connection)
         for resource in lease.resources:
             if who.is_one:
                 self._keep((party, who.name, resource), lease.id)
@@ -84,11 +84,11 @@ class Handed:
         while len(self._leases) > self._most:
             self._leases.popitem(last=False)
 
-    def _keep_token(self, agent: tuple[str, str], lease: str, token: str) -> None:
+    def _keep_token(self, agent: tuple[str, str], lease: str, token: str, connection: str) -> None:
         tokens = self._tokens.setdefault(agent, {})
         self._tokens.move_to_end(agent)
         tokens.pop(lease, None)
-        tokens[lease] = token
+        tokens[lease] = (token, connection)
         if len(tokens) > TOKENS_MOST:
             del tokens[next(iter(tokens))]
         if len(self._tokens) > self._most:
@@ -96,7 +96,13 @@ class Handed:
 
     def tokens(self, party: str, who: Who) -> dict[str, str]:
         """The tokens of this agent's latest leases, by the lease's id; none if its name may be another's as well."""
-        return self._tokens.get((party, who.name), {}) if who.is_one else {}
+        known = self._tokens.get((party, who.name), {}) if who.is_one else {}
+        return {lease: token for lease, (token, _) in known.items()}
+
+    def proofs(self, party: str, who: Who, connection: str) -> list[str]:
+        """Its tokens that were handed out on this connection: agents elsewhere may have chosen the same name."""
+        known = self._tokens.get((party, who.name), {}) if who.is_one else {}
+        return [token for token, where in known.values() if where == connection]
 
     def to(self, party: str, who: Who, resource: str) -> str | None:
         """The lease that this agent got last; None if its name may be another's as well."""

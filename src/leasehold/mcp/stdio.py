@@ -38,6 +38,7 @@ class Client:
     """The one party at the other end."""
 
     id = "stdio"
+    connection = ""
 
     def __init__(self, locks: AsyncLocks, sessions: Sessions, choice: Choice) -> None:
         self._locks = locks

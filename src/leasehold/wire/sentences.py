@@ -21,7 +21,7 @@ SKEW: Final = "30s"
 def sentence(outcome: Held | TimedOut | Deadlock | Lost | Refused) -> str:
     """Return a refusal as one sentence that says what to do next."""
     if isinstance(outcome, Held) and is_yours(outcome):
-        return f"{_what(outcome)} is {_by_you(outcome)}; go on under it (reentrant extends it), or release it first"
+        return f"{_what(outcome)} is {_by_you(outcome)}; go on under it; reentrant extends it"
     if isinstance(outcome, Held):
         return f"{_what(outcome)} is {_by(outcome)}; try again later, or wait for it{_watched(outcome)}"
     if isinstance(outcome, TimedOut):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from leasehold.server.api.mcp_sessions import Sessions
 
 PATH = "/mcp"
+SESSION_HEADER = "mcp-session-id"
 BODY_MOST = 256 * 1024
 """A call of a tool is wrapped more than once."""
 
@@ -71,7 +72,7 @@ class Agents:
             return outcome
 
         news = partial(self._handed.news, party)
-        caller = Caller(party, who.name, who.session, ask, news)
+        caller = Caller(party, who.name, who.session, ask, news, request.headers.get(SESSION_HEADER, ""))
         try:
             await sessions.answer(payer(who), caller, scope, body, _read_already(body, receive), send)
         except Problem as problem:
