@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from leasehold.domain import commands as c
 from leasehold.domain import entries, keys, leases, outcomes, sessions, timestamps
 from leasehold.requests import checks
+from leasehold.testing.asking import asking
 from leasehold.testing.world import World
 from tests.domain.oracle import EITHER, Oracle
 from tests.domain.oracle_nouns import Answer, Lease, Told, Waiter, Want, Who, clash, counts_against
@@ -120,7 +121,7 @@ class Duel:
         self.tokens += 1
         token = f"token-{self.tokens}"
         any_of = len(want.options) > 1
-        asking = checks.Asking(
+        asked = asking(
             resources=[option[0] for option in want.options] if any_of else list(want.options[0]),
             ttl=f"{want.ttl // 1000}ms",
             holder=who.holder,
@@ -138,7 +139,7 @@ class Duel:
             intent=intent,
             token=sorted(shown),
         )
-        return token, checks.acquire(asking, SETTINGS, token, self.engine)
+        return token, checks.acquire(asked, SETTINGS, token, self.engine)
 
     def acquire(
         self,
@@ -516,7 +517,7 @@ def proof(token: str | None = None, secret_of: str | None = None, admin: bool = 
 
 
 def own_node(resource: str) -> str:
-    command = checks.acquire(checks.Asking(resource, "1s", "anybody"), SETTINGS, "token", "e")
+    command = checks.acquire(asking(resource, "1s", "anybody"), SETTINGS, "token", "e")
     return command.ask.options[0].claims[0].node
 
 

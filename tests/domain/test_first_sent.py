@@ -11,7 +11,8 @@ from leasehold.domain import keys
 from leasehold.domain.outcomes import Cancelled, Granted, Held, Queued, Refused
 from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
-from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import Settings
+from leasehold.testing.asking import asking
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class Scene:
         self.other = self.send("other", holder="bob", resources="taken", any_of=False, request_id=None)
 
     def send(self, token: str, **asked: object) -> object:
-        asking = Asking("thing", 30, "ann", request_id="r")._replace(**{**self._asked, **asked})
-        return self.world.do(checks.acquire(asking, Settings(), token, HERE), HERE)
+        asked = asking("thing", 30, "ann", request_id="r") | self._asked | asked
+        return self.world.do(checks.acquire(asked, Settings(), token, HERE), HERE)
 
     def first(self, token: str = "one", **asked: object) -> object:
         return self.send(token, first=True, **asked)

@@ -13,7 +13,8 @@ from leasehold.domain.rules.granting import PICK_UP
 from leasehold.domain.sessions import SessionRenewed
 from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
-from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import Settings
+from leasehold.testing.asking import asking
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Promise:
         return self.world.do(self.asking(holder, engine, token, **asked), engine)
 
     def asking(self, holder: str, engine: str, token: str, **asked: object) -> c.Acquire:
-        return checks.acquire(Asking("thing", 30, holder)._replace(**asked), Settings(), token, engine)
+        return checks.acquire(asking("thing", 30, holder) | asked, Settings(), token, engine)
 
     def ask(self, token: str = "first") -> LeaseRequest:
         return self.asking("waiter", THERE, token, wait=20, **self.wanted).ask

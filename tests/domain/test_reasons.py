@@ -8,7 +8,8 @@ from leasehold.domain.outcomes import Granted, Lost, Released
 from leasehold.domain.rules.ending import ENDS_KEPT, FORGOTTEN
 from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
-from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import Settings
+from leasehold.testing.asking import asking
 from leasehold.testing.world import World
 
 PROOF = c.Proof(token=keys.secret_hash("token"))
@@ -22,8 +23,8 @@ class Readers:
         self.leases = [self.take(f"reader {place}") for place in range(number)]
 
     def take(self, holder: str) -> str:
-        asking = Asking("report", 30, holder, mode="shared")
-        granted = self.world.do(checks.acquire(asking, Settings(), "token", ""))
+        asked = asking("report", 30, holder, mode="shared")
+        granted = self.world.do(checks.acquire(asked, Settings(), "token", ""))
         assert isinstance(granted, Granted), granted
         return granted.lease.id
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from leasehold.domain.outcomes import Granted, Held, Queued
 from leasehold.requests import checks
-from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import Settings
+from leasehold.testing.asking import asking
 from leasehold.testing.world import World
 
 
@@ -15,8 +16,8 @@ class Semaphores:
         self.world = World()
 
     def acquire(self, holder: str, *names: str, wait: int = 0) -> object:
-        asking = Asking(list(names), 60, holder, slots=2, wait=wait)
-        return self.world.do(checks.acquire(asking, Settings(), holder, self.world.engine))
+        asked = asking(list(names), 60, holder, slots=2, wait=wait)
+        return self.world.do(checks.acquire(asked, Settings(), holder, self.world.engine))
 
 
 def test_the_last_slot_is_kept_for_who_waits_for_two_things() -> None:

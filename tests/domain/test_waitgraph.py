@@ -18,6 +18,7 @@ from leasehold.domain.records import Draft, Missing
 from leasehold.domain.rules import waitgraph
 from leasehold.domain.rules.waitgraph import LAST, WaitGraph, cycle_closed_by
 from leasehold.requests import checks
+from leasehold.testing.asking import asking
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ ENGINE = keys.engine("one")
 MODES = (*3 * [("exclusive", 1)], ("shared", 1), ("slots", 2), ("slots", 2), ("slots", 3))
 
 
-def acquire(asking: checks.Asking) -> c.Acquire:
-    return checks.acquire(asking, checks.Settings(), "token", ENGINE)
+def acquire(asked: dict[str, Any]) -> c.Acquire:
+    return checks.acquire(asked, checks.Settings(), "token", ENGINE)
 
 
 def anything(dice: random.Random) -> c.Acquire:
     mode, slots = dice.choice(MODES)
-    asked = checks.Asking(
+    asked = asking(
         sorted(set(dice.choices(RESOURCES, k=dice.choice((1, 1, 1, 2, 3))))),
         ttl=600,
         holder=dice.choice(HOLDERS),
@@ -96,7 +97,7 @@ requests = st.fixed_dictionaries(
         "priority": st.sampled_from((0, 0, 0, 1)),
         "intent": st.booleans(),
     }
-).map(lambda asked: checks.Asking(**asked))
+).map(lambda asked: asking(**asked))
 
 
 @given(
@@ -107,17 +108,17 @@ requests = st.fixed_dictionaries(
 )
 @settings(max_examples=5_000 if PROVE else 200, deadline=None)
 def test_slots_are_searched_as_with_every_edge(
-    before: list[checks.Asking], wanted: list[checks.Asking], is_stuck: bool, is_poll: bool
+    before: list[dict[str, Any]], wanted: list[dict[str, Any]], is_stuck: bool, is_poll: bool
 ) -> None:
     """`is_stuck`: as if nobody had ever been refused for a deadlock, so that there are some already."""
     world = World()
     with pytest.MonkeyPatch.context() as patched:
         if is_stuck:
             patched.setattr(waitgraph, "cycle_closed_by", lambda *_: None)
-        for asking in before:
-            world.do(acquire(asking), ENGINE)
-    for asking in wanted:
-        command = acquire(asking)
+        for asked in before:
+            world.do(acquire(asked), ENGINE)
+    for asked in wanted:
+        command = acquire(asked)
         order = LAST if is_poll else (-command.priority, world.fence)
         assert searched(world, command, order) == searched_edge_by_edge(world, command, order)
 
@@ -136,14 +137,14 @@ def crowd(resources: str | list[str], many: int, kinds: list[dict[str, Any]]) ->
     names, any_of = ([resources], False) if isinstance(resources, str) else (resources, True)
     for name in names:
         for number in range(kinds[0].get("slots", 1)):
-            boss = checks.Asking(name, 600, f"boss {number}", slots=kinds[0].get("slots", 1))
+            boss = asking(name, 600, f"boss {number}", slots=kinds[0].get("slots", 1))
             assert isinstance(world.do(acquire(boss), ENGINE), Granted)
     for number in range(many):
         kind = kinds[number % len(kinds)]
-        asked = checks.Asking(resources, 600, f"agent {number}", wait=3600, any_of=any_of, **kind)
+        asked = asking(resources, 600, f"agent {number}", wait=3600, any_of=any_of, **kind)
         assert isinstance(world.do(acquire(asked), ENGINE), Queued)
-    assert isinstance(world.do(acquire(checks.Asking("mine", 600, "late")), ENGINE), Granted)
-    return world, acquire(checks.Asking(resources, 600, "late", wait=3600, any_of=any_of, **kinds[0]))
+    assert isinstance(world.do(acquire(asking("mine", 600, "late")), ENGINE), Granted)
+    return world, acquire(asking(resources, 600, "late", wait=3600, any_of=any_of, **kinds[0]))
 
 
 def effort(world: World, command: c.Acquire) -> int:
@@ -177,10 +178,10 @@ def test_who_only_polls_waits_for_those_in_the_queue_and_not_for_a_request_that_
     """Also where somebody in the queue, who would have to wait for it, was looked at before."""
     world = World()
     for holder, name in (("boss", "r"), ("poller", "s"), ("waiter", "t")):
-        assert isinstance(world.do(acquire(checks.Asking(name, 600, holder)), ENGINE), Granted)
-    assert isinstance(world.do(acquire(checks.Asking("r", 600, "waiter", wait=3600)), ENGINE), Queued)
-    assert isinstance(world.do(acquire(checks.Asking("r", 600, "poller", intent=True)), ENGINE), Held)
-    asked = checks.Asking(["r", "s"], 600, "late", wait=3600, priority=1)
+        assert isinstance(world.do(acquire(asking(name, 600, holder)), ENGINE), Granted)
+    assert isinstance(world.do(acquire(asking("r", 600, "waiter", wait=3600)), ENGINE), Queued)
+    assert isinstance(world.do(acquire(asking("r", 600, "poller", intent=True)), ENGINE), Held)
+    asked = asking(["r", "s"], 600, "late", wait=3600, priority=1)
     assert searched(world, acquire(asked), (-1, world.fence)) == ("late", "s", "poller", "r", "waiter", "r")
-    more = acquire(asked._replace(resources=["r", "s", "t"]))
+    more = acquire(asked | {"resources": ["r", "s", "t"]})
     assert searched(world, more, (-1, world.fence)) == ("late", "t", "waiter", "r")

@@ -10,6 +10,7 @@ from leasehold.domain import keys, names
 from leasehold.domain.outcomes import Granted, Queued
 from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks
+from leasehold.testing.asking import asking
 from leasehold.testing.world import World
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Wanderer:
         pick = self.random.choice
         mode, slots = pick((("exclusive", 1), ("exclusive", 1), ("shared", 1), ("slots", 2)))
         resources = self.random.sample(RESOURCES, pick((1, 1, 1, 2, 3)))
-        asked = checks.Asking(
+        asked = asking(
             resources,
             ttl=pick((0.5, 2, 10)),
             holder=pick(("ann", "bob", "cyd")),
@@ -103,7 +104,7 @@ class Wanderer:
             request_id=pick((None, None, None, "r1", "r2", "r3")),
             intent=pick((True, False)),
         )
-        return checks.acquire(asked._replace(**more), checks.Settings(), "token", pick(self.alive()))
+        return checks.acquire(asked | more, checks.Settings(), "token", pick(self.alive()))
 
     def acquire(self) -> None:
         asked = self.asking()

@@ -13,8 +13,9 @@ from leasehold.domain.timestamps import SECOND
 from leasehold.engine.engine import Engine
 from leasehold.engine.waiters import BEATS
 from leasehold.requests import checks
-from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import Settings
 from leasehold.stores.memory import Memory, MemoryStore
+from leasehold.testing.asking import asking
 from leasehold.testing.conformance.asking import PATIENCE
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def begun(engine: Engine) -> int:
 
 def acquire(engine: Engine, resources: object, holder: str = "alice", ttl: object = 600, **asked: object) -> Acquire:
     """The command behind an acquire; its token is the holder's name."""
-    return checks.acquire(Asking(resources, ttl, holder, **asked), Settings(), holder, engine.key)
+    return checks.acquire(asking(resources, ttl, holder, **asked), Settings(), holder, engine.key)
 
 
 def release(granted: object, token: str = "alice") -> Release:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from leasehold.domain.outcomes import Granted
 from leasehold.errors import StoreError
-from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import Settings
 from leasehold.requests.checks import acquire as checked
+from leasehold.testing.asking import asking
 from tests.engine.rig import Rig, acquire, begin_waiting, release, striking, take
 
 
@@ -118,8 +119,8 @@ class TestAbandoning:
         rig = Rig()
         engine = rig.engine()
         held = take(engine, "r")
-        asking = Asking("r", 600, "bob", wait=60, request_id="q")
-        commands = [checked(asking, Settings(), token, engine.key) for token in ("one", "two")]
+        asked = asking("r", 600, "bob", wait=60, request_id="q")
+        commands = [checked(asked, Settings(), token, engine.key) for token in ("one", "two")]
         first, second = (engine.submit(command, "token") for command in commands)
         engine.turn()
         assert engine.waiting == 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from leasehold.domain.outcomes import Granted, TimedOut
 from leasehold.requests import checks
-from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import Settings
+from leasehold.testing.asking import asking
 from tests.engine.rig import Rig, begin_waiting, begun, release, take
 
 
@@ -35,7 +36,7 @@ def test_whoever_asked_first_may_go_and_the_other_keeps_the_place() -> None:
     engine = rig.engine()
     held = take(engine, "r")
     first = begin_waiting(engine, "r", "bob", wait=60, request_id="q")
-    asked = Asking("r", 600, "bob", wait=60, request_id="q")
+    asked = asking("r", 600, "bob", wait=60, request_id="q")
     again = engine.submit(checks.acquire(asked, Settings(), "another token", engine.key), "another token")
     engine.turn()
     engine.abandon(first)

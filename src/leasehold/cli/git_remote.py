@@ -22,7 +22,7 @@ from leasehold.domain.outcomes import Granted, Held, Lost, Refused, Released, Ti
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput, Unreachable
 from leasehold.locks.connect import connect
-from leasehold.requests.checks import TOKENS_MOST
+from leasehold.requests.verbs import TOKENS_MOST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from leasehold.domain.rules.picture import picture
 from leasehold.domain.rules.telling import by_hold, who_wait
 from leasehold.domain.sessions import Session
 from leasehold.requests import checks
-from leasehold.requests.lookups import EDGES_MOST, history_query
+from leasehold.requests.lookups import history_query
+from leasehold.requests.verbs import EDGES_MOST
 from leasehold.stores import HistoryQuery
 
 TYPE_CHECKING = False

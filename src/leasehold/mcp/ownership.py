@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from leasehold.domain.keys import secret_hash
 from leasehold.domain.outcomes import Held
-from leasehold.requests.checks import TOKENS_MOST, session_id
+from leasehold.requests.checks import session_id
+from leasehold.requests.verbs import TOKENS_MOST
 from leasehold.wire.sentences import is_yours
 
 if TYPE_CHECKING:

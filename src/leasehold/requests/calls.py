@@ -64,31 +64,6 @@ class Call(Noun):
     """The principal that asks, where a server knows it."""
 
 
-class Asking(Noun):
-    """The arguments of an acquire, as they came."""
-
-    resources: object
-    ttl: object
-    holder: object
-    space: object = "default"
-    wait: object = 0
-    mode: object = None
-    slots: object = 1
-    any_of: object = False
-    session: object = None
-    name: object = None
-    context: object = None
-    reason: object = None
-    priority: object = 0
-    reentrant: object = False
-    grace: object = 0
-    on_expiry: object = "free"
-    request_id: object = None
-    intent: object = False
-    first: object = False
-    token: object = None
-
-
 def refusal(error: InvalidInput) -> Refused:
     """The answer of a surface, where a wrong argument is not the fault of the code that calls a verb."""
     return Refused("invalid", error.field, error.message)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from leasehold.domain import names
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
+from leasehold.requests import verbs
 from leasehold.requests.checks import choice, kind_of, span, text
 
-ROLES = ("admin", "agent", "viewer")
 PREFIXES_MOST = 64
-OVERLAP_MOST = 90 * 86_400 * SECOND
 
 
 def role(value: object) -> str:
     """What a key lets its owner do."""
-    return choice(value, "role", ROLES)
+    return choice(value, "role", verbs.ROLES.split("|"))
 
 
 def prefixes(value: object) -> tuple[str, ...]:
@@ -36,7 +35,7 @@ def _prefix(value: object) -> str:
 
 def overlap(value: object) -> int:
     """For how long the key before still counts."""
-    return span(value, "overlap", 0, OVERLAP_MOST)
+    return span(value, "overlap", 0, verbs.OVERLAP_MOST * SECOND)
 
 
 def key_id(value: object) -> str:

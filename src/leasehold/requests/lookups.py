@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from leasehold.domain.timestamps import FOREVER
 from leasehold.errors import InvalidInput
-from leasehold.requests import checks
+from leasehold.requests import checks, verbs
 from leasehold.stores import HistoryQuery
 
-EVENTS_MOST = 10_000
 KINDS_MOST = 64
 EVENT_KINDS = (
     *("granted", "queued", "renewed", "updated", "released", "expired", "forced", "refused", "deadlock", "cancelled"),
     *("lost", "timeout", "quarantined", "cleared", "session_started", "session_ended", "key_created", "key_revoked"),
 )
-EDGES_MOST = 10_000
 
 
 def history_query(asked: dict[str, object]) -> HistoryQuery:
@@ -30,7 +28,7 @@ def history_query(asked: dict[str, object]) -> HistoryQuery:
         tuple(map(_kind, kinds)),
         None if asked["since"] is None else checks.number(asked["since"], "since", 0, FOREVER),
         None if asked["before"] is None else checks.number(asked["before"], "before", 0, FOREVER),
-        checks.number(asked["limit"], "limit", 1, EVENTS_MOST),
+        checks.number(asked["limit"], "limit", 1, verbs.EVENTS_MOST),
     )
 
 

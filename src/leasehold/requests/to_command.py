@@ -10,7 +10,7 @@ from leasehold.domain import durations, keys, names
 from leasehold.domain.entries import EXCLUSIVE
 from leasehold.errors import InvalidInput
 from leasehold.requests import calls, checks
-from leasehold.requests.checks import Asking, Settings
+from leasehold.requests.checks import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def order(
     try:
         if verb == "acquire":
             token = draw()
-            return Order(checks.command(arguments, settings, token, engine, memory, authority), token)
+            return Order(checks.acquire(arguments, settings, token, engine, memory, authority), token)
         if verb == "release" and len(arguments) == _RELEASES:
             lease, status, error, shown, session, admin = _of_release(arguments)
             return _release(settings, engine, lease, status, error, shown, session, admin, authority)
@@ -202,7 +202,7 @@ def _steal(
 ) -> Order:
     why = checks.text(reason, "reason", 1024)
     token = draw()
-    command = checks.command(Asking(**asked, reason=why)._asdict(), settings, token, engine, authority=authority)
+    command = checks.acquire({**asked, "reason": why}, settings, token, engine, authority=authority)
     return Order(c.Steal(checks.text(by, "by", 256), why, command, authority), token)
 
 

@@ -16,13 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from leasehold.domain.commands import Command, StartSession
     from leasehold.domain.leases import Lease
     from leasehold.engine.engine import Engine
     from leasehold.engine.pending import Pending
-    from leasehold.requests.checks import Asking
     from leasehold.testing.simulation.watch import Watch
 
     class Node(Protocol):
@@ -91,7 +90,7 @@ class Believer:
         self.leases: dict[str, Known] = {}
         self.let_go: set[str] = set()
         """Leases that it has given back, as far as it is concerned."""
-        self.requests: dict[str, tuple[Asking, int]] = {}
+        self.requests: dict[str, tuple[dict[str, Any], int]] = {}
         """What it asked for with a request_id, and when it did so first."""
         self.confirmed: set[str] = set()
         """Requests of which it was told that they are withdrawn."""
@@ -126,7 +125,7 @@ class Believer:
             gone, self.session = self.session.session, None
             self.give_up(lambda asked: asked.session == gone)
             self.forget(lambda known: known.lease.session == gone)
-            self.requests = {id_: each for id_, each in self.requests.items() if each[0].session is None}
+            self.requests = {id_: each for id_, each in self.requests.items() if each[0]["session"] is None}
 
     def lose(self, node: Node) -> None:
         """This process has died, and the calls to it with it."""

@@ -8,13 +8,13 @@ from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.requests import checks
 from leasehold.requests.checks import Settings
 from leasehold.testing.simulation.believing import SESSION_TTL, Asked, Believer
-from leasehold.testing.simulation.wishes import draw_asking
+from leasehold.testing.simulation.wishes import draw_wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
-    from leasehold.requests.checks import Asking
     from leasehold.testing.simulation.believing import Known, Node, Place
 
 CALLS = 3
@@ -33,7 +33,7 @@ class Caller(Believer):
         self.nodes: dict[str, Node] = {}
         """Where it has asked for leases, by the engine's key."""
         self._reentrant = self.chance.random() < 0.25
-        self._withdrawn: dict[str, Asking] = {}
+        self._withdrawn: dict[str, dict[str, Any]] = {}
         self._numbers = 0
 
     def act(self) -> None:
@@ -56,27 +56,27 @@ class Caller(Believer):
         if len(self.calls) < CALLS:
             request = None if self._reentrant or self.chance.random() < 0.5 else self._new("r")
             session = f"{self.session.session}.secret" if self.session and self.chance.random() < 0.7 else None
-            asking = draw_asking(self.chance, self.name, self._reentrant)
+            wish = draw_wish(self.chance, self.name, self._reentrant)
             tokens = [known.token for known in self.leases.values()] if self._reentrant else None
-            self._acquire(asking._replace(request_id=request, session=session, token=tokens))
+            self._acquire(wish | {"request_id": request, "session": session, "token": tokens})
 
     def retry(self) -> None:
         """Ask again with a request_id that was used before, perhaps of another process."""
         if self.requests and len(self.calls) < CALLS:
-            asking, _ = self.requests[self._some_request()]
-            self._acquire(asking._replace(wait=self.chance.choice((0, asking.wait, 2.5))))
+            wish, _ = self.requests[self._some_request()]
+            self._acquire(wish | {"wait": self.chance.choice((0, wish["wait"], 2.5))})
 
     def _some_request(self) -> str:
         return self.chance.choice(list(self.requests)[-4:])
 
-    def _acquire(self, asking: Asking) -> None:
+    def _acquire(self, wish: dict[str, Any]) -> None:
         node, token, now = self.place.a_node(), self._new("t"), self.place.now
-        command = checks.acquire(asking, Settings(), token, node.engine.key)
-        request = None if asking.request_id is None else str(asking.request_id)
+        command = checks.acquire(wish, Settings(), token, node.engine.key)
+        request = wish.get("request_id")
         asked = Asked(node, now, command.wait, request)
         asked.session = command.ask.session
         if request is not None:
-            asked.sent = self.requests.setdefault(request, (asking, now))[1]
+            asked.sent = self.requests.setdefault(request, (wish, now))[1]
             for other in self.calls:
                 if other.request == request:  # it is the same wait: it lasts as long as the last of them says
                     other.until, other.wait = max(other.until, asked.until), max(other.wait, asked.wait)
@@ -85,9 +85,9 @@ class Caller(Believer):
 
     def steal(self) -> None:
         """Take over what others hold."""
-        asking = draw_asking(self.chance, self.name, self._reentrant)._replace(any_of=False, wait=0, reentrant=False)
+        wish = draw_wish(self.chance, self.name, self._reentrant) | {"any_of": False, "wait": 0, "reentrant": False}
         node, token = self.place.a_node(), self._new("t")
-        command = checks.acquire(asking, Settings(), token, node.engine.key)
+        command = checks.acquire(wish, Settings(), token, node.engine.key)
         self.nodes[node.engine.key] = node
         self.submit(Asked(node, self.place.now), c.Steal(self.name, "urgent", command), token)
 
@@ -138,21 +138,21 @@ class Caller(Believer):
         """Withdraw a request by its request_id: whatever comes of it now is not for this caller."""
         if self.requests:
             request = self._some_request()
-            asking, _ = self.requests.pop(request)
+            wish, _ = self.requests.pop(request)
             self.give_up(lambda asked: asked.request == request)
             self.forget(lambda known: known.request == request)
-            self._withdrawn[request] = asking
-            session = None if asking.session is None else str(asking.session).partition(".")[0]
+            self._withdrawn[request] = wish
+            session = wish["session"] and wish["session"].partition(".")[0]
             actor = keys.actor("default", self.name, session)
             self._call(c.Cancel(keys.request(actor, request)), request=request)
 
     def repeat_cancelled(self) -> None:
         """A copy of a request that was withdrawn arrives late."""
         if self._withdrawn:
-            asking = self.chance.choice(list(self._withdrawn.values())[-4:])
-            self._acquire(asking)
-            self.give_up(lambda asked: asked.request == asking.request_id)
-            self.requests.pop(str(asking.request_id), None)
+            wish = self.chance.choice(list(self._withdrawn.values())[-4:])
+            self._acquire(wish)
+            self.give_up(lambda asked: asked.request == wish["request_id"])
+            self.requests.pop(wish["request_id"], None)
 
     def abandon(self) -> None:
         """Go away from a call; whoever was asked notices."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from leasehold.requests.checks import Asking
+from leasehold.testing.asking import asking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
+    from typing import Any
 
 NAMES = ("a", "b", "c", "path:src", "path:src/x", "path:src/y/z", "issue:1", "deploy://api")
 POOL = ("p1", "p2", "p3")
@@ -19,34 +20,34 @@ REENTRANT_TTL = 3
 WAITS = (0, 0, 0.1, 0.7, 2, 4)
 
 
-def draw_asking(chance: random.Random, holder: str, reentrant: bool) -> Asking:
+def draw_wish(chance: random.Random, holder: str, reentrant: bool) -> dict[str, Any]:
     """One acquire."""
-    asking = _what(chance, holder)._replace(wait=chance.choice(WAITS), reentrant=reentrant)
+    wish = _what(chance, holder) | {"wait": chance.choice(WAITS), "reentrant": reentrant}
     if reentrant:
-        asking = asking._replace(ttl=REENTRANT_TTL)
+        wish["ttl"] = REENTRANT_TTL
     if chance.random() < 0.1:
-        asking = asking._replace(priority=chance.choice((-1, 1, 5)))
+        wish["priority"] = chance.choice((-1, 1, 5))
     if chance.random() < 0.2:
-        asking = asking._replace(grace=chance.choice((0.2, 1)))
+        wish["grace"] = chance.choice((0.2, 1))
     if chance.random() < 0.03:
-        asking = asking._replace(on_expiry="quarantine")
+        wish["on_expiry"] = "quarantine"
     if chance.random() < 0.2:
-        asking = asking._replace(intent=True)
-    return asking
+        wish["intent"] = True
+    return wish
 
 
-def _what(chance: random.Random, holder: str) -> Asking:
+def _what(chance: random.Random, holder: str) -> dict[str, Any]:
     ttl, draw = chance.choice(TTLS), chance.random()
     if draw < 0.4:
-        return Asking(chance.choice(NAMES), ttl, holder)
+        return asking(chance.choice(NAMES), ttl, holder)
     if draw < 0.55:
-        return Asking(chance.choice(NAMES), ttl, holder, mode="shared")
+        return asking(chance.choice(NAMES), ttl, holder, mode="shared")
     if draw < 0.7:
         mode = chance.choice(("exclusive", "exclusive", "shared"))
-        return Asking(chance.sample(NAMES, chance.choice((2, 3))), ttl, holder, mode=mode)
+        return asking(chance.sample(NAMES, chance.choice((2, 3))), ttl, holder, mode=mode)
     if draw < 0.82:
         names = chance.sample((*POOL, *POOL, *NAMES), 3)
-        return Asking(names, ttl, holder, any_of=True)
+        return asking(names, ttl, holder, any_of=True)
     if draw < 0.97:
-        return Asking(chance.choice(SEMAPHORES), ttl, holder, slots=chance.choice((2, 2, 2, 2, 2, 2, 3)))
-    return Asking(REPOSITORY, ttl, holder, mode=chance.choice(("exclusive", "shared")))
+        return asking(chance.choice(SEMAPHORES), ttl, holder, slots=chance.choice((2, 2, 2, 2, 2, 2, 3)))
+    return asking(REPOSITORY, ttl, holder, mode=chance.choice(("exclusive", "shared")))
