@@ -68,7 +68,7 @@ def page() -> str:
     contract = "".join(f"### {name}\n\n{_said(classes[name])}\n\n{_members(classes[name])}\n" for name in SHOWN)
     example = f"```python\n{inspect.getsource(file_store)}```\n"
     suite = f"```python\n{inspect.getsource(_connect)}\n\n{inspect.getsource(TestFileStore)}```\n"
-    fields = f"### Capabilities\n\nWhat your store declares.\n\n{_fields(declared)}\n"
+    fields = f"### Capabilities\n\nThe declarations of your store.\n\n{_fields(declared)}\n"
     return INTRODUCTION + CONTRACT + contract + fields + EXAMPLE + example + TEST + suite
 
 
