@@ -162,7 +162,7 @@ def test_nobody_takes_something_where_others_do_not_look(shell: Shell) -> None:
     for words in (*taking, ("list",), ("workflow", "list"), ("session", "start")):
         done = shell.run(*words)
         assert done.code != 0, words
-        assert f"{shell.home}/.git belongs to somebody else" in done.out + done.err, words
+        assert f"{shell.home}/.git belongs to another user" in done.out + done.err, words
         assert "set url in leasehold.toml" in done.out + done.err, words
 
 

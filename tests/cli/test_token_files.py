@@ -13,7 +13,7 @@ import pytest
 from leasehold import LeaseholdError
 from leasehold.cli import tokens as state
 from leasehold.config import credentials
-from leasehold.config.identity import ByName
+from leasehold.config.identity import NamedIdentity
 from tests.kit.someone import SOURCE, settle
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ WHO = ("sqlite:///x.db", "default", "ada")
 
 
 def tokens_of(url: str, space: str, holder: str) -> state.Tokens:
-    return state.Tokens(url, space, ByName(holder))
+    return state.Tokens(url, space, NamedIdentity(holder))
 
 
 ONE, TWO = (f"l{fence}-{fence:032x}" for fence in (1, 2))
@@ -218,8 +218,8 @@ WORKER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from leasehold.cli import tokens as state
-from leasehold.config.identity import ByName
-tokens, me = state.Tokens("sqlite:///x.db", "default", ByName("ada")), int(sys.argv[2])
+from leasehold.config.identity import NamedIdentity
+tokens, me = state.Tokens("sqlite:///x.db", "default", NamedIdentity("ada")), int(sys.argv[2])
 for turn in range(20):
     lease = f"l{me * 100 + turn + 1}-{0:032x}"
     tokens.remember(["pool", f"mine:{me}"], lease, f"token-{me}-{turn}")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from leasehold.config.identity import DESCENDED, GIVEN, NAMED, Asker, agents
+from leasehold.config.identity import DESCENDED, GIVEN, NAMED, CommandIdentity, agents
 from leasehold.requests import checks
 from tests.config.test_identity_descent import CONTAINER, Tree
 
@@ -61,14 +61,14 @@ MARKS_ONLY = [
 ]
 
 
-def asker(env: dict[str, str], *processes: str, place: str = "") -> Asker:
+def asker(env: dict[str, str], *processes: str, place: str = "") -> CommandIdentity:
     """A command below these processes, the outermost first, each call a session of its own."""
     tree = Tree(place) if place else Tree()
     parent = 1
     for number, name in enumerate(processes, 10):
         parent = tree.add(number, parent, name)
     call = tree.add(50, parent, "bash", "-c", "…", leads=True)
-    return Asker(None, {"USER": "ada", **env}, tree.command(call))
+    return CommandIdentity(None, {"USER": "ada", **env}, tree.command(call))
 
 
 def test_every_row_has_a_test() -> None:
@@ -99,9 +99,9 @@ def test_where_the_agent_may_be_hidden_its_id_counts_unless_a_multiplexer_is_bet
     inside = Tree(CONTAINER)
     inside.end(1)
     sh = inside.add(7, 0, "sh", leads=True)
-    assert Asker(None, row.env, inside.command(sh)).holder.startswith(row.begins)
+    assert CommandIdentity(None, row.env, inside.command(sh)).holder.startswith(row.begins)
     tmux = inside.add(9, inside.add(8, 0, "tmux: server", leads=True), "zsh", leads=True)
-    assert Asker(None, row.env, inside.command(tmux)).layer == DESCENDED
+    assert CommandIdentity(None, row.env, inside.command(tmux)).layer == DESCENDED
 
 
 @pytest.mark.parametrize(("process", "env"), MARKS_ONLY)
@@ -124,14 +124,14 @@ def test_nested_agents_that_are_hidden_are_told_apart_from_their_parent() -> Non
     tree = Tree(CONTAINER)
     tree.end(1)
     line = tree.command(tree.add(7, 0, "sh", leads=True))
-    outer = Asker(None, {"CLAUDE_CODE_SESSION_ID": A}, line).holder
-    assert outer != Asker(None, {"CLAUDE_CODE_SESSION_ID": A, "CODEX_THREAD_ID": B}, line).holder
+    outer = CommandIdentity(None, {"CLAUDE_CODE_SESSION_ID": A}, line).holder
+    assert outer != CommandIdentity(None, {"CLAUDE_CODE_SESSION_ID": A, "CODEX_THREAD_ID": B}, line).holder
 
 
 def test_a_name_that_was_given_comes_first() -> None:
     tree = Tree()
     line = tree.command(tree.add(10, 1, "claude"))
-    given = Asker("coder-3", {"CLAUDE_CODE_SESSION_ID": A}, line)
+    given = CommandIdentity("coder-3", {"CLAUDE_CODE_SESSION_ID": A}, line)
     assert (given.layer, given.holder, given.explain()) == (GIVEN, "coder-3", "as it was given")
 
 
@@ -147,7 +147,7 @@ def test_a_recognised_agent_is_one_whatever_its_name_unless_its_marks_are_stale(
     for variable in system.marks:
         tree = Tree()
         line = tree.command(tree.add(10, 1, "bash", leads=True))
-        assert Asker("ada", {variable: "1"}, line).is_agent
+        assert CommandIdentity("ada", {variable: "1"}, line).is_agent
         assert not asker({variable: "1"}, "tmux: server").is_agent
     assert not asker({}, "bash").is_agent
 

@@ -9,8 +9,8 @@ from itertools import count
 
 import pytest
 
-from leasehold.config.identity import DESCENDED, GIVEN, NAMED, Asker, descent
-from leasehold.config.identity.descent import GONE, MINE, OTHERS, UNKNOWN, Line, Process
+from leasehold.config.identity import DESCENDED, GIVEN, NAMED, CommandIdentity, descent
+from leasehold.config.identity.descent import GONE, MINE, OTHERS, UNKNOWN, Lineage, Process
 
 MACHINE, CONTAINER = "boot/pid:[4026531836]", "boot/pid:[4026532999]"
 
@@ -42,7 +42,7 @@ class Tree:
     def words(self, pid: int) -> list[str]:
         return self.told[pid]
 
-    def command(self, parent: int) -> Line:
+    def command(self, parent: int) -> Lineage:
         """A `leasehold` below this process, which ends at once."""
         pid = self.add(next(self.fresh), parent, "leasehold")
         line = descent.trace(pid, self)
@@ -69,7 +69,7 @@ def tree() -> Tree:
     return Tree()
 
 
-def names(line: Line) -> list[str]:
+def names(line: Lineage) -> list[str]:
     return [each.name for each in line.chain]
 
 
@@ -163,7 +163,7 @@ def test_a_chain_of_another_namespace_or_boot_never_matches(tree: Tree) -> None:
     taken = tree.command(sh).saved()
     inside = Tree(CONTAINER)
     assert inside.command(inside.add(90, 1, "sh", leads=True)).judge(taken) == UNKNOWN
-    assert Line(None, (), frozenset(), "", is_cut=True).judge(taken) == UNKNOWN
+    assert Lineage(None, (), frozenset(), "", is_cut=True).judge(taken) == UNKNOWN
     assert tree.command(sh).judge("") == UNKNOWN
 
 
@@ -219,8 +219,8 @@ def test_a_script_is_known_by_its_own_name(tree: Tree, name: str, words: list[st
 # ------------------------------------------------------------------------------------- names and descent
 
 
-def asker(line: Line, given: str | None = None, **env: str) -> Asker:
-    return Asker(given, {"USER": "ada", **env}, line)
+def asker(line: Lineage, given: str | None = None, **env: str) -> CommandIdentity:
+    return CommandIdentity(given, {"USER": "ada", **env}, line)
 
 
 def test_where_another_owner_lives_descent_wins_over_a_name(tree: Tree) -> None:
@@ -275,7 +275,7 @@ def test_the_processes_of_this_test_can_be_read() -> None:
 def test_a_zombie_is_dead() -> None:
     child = subprocess.Popen(["true"])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert descent.ProcView().read(child.pid) is None
+    assert descent.ProcProcesses().read(child.pid) is None
     child.wait()
 
 
@@ -283,5 +283,5 @@ def test_a_zombie_is_dead() -> None:
 def test_a_view_of_another_namespace_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getpid", lambda: 1)
     with pytest.raises(ValueError, match="another pid namespace"):
-        descent.ProcView()
+        descent.ProcProcesses()
     assert descent.of_this_command().saved() == ""

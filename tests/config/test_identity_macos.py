@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leasehold.config.identity import NAMED, Asker, descent, macos
+from leasehold.config.identity import NAMED, CommandIdentity, descent, macos
 from leasehold.config.identity.descent import GONE, MINE, OTHERS
 from tests.config.test_identity_agents import A
 
@@ -95,13 +95,13 @@ def system(monkeypatch: pytest.MonkeyPatch) -> System:
 
 
 @pytest.fixture
-def command(system: System, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], descent.Line]:
+def command(system: System, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], descent.Lineage]:
     """A `leasehold` below a process, which ends at once."""
 
     monkeypatch.setattr(sys, "platform", "darwin")
     fresh = count(900)
 
-    def run(parent: int) -> descent.Line:
+    def run(parent: int) -> descent.Lineage:
         pid = system.add(next(fresh), parent, "python3.11", "-m", "leasehold.cli")
         monkeypatch.setattr(os, "getpid", lambda: pid)
         line = descent.of_this_command()
@@ -113,15 +113,15 @@ def command(system: System, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], 
 
 def test_a_process_is_read_with_all_that_tells_who_it_is(system: System) -> None:
     system.add(11, 1, "a-long-name-of-a-program", "-l", session=10, tty=0x10000003)
-    process = macos.MacView().read(11)
+    process = macos.MacProcesses().read(11)
     assert process == descent.Process(11, "1700000011.000042", 1, 10, "ttys003", "a-long-name-of-a-program")
-    assert macos.MacView().words(11) == ["a-long-name-of-a-program", "-l"]
-    assert macos.MacView().place == "6F1A2C2E-0000-4A4B-9D3E-0123456789AB/macos"
+    assert macos.MacProcesses().words(11) == ["a-long-name-of-a-program", "-l"]
+    assert macos.MacProcesses().place == "6F1A2C2E-0000-4A4B-9D3E-0123456789AB/macos"
 
 
 def test_the_dead_the_hidden_and_zombies_are_not_there(system: System) -> None:
     system.add(12, 1, "sh", status=ZOMBIE)
-    view = macos.MacView()
+    view = macos.MacProcesses()
     assert view.read(12) is None
     assert view.read(13) is None
     assert view.words(13) == []
@@ -131,7 +131,7 @@ def test_the_dead_the_hidden_and_zombies_are_not_there(system: System) -> None:
 
 
 def test_two_terminals_are_two_and_one_of_them_releases_what_it_took(
-    system: System, command: Callable[[int], descent.Line]
+    system: System, command: Callable[[int], descent.Lineage]
 ) -> None:
     system.add(1, 0, "launchd")
     system.add(10, 1, "Terminal")
@@ -147,7 +147,9 @@ def test_two_terminals_are_two_and_one_of_them_releases_what_it_took(
     assert command(two).judge(taken.saved()) == GONE
 
 
-def test_an_agent_is_known_by_the_script_that_node_runs(system: System, command: Callable[[int], descent.Line]) -> None:
+def test_an_agent_is_known_by_the_script_that_node_runs(
+    system: System, command: Callable[[int], descent.Lineage]
+) -> None:
     system.add(1, 0, "launchd")
     zsh = system.add(20, system.add(10, 1, "iTerm2"), "zsh", session=20)
     claude = system.add(40, zsh, "node", "/opt/homebrew/lib/node_modules/@anthropic-ai/claude-code/cli.js")
@@ -155,7 +157,7 @@ def test_an_agent_is_known_by_the_script_that_node_runs(system: System, command:
     line = command(call)
     assert line.agent is not None
     assert line.agent.pid == claude
-    asker = Asker(None, {"CLAUDE_CODE_SESSION_ID": A}, line)
+    asker = CommandIdentity(None, {"CLAUDE_CODE_SESSION_ID": A}, line)
     assert (asker.layer, asker.is_agent) == (NAMED, True)
     system.end(call)
     assert command(system.add(42, claude, "bash", session=42)).judge(line.saved()) == MINE
@@ -163,7 +165,7 @@ def test_an_agent_is_known_by_the_script_that_node_runs(system: System, command:
 
 
 def test_where_the_library_does_not_answer_nothing_is_allowed_by_descent(
-    system: System, command: Callable[[int], descent.Line], monkeypatch: pytest.MonkeyPatch
+    system: System, command: Callable[[int], descent.Lineage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = command(system.add(20, 1, "zsh", session=20)).saved()
 

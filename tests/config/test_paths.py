@@ -129,7 +129,7 @@ def test_a_repository_that_anybody_can_have_put_there_is_not_used(work: Path, mo
     (place / "x" / ".git").rename(place / ".git")
     place.chmod(0o1777)
     pretend_a_stranger_wrote(monkeypatch)
-    assert "everybody may write" in refused(config.find(cwd=str(place / "x")))
+    assert "everyone may write" in refused(config.find(cwd=str(place / "x")))
 
 
 def test_finding_creates_nothing(home: Path) -> None:

@@ -284,7 +284,7 @@ def _until(is_so: object) -> None:
 
 
 def test_tokens_that_others_can_read(home: Path, database: Path) -> None:
-    state.Tokens("u", "default", identity.ByName("ada")).remember(["issue:1"], "l1-" + 32 * "0", "sesame")
+    state.Tokens("u", "default", identity.NamedIdentity("ada")).remember(["issue:1"], "l1-" + 32 * "0", "sesame")
     assert "2 private files" in one("tokens", examined(database)).text
     tokens = home / "state" / "leasehold" / "tokens"
     exposed = next(tokens.iterdir())

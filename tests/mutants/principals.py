@@ -93,7 +93,7 @@ PRINCIPALS = (
     Mutant(
         "an agent that clears its environment may do what is for people",
         "config/identity/__init__.py",
-        "return self.line.agent is not None or (",
+        "return self.lineage.agent is not None or (",
         "return (",
         ("tests/config/test_identity_agents.py", "-k", "cleared"),
     ),

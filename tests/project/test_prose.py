@@ -37,7 +37,27 @@ REFUSED = {
 """Each pattern, with what to write instead."""
 
 UNCOVERED: frozenset[str] = frozenset(
-    ("cli", "client", "compat", "config", "docs", "docs/adr", "domain", "engine", "errors", "fencing", "flow", "locks", "mcp", "requests", "server", "steps", "stores", "testing", "wire",)
+    (
+        "cli",
+        "client",
+        "compat",
+        "config",
+        "docs",
+        "docs/adr",
+        "domain",
+        "engine",
+        "errors",
+        "fencing",
+        "flow",
+        "locks",
+        "mcp",
+        "requests",
+        "server",
+        "steps",
+        "stores",
+        "testing",
+        "wire",
+    )
 )
 """Rooms of the package, and folders of docs, whose prose is not clean yet."""
 

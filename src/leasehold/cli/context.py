@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.tokens import Tokens
-    from leasehold.config.identity import Asker, ByName
+    from leasehold.config.identity import CommandIdentity, NamedIdentity
     from leasehold.config.settings import Choice
     from leasehold.domain.leases import Lease, Waiting
     from leasehold.locks.sync import Locks
@@ -40,7 +40,7 @@ class Context:
         self.out = Output(json=bool(values.get("json")))
         self._choice: Choice | None = None
         self._locks: Locks | None = None
-        self._asker: Asker | ByName | None = None
+        self._identity: CommandIdentity | NamedIdentity | None = None
         self._tokens: Tokens | None = None
         self._own: dict[str, frozenset[str]] = {}
         self._session: str | None = None
@@ -91,21 +91,21 @@ class Context:
     @property
     def holder(self) -> str:
         """The caller's holder name."""
-        return self.asker.holder
+        return self.identity.holder
 
     @property
-    def asker(self) -> Asker | ByName:
+    def identity(self) -> CommandIdentity | NamedIdentity:
         """The identity of the agent, job or person that runs this command."""
-        if self._asker is None:
+        if self._identity is None:
             from leasehold.config import identity  # noqa: PLC0415 (e.g. `completion` asks for nothing)
 
             given = self.values.get("holder")
             if self.verb.startswith(_OF_OTHERS):
                 name = identity.of_copy(self.choice) if given is None else checks.text(given, "holder", 256)
-                self._asker = identity.ByName(name)
+                self._identity = identity.NamedIdentity(name)
             else:
-                self._asker = identity.find(self.choice, given)
-        return self._asker
+                self._identity = identity.find(self.choice, given)
+        return self._identity
 
     @property
     def space(self) -> str:
@@ -124,7 +124,7 @@ class Context:
         """Return the tokens for this space."""
         from leasehold.cli.tokens import Tokens  # noqa: PLC0415 (e.g. `completion` needs none)
 
-        return Tokens(self.choice.url, space, self.asker)
+        return Tokens(self.choice.url, space, self.identity)
 
     @property
     def session(self) -> str | None:

@@ -82,7 +82,7 @@ class Local:
     def __init__(self, context: Context) -> None:
         self._url = f"sqlite://{_path(context.choice.url)}"
         self._space = context.space
-        self.tokens = Tokens(self._url, context.space, context.asker)
+        self.tokens = Tokens(self._url, context.space, context.identity)
         self.locks: Locks = connect(f"{self._url}?create=1", holder=context.holder, space=context.space, threaded=False)
 
     def __enter__(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.cli.commands.own_leases import TargetResult
 from leasehold.cli.output import clock, step
-from leasehold.config.identity import Asker
+from leasehold.config.identity import CommandIdentity
 from leasehold.config.identity.descent import GONE, MINE, OTHERS, UNKNOWN
 from leasehold.domain import keys
 from leasehold.domain.leases import Inspection
@@ -91,7 +91,7 @@ def is_of_neighbour(context: Context, kept: SavedToken) -> bool:
 
 def _judged(context: Context, kept: SavedToken) -> str:
     """Judge by descent whose token this is."""
-    return context.asker.line.judge(kept.chain) if isinstance(context.asker, Asker) else UNKNOWN
+    return context.identity.lineage.judge(kept.chain) if isinstance(context.identity, CommandIdentity) else UNKNOWN
 
 
 def _advice(context: Context, name: str, lease: Lease) -> str:

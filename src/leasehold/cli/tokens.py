@@ -71,17 +71,17 @@ class SavedToken(Noun):
 class Tokens:
     """The tokens for one space of one store, as far as the caller may use them."""
 
-    __slots__ = ("_asker", "_directory", "_scope")
+    __slots__ = ("_directory", "_scope", "_user")
 
-    def __init__(self, url: str, space: str, asker: TokenUser, *, env: Mapping[str, str] | None = None) -> None:
-        self._asker = asker
+    def __init__(self, url: str, space: str, user: TokenUser, *, env: Mapping[str, str] | None = None) -> None:
+        self._user = user
         self._directory = places.token_directory(os.environ if env is None else env)
         self._scope = places.digest(urls.one_spelling(url), space)
 
     def remember(self, resources: Iterable[str], lease: str, token: str) -> None:
         """Save the token of a lease under each of its resources and under its id."""
-        asker = self._asker
-        who = (lease, token, asker.layer, asker.saved(), asker.holder)
+        user = self._user
+        who = (lease, token, user.layer, user.saved(), user.holder)
         lines = [SavedToken(*who, resource) for resource in resources]
         with _TokenDirectory(self._directory, create=True) as directory:
             directory.write(self._name(lease), lines)
@@ -122,7 +122,7 @@ class Tokens:
         return list(dict.fromkeys(line.token for line in (*named, *self.all())))[:PROOFS]
 
     def _may_use(self, line: SavedToken) -> bool:
-        return self._asker.may_use(line.holder, line.layer, line.chain)
+        return self._user.may_use(line.holder, line.layer, line.chain)
 
     def _name(self, target: str) -> str:
         return f"{self._scope}-{'-' if is_lease_id(target) else ''}{places.digest(target)}"

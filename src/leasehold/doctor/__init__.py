@@ -67,8 +67,8 @@ def _about_choice(choice: Choice) -> Iterator[Finding]:
 
 def _about_identity(choice: Choice, env: Mapping[str, str]) -> Iterator[Finding]:
     try:
-        asker = identity.find(choice, env=env)
-        yield Finding("holder", True, shown(f"{asker.holder} ({asker.explain()})"))
+        caller = identity.find(choice, env=env)
+        yield Finding("holder", True, shown(f"{caller.holder} ({caller.explain()})"))
         session = identity.session(env)
     except LeaseholdError as error:
         yield Finding("holder", False, shown(str(error)))

@@ -97,14 +97,14 @@ def verdicts(
     return ask(locks, judged(resources, LeaseOwner(holder, session), policy))
 
 
-def judged(resources: Sequence[Resource], asker: LeaseOwner, policy: str) -> Steps[tuple[Verdict, ...]]:
+def judged(resources: Sequence[Resource], owner: LeaseOwner, policy: str) -> Steps[tuple[Verdict, ...]]:
     """Judge each resource as a conversation, for callers that cannot block on `Locks` (see ``compat.steps``)."""
     known_policy(policy)
     wanted = list(dict.fromkeys(resources))
     if policy == OFF:
         return tuple(Verdict(place_of(resource), FREE, allowed=True, message="") for resource in wanted)
     seen = yield from _looked_at(list(dict.fromkeys(map(place_of, wanted))))
-    return tuple(_judged(resource, *seen[place_of(resource)], asker, policy) for resource in wanted)
+    return tuple(_judged(resource, *seen[place_of(resource)], owner, policy) for resource in wanted)
 
 
 def place_of(resource: Resource) -> str:
@@ -146,14 +146,14 @@ def _concerns(held: Iterable[str], resource: str) -> bool:
 
 
 def _judged(
-    resource: Resource, leases: tuple[Lease, ...], closed: tuple[Blocker, ...], asker: LeaseOwner, policy: str
+    resource: Resource, leases: tuple[Lease, ...], closed: tuple[Blocker, ...], owner: LeaseOwner, policy: str
 ) -> Verdict:
     if isinstance(resource, str):
-        return _verdict(resource, leases, closed, asker, policy)
+        return _verdict(resource, leases, closed, owner, policy)
     # Other holders' leases on its neighbours in the folder are not in the way.
     over = tuple(lease for lease in leases if _is_above(lease.resources, resource.folder))
     shut = tuple(blocker for blocker in closed if _is_above((blocker.resource,), resource.folder))
-    verdict = _verdict(resource.folder, over, shut, asker, policy)
+    verdict = _verdict(resource.folder, over, shut, owner, policy)
     if verdict.state == YOURS:
         return verdict
     told = verdict.message or f"only its folder was looked at, {resource.folder}"
@@ -164,11 +164,11 @@ def _verdict(
     resource: str,
     leases: tuple[Lease, ...],
     closed: tuple[Blocker, ...],
-    asker: LeaseOwner,
+    owner: LeaseOwner,
     policy: str,
 ) -> Verdict:
-    own = tuple(lease for lease in leases if asker.owns(lease))
-    others = tuple(lease for lease in leases if not asker.owns(lease))
+    own = tuple(lease for lease in leases if owner.owns(lease))
+    others = tuple(lease for lease in leases if not owner.owns(lease))
     goes_on = policy == WARN
     if others:
         return Verdict(resource, HELD, goes_on, _held(resource, others), others)

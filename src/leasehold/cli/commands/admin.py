@@ -5,7 +5,7 @@ from __future__ import annotations
 from leasehold.cli import tokens as state
 from leasehold.cli.commands.acquire import keep_and_tell
 from leasehold.cli.git_clocks import not_removed
-from leasehold.config.identity import Asker
+from leasehold.config.identity import CommandIdentity
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Cleared, Granted, Refused, Released
 from leasehold.errors import InvalidInput
@@ -20,10 +20,14 @@ def _refusal(context: Context) -> Refused | None:
     """Refuse people's commands to agents, unless the user's own configuration allows them. On a server, keys decide."""
     from leasehold.locks.connect import is_served  # noqa: PLC0415
 
-    asker = context.asker
-    if is_served(context.choice.url) or context.verb in context.choice.agents_may or not isinstance(asker, Asker):
+    caller = context.identity
+    if (
+        is_served(context.choice.url)
+        or context.verb in context.choice.agents_may
+        or not isinstance(caller, CommandIdentity)
+    ):
         return None
-    if not asker.is_agent:
+    if not caller.is_agent:
         return None
     why = "is for people, and an agent or a CI job runs this command; ask the person you work for"
     return Refused("not_allowed", "", f"{context.verb} {why}")

@@ -10,7 +10,7 @@ import sys
 from leasehold.cli import output
 from leasehold.cli.holders import not_mine, why_not
 from leasehold.cli.output import clock, write
-from leasehold.config.identity import Asker
+from leasehold.config.identity import CommandIdentity
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Granted, Refused
 from leasehold.domain.timestamps import SECOND
@@ -45,7 +45,7 @@ def adopt(context: Context) -> int:
 
 
 def _refusal(context: Context) -> Refused | None:
-    is_agent = isinstance(context.asker, Asker) and context.asker.is_agent
+    is_agent = isinstance(context.identity, CommandIdentity) and context.identity.is_agent
     is_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
     if is_terminal and not is_agent:
         return None

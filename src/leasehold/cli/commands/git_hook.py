@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.cli.commands.guard import asker_of
+from leasehold.cli.commands.guard import owner_of
 from leasehold.cli.output import DONE, HELD, complain, step
 from leasehold.compat.steps import ask
-from leasehold.config.identity import Asker, is_of_run
+from leasehold.config.identity import CommandIdentity, is_of_run
 from leasehold.domain import names
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import checking
@@ -84,8 +84,8 @@ def _received(context: Context, policy: str, _words: list[str]) -> int:
     """Check a received push. The pusher has no holder name here; the fences in its commits prove its leases."""
     paths, fences = asking.received(sys.stdin.read())
     strict = checking.REQUIRE if policy == checking.WARN and context.values["policy"] is None else policy
-    asker = checking.LeaseOwner("", None, fences)
-    return _tell(ask(context.locks, checking.judged(_resources(paths), asker, strict)), is_strict=True)
+    owner = checking.LeaseOwner("", None, fences)
+    return _tell(ask(context.locks, checking.judged(_resources(paths), owner, strict)), is_strict=True)
 
 
 _HOOKS = {
@@ -103,7 +103,7 @@ def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, tuple
 
 
 def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict, ...]:
-    return ask(context.locks, checking.judged(_resources(paths), asker_of(context), policy))
+    return ask(context.locks, checking.judged(_resources(paths), owner_of(context), policy))
 
 
 def _may_block(context: Context, policy: str) -> bool:
@@ -112,7 +112,7 @@ def _may_block(context: Context, policy: str) -> bool:
         return False
     named = context.values["holder"] or os.environ.get("LEASEHOLD_HOLDER")
     session = os.environ.get("LEASEHOLD_SESSION") and not is_of_run(os.environ)
-    is_agent = isinstance(context.asker, Asker) and context.asker.is_agent
+    is_agent = isinstance(context.identity, CommandIdentity) and context.identity.is_agent
     return bool(named or session) or is_agent or context.values["people"] == "block"
 
 

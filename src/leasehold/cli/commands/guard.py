@@ -39,11 +39,11 @@ def guard(context: Context) -> int:
         raise InvalidInput("staged", f"{here} is in no working copy of git: nothing is staged here")
     root = copy.root if copy is not None else _root(context, here)
     named = checking.resources_of(paths, root, here) if paths else checking.resources_of(asking.staged(), root, root)
-    found = ask(context.locks, checking.judged(list(named.values()), asker_of(context), chosen))
+    found = ask(context.locks, checking.judged(list(named.values()), owner_of(context), chosen))
     return _end(context, f"{chosen} (from {origin})", named, found)
 
 
-def asker_of(context: Context) -> checking.LeaseOwner:
+def owner_of(context: Context) -> checking.LeaseOwner:
     """Return the caller as an owner of leases: its name, its session, and the fences of its tokens."""
     session = checks.session_id(context.session) if context.session else None
     return checking.LeaseOwner(context.holder, session, {keys.number(lease) for lease in context.own})

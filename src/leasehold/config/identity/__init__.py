@@ -1,11 +1,11 @@
-"""Who asks, on the command line: three layers, the first that knows a name decides it.
+"""The identity of a command: the first of three layers that knows a name decides it.
 
 1. `--holder`, `LEASEHOLD_HOLDER` or a configuration file; a session by `LEASEHOLD_SESSION` proves itself.
 2. An agent or CI job that the environment names by an id that is unique to one run (``agents``), if its process is
    among the ancestors, where these can be read.
 3. The process that the command comes from (``descent``).
 
-A name says who asks; it opens nothing by itself (see `Asker.may_use`). On the way of a one-shot `leasehold acquire`.
+A name alone gives no access to a token (see `CommandIdentity.may_use`). Every one-shot command imports this module.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from leasehold.config.identity.agents import System
-    from leasehold.config.identity.descent import Line
+    from leasehold.config.identity.descent import Lineage
     from leasehold.config.settings import Choice
 
 SESSION = "LEASEHOLD_SESSION"
 RUN = "LEASEHOLD_RUN"
-"""Set by `leasehold run` for its command: the id of the session that it made, and which locks the session is for."""
+"""Set by `leasehold run` for its command: the id of its session, and for which locks the session is."""
 GIVEN, NAMED, DESCENDED = 1, 2, 3
 """The layers."""
 _PART = 72
-"""Longest part of a name, in bytes: three of them, with what joins them, make a holder of at most 256."""
+"""The longest part of a name, in bytes: three parts and their separators make a holder of at most 256."""
 
 
-class Asker:
-    """The agent, job or person behind this command."""
+class CommandIdentity:
+    """The agent, job or person that runs this command."""
 
-    __slots__ = ("_env", "_given", "_line", "_named")
+    __slots__ = ("_env", "_given", "_lineage", "_named")
 
-    def __init__(self, given: str | None, env: Mapping[str, str] | None = None, line: Line | None = None) -> None:
+    def __init__(self, given: str | None, env: Mapping[str, str] | None = None, line: Lineage | None = None) -> None:
         self._given = given
         self._env = os.environ if env is None else env
-        self._line = line
+        self._lineage = line
         self._named: tuple[System, str] | str | None = ""
 
     @property
-    def line(self) -> Line:
-        """The processes that this command comes from; read once, when it matters."""
-        if self._line is None:
+    def lineage(self) -> Lineage:
+        """The processes that this command comes from; read at first use."""
+        if self._lineage is None:
             from leasehold.config.identity.descent import of_this_command  # noqa: PLC0415 (a named command may do without)
 
-            self._line = of_this_command()
-        return self._line
+            self._lineage = of_this_command()
+        return self._lineage
 
     @property
     def layer(self) -> int:
-        """Which layer names this command."""
+        """The layer that names this command."""
         if self._given is not None:
             return GIVEN
         return NAMED if self._system() is not None else DESCENDED
@@ -71,61 +71,59 @@ class Asker:
             return self._given
         found = self._system()
         if found is None:
-            return _by_process(self.line, self._env)
-        from leasehold.config.identity.agents import name_of  # noqa: PLC0415 (as above)
-
-        return name_of(*found, self._env)
+            return _by_process(self.lineage, self._env)
+        return _name_of(*found, self._env)
 
     @property
     def is_agent(self) -> bool:
-        """True if a recognised agent or CI job runs this command, whatever it calls itself.
+        """True if a recognised agent or CI job runs this command, under any name.
 
-        Its process tells, also where its variables were cleared (sudo, `env -i`). Otherwise its variables do, unless
+        Its process proves it, also if its variables were cleared (sudo, `env -i`). Otherwise its variables do, unless
         they were left behind in a terminal multiplexer.
         """
         from leasehold.config.identity.agents import MULTIPLEXERS, SYSTEMS  # noqa: PLC0415 (only for people's verbs)
 
         is_told = any(self._env.get(variable) for system in SYSTEMS for variable in _telling(system))
-        return self.line.agent is not None or (is_told and self.line.end not in MULTIPLEXERS)
+        return self.lineage.agent is not None or (is_told and self.lineage.end not in MULTIPLEXERS)
 
     def may_use(self, holder: str, layer: int, saved: str) -> bool:
-        """Whether this command may use a token that was taken under this name, by a command with this chain.
+        """True if this command may use a token that a command with this name and this chain saved.
 
-        Descent decides; a name counts only where no other owner lives, and a name that was given is never left.
+        Descent decides; a name counts only if no other owner lives, and a given name must match in any case.
         """
         if self._given is not None and holder != self._given:
             return False
-        from leasehold.config.identity import descent  # noqa: PLC0415 (as above)
+        from leasehold.config.identity import descent  # noqa: PLC0415 (a command with a given name does without)
 
-        judged = self.line.judge(saved)
+        judged = self.lineage.judge(saved)
         if judged in (descent.MINE, descent.OTHERS):
             return judged == descent.MINE
         return DESCENDED not in (layer, self.layer) and holder == self.holder
 
     def saved(self) -> str:
-        """The processes that this command comes from, to keep with a token."""
-        return self.line.saved()
+        """Return the processes that this command comes from, to save with a token."""
+        return self.lineage.saved()
 
     def explain(self) -> str:
-        """By which layer this command has its name, for people."""
+        """Say for people how this command got its name."""
         if self._given is not None:
             return "as it was given"
         found = self._system()
         if found is not None:
             return f"as the environment names it ({found[0].label}), by an id of this run"
-        owner = self.line.owner
+        owner = self.lineage.owner
         if owner is None:
             return "by its process: the processes that this command comes from cannot be read"
         return f"by descent from {owner.name} {owner.pid}"
 
     def _system(self) -> tuple[System, str] | None:
         if isinstance(self._named, str):
-            self._named = _named(self._env, self.line) if self._given is None else None
+            self._named = _named(self._env, self.lineage) if self._given is None else None
         return self._named
 
 
-class ByName:
-    """Who asks by the spelling of another system, whose actors are their names: descent does not apply to them."""
+class NamedIdentity:
+    """The identity in another system's commands: the name alone, without descent."""
 
     layer = GIVEN
 
@@ -133,36 +131,62 @@ class ByName:
         self.holder = holder
 
     def saved(self) -> str:
-        """Processes do not matter."""
+        """Return nothing: processes do not matter."""
         return ""
 
-    def may_use(self, holder: str, layer: int, saved: str) -> bool:  # noqa: ARG002 (as an `Asker` has it)
-        """Whether the names are the same."""
+    def may_use(self, holder: str, layer: int, saved: str) -> bool:  # noqa: ARG002 (as an `CommandIdentity` has it)
+        """True if the names are equal."""
         return holder == self.holder
 
 
-def find(choice: Choice, given: str | None = None, *, env: Mapping[str, str] | None = None) -> Asker:
-    """Who a command is, by its options, the environment, the configuration and its processes."""
-    return Asker(choice.holder if given is None else checks.text(given, "holder", 256), env)
+def find(choice: Choice, given: str | None = None, *, env: Mapping[str, str] | None = None) -> CommandIdentity:
+    """Return the identity of a command, by its options, the environment, the configuration and its processes."""
+    return CommandIdentity(choice.holder if given is None else checks.text(given, "holder", 256), env)
 
 
-def _named(env: Mapping[str, str], line: Line) -> tuple[System, str] | None:
-    """The agent or job that the environment names, and the id of its run."""
-    from leasehold.config.identity.agents import SYSTEMS, unique_id  # noqa: PLC0415 (as above)
+def _named(env: Mapping[str, str], line: Lineage) -> tuple[System, str] | None:
+    """Return the agent or job that the environment names, with the id of its run."""
+    from leasehold.config.identity.agents import SYSTEMS  # noqa: PLC0415 (a command with a given name does without)
 
-    known = [(system, id_) for system in SYSTEMS if (id_ := unique_id(system, env)) is not None]
+    known = [(system, id_) for system in SYSTEMS if (id_ := _unique_id(system, env)) is not None]
     if line.is_cut and known:
-        # The nearest agent is hidden from us. All ids together are those of the innermost run, and of no other.
+        # The nearest agent is hidden from us. All ids together identify the innermost run.
         return known[0][0], "\0".join(id_ for _, id_ in known)
     return next((each for each in known if line.end in each[0].processes | each[0].listeners), None)
+
+
+def _unique_id(system: System, env: Mapping[str, str]) -> str | None:
+    """Return the id of this run of the system; None if the environment has none."""
+    for group in system.ids:
+        values = [env.get(variable, "") for variable in group]
+        if all(values) and (len(group) > 1 or values[0].startswith(system.begins)):
+            return "\0".join(values)
+    return None
+
+
+def _name_of(system: System, id_: str, env: Mapping[str, str]) -> str:
+    """Return the holder's name of one run: `claude-0f3c91d2-5be07a16`, `GitHub run 812 / build #5be07a16`."""
+    if not system.words:
+        return f"{system.label}-{short(id_)}"
+    words = system.words
+    for piece in system.words.split("{")[1:]:
+        variable = piece.partition("}")[0]
+        words = words.replace(f"{{{variable}}}", _clean(env.get(variable, "?"), "", 48))
+    return f"{system.label} {words} #{places.digest(id_)[:8]}"
+
+
+def short(id_: str) -> str:
+    """Return a short id as it is, a longer one as its start and a digest: ids of one day often start alike (UUIDv7)."""
+    plain = "".join(one for one in id_[:12] if one.isalnum() or one in "-_")
+    return plain if plain == id_ else f"{plain[:8]}-{places.digest(id_)[:8]}"
 
 
 def _telling(system: System) -> tuple[str, ...]:
     return (*system.marks, *(variable for group in system.ids for variable in group if len(group) == 1))
 
 
-def _by_process(line: Line, env: Mapping[str, str]) -> str:
-    """Such as `ada@laptop, zsh 4121 on pts/3`."""
+def _by_process(line: Lineage, env: Mapping[str, str]) -> str:
+    """Return a name such as `ada@laptop, zsh 4121 on pts/3`."""
     owner = line.owner
     if owner is None:
         return f"{_at_host(env)}, process {os.getppid()}"
@@ -171,9 +195,9 @@ def _by_process(line: Line, env: Mapping[str, str]) -> str:
 
 
 def of_copy(choice: Choice, *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> str:
-    """Who asks by the spellings of other systems: as configured, or one name for a user on a host in a working copy.
+    """Return the name for other systems' commands: as configured, or of the user, host and working copy.
 
-    Such as `ada@laptop:app-3f2a91c0`: the digits tell apart working copies of the same name.
+    Such as `ada@laptop:app-3f2a91c0`: the digits distinguish working copies of the same name.
     """
     env = os.environ if env is None else env
     if choice.holder is not None:
@@ -183,12 +207,12 @@ def of_copy(choice: Choice, *, env: Mapping[str, str] | None = None, cwd: str | 
 
 
 def of_process(env: Mapping[str, str] | None = None) -> str:
-    """Who a program is that did not say so: this process, and no other."""
+    """Return the name of a program that gave none: it identifies this process."""
     return f"{_at_host(os.environ if env is None else env)}:{os.getpid()}"
 
 
 def session(env: Mapping[str, str] | None = None) -> str | None:
-    """`ID.SECRET` of the session that a command is part of, if any."""
+    """Return `ID.SECRET` of the session in the environment, if any."""
     value = (os.environ if env is None else env).get(SESSION)
     if not value:
         return None
@@ -197,18 +221,18 @@ def session(env: Mapping[str, str] | None = None) -> str | None:
 
 
 def marked(credential: str, url: str, space: str) -> dict[str, str]:
-    """The variables that a `leasehold run` sets for its command, about the session that it made."""
+    """Return the variables by which a `leasehold run` exports its session to its command."""
     return {SESSION: credential, RUN: f"{checks.session_id(credential)} {_scope(url, space)}"}
 
 
 def is_of_run(env: Mapping[str, str]) -> bool:
-    """True if the session in this environment was made by a `leasehold run`, and nobody chose it."""
+    """True if a `leasehold run` started the session in this environment."""
     begin = f"{(env.get(SESSION) or '.').partition('.')[0]} "
     return len(begin) > 1 and env.get(RUN, "").startswith(begin)
 
 
 def is_of_locks(env: Mapping[str, str], url: str, space: str) -> bool:
-    """True if the session of a `leasehold run` is one of these locks. It is unknown to others."""
+    """True if the session of a `leasehold run` belongs to these locks. Other stores do not know it."""
     return env[RUN].partition(" ")[2] == _scope(url, space)
 
 
@@ -217,7 +241,7 @@ def _scope(url: str, space: str) -> str:
 
 
 def _root(here: str, project: str | None, env: Mapping[str, str]) -> str:
-    """The top of the working copy; without one the directory of the project's configuration, or where we are."""
+    """Return the top of the working copy, else the directory of the project's configuration, else this one."""
     copy = places.working_copy(here, env)
     if copy is not None:
         return os.path.realpath(copy.root)
@@ -225,7 +249,7 @@ def _root(here: str, project: str | None, env: Mapping[str, str]) -> str:
 
 
 def _at_host(env: Mapping[str, str]) -> str:
-    return f"{_clean(_user(env), 'somebody')}@{_clean(os.uname().nodename, 'localhost')}"
+    return f"{_clean(_user(env), 'unknown')}@{_clean(os.uname().nodename, 'localhost')}"
 
 
 def _user(env: Mapping[str, str]) -> str:
@@ -240,7 +264,7 @@ def _user(env: Mapping[str, str]) -> str:
         return f"uid{os.geteuid()}"
 
 
-def _clean(text: str, otherwise: str) -> str:
-    """The text as a part of a holder's name: nothing invisible, no blanks, not too long."""
+def _clean(text: str, otherwise: str, most: int = _PART) -> str:
+    """Return the text as a part of a holder's name: printable, without blanks, at most so many bytes."""
     seen = "".join(one if one.isprintable() and not one.isspace() else "_" for one in text)
-    return seen.encode("utf-8", "ignore")[:_PART].decode("utf-8", "ignore") or otherwise
+    return seen.encode("utf-8", "ignore")[:most].decode("utf-8", "ignore") or otherwise

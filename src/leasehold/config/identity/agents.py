@@ -1,8 +1,8 @@
-"""The agents and CI systems that Leasehold recognises, and the processes that say nothing about who asks.
+"""The agents and CI systems that Leasehold recognises, and the processes that never identify a caller. Plain data.
 
-On the way of a one-shot `leasehold acquire`: plain data, no imports. A name counts only with an id that is unique to
-one run, and only if the system's process is an ancestor of the command, where ancestors can be read: ids outlive their
-agent in terminal multiplexers, and nested agents inherit those of their parent.
+A name counts only with an id that is unique to one run, and only if the system's process is an ancestor of the command,
+where ancestors can be read: ids outlive their agent in terminal multiplexers, and nested agents inherit those of their
+parent.
 
 `tests/config/test_identity_agents.py` has a test for each row.
 """
@@ -11,33 +11,24 @@ from __future__ import annotations
 
 from leasehold.domain.nouns import Noun
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-try:
-    from _blake2 import blake2b  # what hashlib hands out, without OpenSSL's start-up time
-except ImportError:  # a Python built without its own hashes
-    from hashlib import blake2b
-
 
 class System(Noun):
     """One agent, or one CI system."""
 
     label: str
-    """How holder names begin; the same as in the names that hooks give."""
+    """The start of holder names, here and in hooks."""
     ids: tuple[tuple[str, ...], ...]
     """Variables that together are unique to one run: the first group of which all are set counts."""
     words: str
     """The readable part of a job's name, with variables in braces; empty for agents, whose id is shown."""
     processes: frozenset[str]
-    """Programs that belong to one run alone: an owner, as far as descent goes."""
+    """Programs that belong to one run alone: owners by descent."""
     listeners: frozenset[str]
-    """Programs that start many runs, or people's terminals too: they confirm an id, and never own anything."""
+    """Programs that start many runs, or people's terminals too: they confirm an id, and are never owners."""
     marks: tuple[str, ...] = ()
-    """Variables that say that an agent asks, but not which one."""
+    """Variables of any run of this agent, which do not identify the run."""
     begins: str = ""
-    """What the id begins with, if its variable may hold something else."""
+    """The start of the id, if its variable may have other values."""
 
 
 _none: frozenset[str] = frozenset()
@@ -54,7 +45,7 @@ SYSTEMS = (
         ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
     ),
     # openai/codex PR 10096 (2026-01-28). Until PR 16882 (2026-04-06) a nested `codex exec` showed its parent's id
-    # (#15527): the two are told apart by their processes.
+    # (#15527): their processes distinguish the two.
     System("codex", (("CODEX_THREAD_ID",),), "", frozenset(("codex",)), _none, ("CODEX_SANDBOX", "CODEX_CI")),
     # gleanwork/glean-plugins-vnext PR 12 (2026-06-19) and fujibee/agmsg#856 (2026-08-17): absent in MCP servers. The
     # editor's process is also the ancestor of people's terminals, and CURSOR_TRACE_ID is set in those too
@@ -145,11 +136,11 @@ SYSTEMS = (
 
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "mksh", "busybox", "nu", "pwsh", "tcsh", "csh"))
 INTERPRETERS = ("node", "bun", "deno", "python", "java", "MainThread")
-"""How the names of programs begin that run a script: the script's name counts, not theirs."""
+"""Beginnings of the names of interpreters: the name of their script counts instead."""
 CARRIERS = frozenset(("sudo", "su", "doas", "runuser"))
-"""They may begin a session below them, for somebody who stays the same."""
+"""Programs that may begin a session for the same person."""
 MULTIPLEXERS = frozenset(("tmux", "tmux: server", "tmux: client", "screen", "SCREEN", "zellij", "dtach", "abduco"))
-"""What they run has the variables of whichever command started them."""
+"""Programs whose children have the variables of the command that first started them."""
 NOBODY = MULTIPLEXERS | frozenset(
     (
         *("systemd", "init", "launchd", "runit", "runsvdir", "s6-svscan", "supervisord", "openrc", "upstart"),
@@ -163,45 +154,8 @@ NOBODY = MULTIPLEXERS | frozenset(
         *("Electron", "electron", "idea", "pycharm", "goland", "webstorm", "clion", "rider"),
     )
 )
-"""Programs that start others on behalf of many: what descends from them has nothing in common."""
+"""Programs that start others on behalf of many: their descendants have nothing in common."""
 
 OF_ONE_RUN = {name for system in SYSTEMS for name in system.processes}
 OF_MANY = {name[:15] for system in SYSTEMS for name in system.listeners} - OF_ONE_RUN
 """Linux keeps 15 bytes of a program's name."""
-
-
-def unique_id(system: System, env: Mapping[str, str]) -> str | None:
-    """What tells this run of the system from all others; None if the environment does not say."""
-    for group in system.ids:
-        values = [env.get(variable, "") for variable in group]
-        if all(values) and (len(group) > 1 or values[0].startswith(system.begins)):
-            return "\0".join(values)
-    return None
-
-
-def name_of(system: System, id_: str, env: Mapping[str, str]) -> str:
-    """The holder's name of one run: `claude-0f3c91d2-5be07a16`, `GitHub run 812 / build #5be07a16`."""
-    if not system.words:
-        return f"{system.label}-{short(id_)}"
-    words = system.words
-    for piece in system.words.split("{")[1:]:
-        variable = piece.partition("}")[0]
-        words = words.replace(f"{{{variable}}}", clean(env.get(variable, "?"), 48))
-    return f"{system.label} {words} #{digest(id_)}"
-
-
-def short(id_: str) -> str:
-    """A short id as it is, else its start and a digest of all of it: ids of one time often start alike (UUIDv7)."""
-    plain = "".join(one for one in id_[:12] if one.isalnum() or one in "-_")
-    return plain if plain == id_ else f"{plain[:8]}-{digest(id_)}"
-
-
-def digest(id_: str) -> str:
-    """Eight digits that stand for an id."""
-    return blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()[:8]
-
-
-def clean(text: str, most: int) -> str:
-    """The text as a part of a holder's name: nothing invisible, no blanks, at most so many bytes."""
-    seen = "".join(one if one.isprintable() and not one.isspace() else "_" for one in text)
-    return seen.encode("utf-8", "ignore")[:most].decode("utf-8", "ignore")

@@ -1,11 +1,11 @@
-"""From which processes a command comes, and whether it may use what another command has taken.
+"""The processes that a command comes from, and whether it may use another command's token.
 
 The chain of a command is the command itself, its parent, and so on, upward to the process that owns it: a terminal's
 shell, a script, an agent. A later command may use a token if the nearest process of the token's chain that still lives
 is the later command itself or one of its ancestors.
 
-Read from `/proc` (0.15 ms for six processes), on macOS by ``macos``. Where nothing can be read, nobody descends from
-anybody, and so nothing is ever allowed by descent.
+Processes are read from `/proc` (0.15 ms for six processes), on macOS by ``macos``. Where they cannot be read, descent
+never allows a token.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -23,26 +23,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class View(Protocol):
-        """What a system says of its processes."""
+    class ProcessTable(Protocol):
+        """The processes of a system."""
 
         place: str
-        """Boot and pid namespace: process ids mean nothing elsewhere."""
+        """Boot and pid namespace, in which process ids are valid."""
         is_whole: bool
         """True if every process of the machine can be seen."""
 
         def read(self, pid: int) -> Process | None:
-            """A living process; None for one that is dead, a zombie, or hidden from us."""
+            """Return a living process; None for one that is dead, a zombie, or hidden from us."""
 
         def words(self, pid: int) -> list[str]:
-            """The command line of a process; empty if it cannot be read."""
+            """Return the command line of a process; empty if it cannot be read."""
 
 
 MINE, OTHERS, GONE, UNKNOWN = "mine", "others", "gone", "unknown"
 _FIRST_NAMESPACE = "pid:[4026531836]"
 """The number that Linux gives to the pid namespace of the machine itself (PROC_PID_INIT_INO)."""
 _MOST = 64
-"""No chain is longer: what should be a tree is not followed for ever."""
+"""The longest chain that is followed."""
 
 
 class Process(Noun):
@@ -50,21 +50,21 @@ class Process(Noun):
 
     pid: int
     start: str
-    """When it began, as the system counts; with the pid, unique until the machine restarts."""
+    """Its start time, as the system counts; with the pid, unique until the machine restarts."""
     parent: int
     session: int
     terminal: str
     name: str
-    """Of its program, or of the script that an interpreter runs."""
+    """The name of its program, or of the script that it interprets."""
 
 
-class Line(Noun):
-    """Where one command comes from."""
+class Lineage(Noun):
+    """The processes that one command comes from."""
 
-    view: View | None
-    """None if nothing can be read."""
+    view: ProcessTable | None
+    """None if processes cannot be read."""
     chain: tuple[Process, ...]
-    """The processes that own what this command takes, the command itself first."""
+    """The processes that own this command's tokens, the command itself first."""
     above: frozenset[tuple[int, str]]
     """Pid and start of the command and its ancestors, up to the nearest agent."""
     end: str
@@ -83,13 +83,13 @@ class Line(Noun):
         return self.agent or (self.chain[1] if len(self.chain) > 1 else None)
 
     def saved(self) -> str:
-        """The chain as a text to keep with a token."""
+        """Return the chain as text, to save with a token."""
         if self.view is None:
             return ""
         return " ".join((self.view.place, *(f"{each.pid}:{each.start}" for each in self.chain)))
 
     def judge(self, saved: str) -> str:
-        """Whose a token is that was taken by a command with this chain.
+        """Judge who owns a token that a command with this chain saved.
 
         `mine`, `others` (another owner lives), `gone` (all of them are dead), `unknown` (another machine or namespace).
         """
@@ -105,17 +105,17 @@ class Line(Noun):
         return GONE
 
 
-def of_this_command() -> Line:
-    """Where the current process comes from."""
+def of_this_command() -> Lineage:
+    """Return the lineage of the current process."""
     try:
         view = _view()
     except (OSError, ValueError):
-        return Line(None, (), frozenset(), "", is_cut=True)
+        return Lineage(None, (), frozenset(), "", is_cut=True)
     return trace(os.getpid(), view)
 
 
-def trace(pid: int, view: View) -> Line:
-    """Follow the parents of a process upward, to the nearest agent or to what starts others on behalf of many."""
+def trace(pid: int, view: ProcessTable) -> Lineage:
+    """Follow the parents of a process upward, to the nearest agent or to a program that starts others for many."""
     line: list[Process] = []
     end, parent = "", pid
     while len(line) < _MOST and (process := view.read(parent)) is not None:
@@ -132,11 +132,11 @@ def trace(pid: int, view: View) -> Line:
         parent = process.parent
     is_cut = not end and not (parent == 0 and view.is_whole)
     above = frozenset((each.pid, each.start) for each in line)
-    return Line(view, _owners(line, is_agent=end in OF_ONE_RUN and bool(line)), above, end, is_cut)
+    return Lineage(view, _owners(line, is_agent=end in OF_ONE_RUN and bool(line)), above, end, is_cut)
 
 
 def _owners(line: list[Process], *, is_agent: bool) -> tuple[Process, ...]:
-    """The part of a line that does not go above a session's leader, except to a recognised agent."""
+    """Return the processes up to the session's leader, and a recognised agent above it."""
     for place, process in enumerate(line):
         is_carried = place + 1 < len(line) and line[place + 1].name in CARRIERS
         if process.session == process.pid and not is_carried:
@@ -145,28 +145,28 @@ def _owners(line: list[Process], *, is_agent: bool) -> tuple[Process, ...]:
     return tuple(line)
 
 
-def _is_nobody(process: Process, program: str, view: View) -> bool:
+def _is_nobody(process: Process, program: str, view: ProcessTable) -> bool:
     """True for a process that many have in common. In a container, the first process may be a shell, or its script."""
     if process.pid == 1 and (view.is_whole or (program not in SHELLS and process.name not in OF_ONE_RUN)):
         return True
     return process.name in OF_MANY or process.name in NOBODY
 
 
-def _lives(view: View, pid: int, start: str) -> bool:
+def _lives(view: ProcessTable, pid: int, start: str) -> bool:
     process = view.read(pid)
     if process is not None:
         return process.start == start
     try:
         os.kill(pid, 0)
     except PermissionError:
-        return True  # somebody else's, and hidden from us: it may well be the owner
+        return True  # of another user, and hidden from us: it may be the owner
     except OSError:
         return False
-    return False  # ours, and a zombie
+    return False  # of this user, and a zombie
 
 
-def _known_name(process: Process, view: View) -> str:
-    """The name of the program, or of the script that it runs."""
+def _known_name(process: Process, view: ProcessTable) -> str:
+    """Return the name of the program, or of the script that it runs."""
     name = process.name
     if not (name in SHELLS or name.startswith(INTERPRETERS)):
         return name
@@ -181,27 +181,27 @@ def _known_name(process: Process, view: View) -> str:
     return name
 
 
-def _view() -> View:
+def _view() -> ProcessTable:
     if sys.platform == "darwin":
-        from leasehold.config.identity.macos import MacView  # noqa: PLC0415 (ctypes is slow to import)
+        from leasehold.config.identity.macos import MacProcesses  # noqa: PLC0415 (ctypes is slow to import)
 
-        return MacView()
-    return ProcView()
+        return MacProcesses()
+    return ProcProcesses()
 
 
-class ProcView:
+class ProcProcesses:
     """Linux's `/proc`. Raises OSError or ValueError if it is not there, or not that of our own namespace."""
 
     def __init__(self) -> None:
         if int(os.readlink("/proc/self")) != os.getpid():
-            raise ValueError("/proc tells of another pid namespace than ours")
+            raise ValueError("/proc belongs to another pid namespace")
         namespace = os.readlink("/proc/self/ns/pid")
         with open("/proc/sys/kernel/random/boot_id", "rb", 0) as file:
             self.place = f"{file.read(36).decode('ascii')}/{namespace}"
         self.is_whole = namespace == _FIRST_NAMESPACE
 
     def read(self, pid: int) -> Process | None:
-        """A living process."""
+        """Return a living process."""
         try:
             with open(f"/proc/{pid}/stat", "rb", 0) as file:
                 text = file.read(4_096)
@@ -215,7 +215,7 @@ class ProcView:
         return Process(pid, fields[19].decode("ascii"), int(fields[1]), int(fields[3]), _terminal(int(fields[4])), name)
 
     def words(self, pid: int) -> list[str]:
-        """The command line of a process."""
+        """Return the command line of a process."""
         try:
             with open(f"/proc/{pid}/cmdline", "rb", 0) as file:
                 return file.read(4_096).decode("utf-8", "replace").split("\0")
@@ -224,7 +224,7 @@ class ProcView:
 
 
 def _terminal(number: int) -> str:
-    """What people call the terminal with this device number; empty for none."""
+    """Return the name of the terminal with this device number; empty for none."""
     major, minor = number >> 8 & 0xFFF, (number & 0xFF) | (number >> 12 & 0xFFF00)
     if 136 <= major <= 143:  # Unix98 pseudo terminals
         return f"pts/{(major - 136) * 256 + minor}"

@@ -1,4 +1,4 @@
-"""What macOS says of its processes, by libproc and sysctl: there is no `/proc`."""
+"""Processes on macOS, by libproc and sysctl: there is no `/proc`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _KERN, _KERN_PROCARGS2 = 1, 49
 _NO_TERMINAL = 0xFFFFFFFF
 
 
-class MacView:
-    """Processes of this Mac. Raises OSError if the system does not answer."""
+class MacProcesses:
+    """The processes of this Mac. Raises OSError if the system does not answer."""
 
     is_whole = True
 
@@ -34,7 +34,7 @@ class MacView:
         return buffer.value.decode("ascii")
 
     def read(self, pid: int) -> Process | None:
-        """A living process; those of other users are hidden from us."""
+        """Return a living process; those of other users are hidden from us."""
         buffer = ctypes.create_string_buffer(_BSD_INFO.size)
         size = self._system.proc_pidinfo(
             ctypes.c_int(pid), ctypes.c_int(_PROC_PIDTBSDINFO), ctypes.c_uint64(0), buffer, ctypes.c_int(_BSD_INFO.size)
@@ -55,7 +55,7 @@ class MacView:
         return Process(pid, start, info[_PARENT], session, told, name.decode("utf-8", "replace"))
 
     def words(self, pid: int) -> list[str]:
-        """The command line of a process: the number of words, the program's path, padding, then the words."""
+        """Return the command line of a process, parsed from KERN_PROCARGS2."""
         query = (ctypes.c_int * 3)(_KERN, _KERN_PROCARGS2, pid)
         buffer, size = ctypes.create_string_buffer(65_536), ctypes.c_size_t(65_536)
         if self._system.sysctl(query, 3, buffer, ctypes.byref(size), None, ctypes.c_size_t(0)) != 0:

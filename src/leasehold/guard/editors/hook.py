@@ -9,6 +9,7 @@ import os
 from stat import S_ISREG
 
 from leasehold.config import paths as places
+from leasehold.config.identity import short
 from leasehold.errors import StoreUnsuitable
 from leasehold.guard.checking import OFF, ROOT, Below, name_of
 from leasehold.guard.editors import decision as deciding
@@ -23,19 +24,11 @@ if TYPE_CHECKING:
     from leasehold.guard.editors.decision import Deciding
     from leasehold.guard.editors.payloads import HookCall
 
-_SHORT, _START = 12, 8
-
 
 def holder_of(occasion: HookCall, given: str | None = None) -> str:
     """Return a readable name for this agent, `claude-0f3c91d2-5be07a16`; for a subagent with a dot and its id added."""
-    name = given or f"{occasion.editor}-{_short(occasion.session) or 'somebody'}"
-    return f"{name}.{_short(occasion.agent)}" if occasion.agent else name
-
-
-def _short(id_: str) -> str:
-    """Return a short id as it is, a longer one as its start and a digest: ids of one day often start alike (UUIDv7)."""
-    plain = "".join(one for one in id_[:_SHORT] if one.isalnum() or one in "-_")
-    return plain if plain == id_ else f"{plain[:_START]}-{places.digest(id_)[:8]}"
+    name = given or f"{occasion.editor}-{short(occasion.session) or 'somebody'}"
+    return f"{name}.{short(occasion.agent)}" if occasion.agent else name
 
 
 def session_id(occasion: HookCall) -> str:
