@@ -14,6 +14,8 @@ from leasehold.locks.sync import Locks
 from tests.domain.test_bad_input import FIELDS, REFUSED, SPELLED
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from leasehold.requests.calls import Call
 
 NOWHERE = "http://127.0.0.1:1"
@@ -91,3 +93,41 @@ def test_an_unknown_argument_is_a_type_error(kind: Any) -> None:  # noqa: ANN401
         locks.lock("job", colour="red")
     with pytest.raises(TypeError, match="colour"):
         locks.guarded("job", colour="red")
+
+
+CONNECTING = [
+    *(("holder", junk) for junk in ("", " x", "a\nb", "x" * 257, 5)),
+    *(("space", junk) for junk in ("", "a\nb", "x" * 257, 5)),
+    *(("api_key", junk) for junk in ("two words", "schlüssel", 5)),
+    *(("timeout", junk) for junk in ("soon", 0, -1, True)),
+]
+
+
+@pytest.mark.parametrize(("field", "junk"), CONNECTING)
+def test_a_connection_is_refused_where_it_is_made(field: str, junk: Any) -> None:  # noqa: ANN401 (any junk)
+    with pytest.raises(InvalidInput) as caught:
+        leasehold.connect(NOWHERE, **{field: junk})
+    assert caught.value.field == field
+    with pytest.raises(InvalidInput) as caught:
+        asyncio.run(leasehold.aconnect(NOWHERE, **{field: junk}))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", ["holder", "space"])
+def test_so_is_one_of_a_store_which_is_not_created(field: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        leasehold.connect(f"sqlite://{tmp_path}/locks.db", **{field: ""})  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [Locks, AsyncLocks])
+def test_a_lock_is_refused_where_it_is_written(kind: Any) -> None:  # noqa: ANN401 (either class)
+    locks = kind(Deaf(), holder="ada", space="default", ttl=60)
+    for verb, field, junk in certain():
+        if verb == "acquire" and field != "resources" and (field, junk) != ("ttl", None):
+            for write in (locks.lock, locks.guarded):
+                with pytest.raises(InvalidInput) as caught:
+                    write("job", **{field: junk})
+                assert caught.value.field in SPELLED.get(field, {field})
+    with pytest.raises(TypeError, match="on_lost"):
+        locks.lock("job", on_lost=5)

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.records import apply, build, first_due
@@ -25,24 +25,27 @@ if TYPE_CHECKING:
     from leasehold.stores import HistoryQuery
 
 KEEP_EVENTS = 10_000
+CAPABILITIES = Capabilities(
+    name="file",
+    durable="a crash of any process and a power cut",
+    fifo=True,
+    history=True,
+    wakeup="by checking every 20 ms",
+    receipts=False,
+    poll=20_000,
+)
 
 
 class FileStore(Store):
     """One JSON file, replaced as a whole by each commit. Transactions take turns at a lock file beside it."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        name="file",
-        durable="a crash of any process and a power cut",
-        fifo=True,
-        history=True,
-        wakeup="by checking every 20 ms",
-        receipts=False,
-        poll=20_000,
-    )
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self._hinted = self.loss_mark()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
 
     def begin(self) -> FileTransaction:
         return FileTransaction(self)

@@ -18,7 +18,7 @@ from leasehold.requests.checks import Settings
 from leasehold.stores import Capabilities, protocol
 from leasehold.testing.conformance import Conformance, Connections
 from tests.stores import file_store
-from tests.stores.file_store import FileStore
+from tests.stores.file_store import CAPABILITIES, FileStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,8 @@ Subclass `Store` and `Transaction` from `leasehold.stores.protocol`. If each acc
 EXAMPLE = """\
 ## An example
 
-This store keeps all records in a dict, with a JSON file behind it. It serves all processes of one machine, and passes
-the whole conformance suite.
+This store, `file_store.py`, keeps all records in a dict, with a JSON file behind it. It serves all processes of one
+machine, and passes the whole conformance suite.
 
 """
 TEST = """
@@ -56,6 +56,21 @@ TEST = """
 Run the conformance suite on your store. A promise that its capabilities exclude is skipped with that reason; every
 other test has to pass.
 
+"""
+IMPORTS = """\
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from file_store import CAPABILITIES, FileStore
+
+from leasehold.engine.drivers.thread import ThreadDriver
+from leasehold.engine.engine import Engine
+from leasehold.locks.local import EngineAnswers
+from leasehold.locks.sync import Locks
+from leasehold.requests.checks import Settings
+from leasehold.testing.conformance import Conformance, Connections
 """
 SHOWN = ("Store", "Transaction", "NetworkStore", "NetworkTransaction", "Answering", "ObservingStore")
 
@@ -67,7 +82,7 @@ def page() -> str:
     (declared,) = ast.parse(inspect.getsource(Capabilities)).body
     contract = "".join(f"### {name}\n\n{_said(classes[name])}\n\n{_members(classes[name])}\n" for name in SHOWN)
     example = f"```python\n{inspect.getsource(file_store)}```\n"
-    suite = f"```python\n{inspect.getsource(_connect)}\n\n{inspect.getsource(TestFileStore)}```\n"
+    suite = f"```python\n{IMPORTS}\n\n{inspect.getsource(_connect)}\n\n{inspect.getsource(TestFileStore)}```\n"
     fields = f"### Capabilities\n\nThe declarations of your store.\n\n{_fields(declared)}\n"
     return INTRODUCTION + CONTRACT + contract + fields + EXAMPLE + example + TEST + suite
 
@@ -123,7 +138,7 @@ def _connect(path: Path, holder: str = "somebody", space: str = "default", setti
 class TestFileStore(Conformance):
     @pytest.fixture
     def connect(self, tmp_path: Path) -> Iterator[Connections]:
-        with Connections(partial(_connect, tmp_path / "locks.json"), FileStore.capabilities) as connect:
+        with Connections(partial(_connect, tmp_path / "locks.json"), CAPABILITIES) as connect:
             yield connect
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,9 @@ PATIENCE = 240.0
 PROGRAMS = [ROOT / "tests" / "typed" / f"{name}.py" for name in ("truth",)]
 
 
-def run(*words: str) -> str:
+def run(folder: Path, *words: str) -> str:
     """What a checker says, or nothing if it has no complaint."""
-    env = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    env = {**os.environ, "MYPYPATH": f"{ROOT / 'src'}:{folder}"}
     done = subprocess.run(
         [sys.executable, "-m", *words], cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -28,7 +29,7 @@ def run(*words: str) -> str:
 
 def mypy(*files: Path) -> str:
     """As `mypy --strict` on a project that has Leasehold installed."""
-    return run("mypy", "--strict", "--explicit-package-bases", "--config-file=", *map(str, files))
+    return run(files[0].parent, "mypy", "--strict", "--explicit-package-bases", "--config-file=", *map(str, files))
 
 
 def pyright(folder: Path, *files: Path) -> str:
@@ -38,11 +39,11 @@ def pyright(folder: Path, *files: Path) -> str:
         "include": list(map(str, files)),
         "typeCheckingMode": "strict",
         "pythonVersion": "3.11",
-        "extraPaths": [str(ROOT / "src"), str(ROOT)],
+        "extraPaths": [str(ROOT / "src"), str(ROOT), str(files[0].parent)],
         "reportUnnecessaryTypeIgnoreComment": "error",
     }
     settings.write_text(json.dumps(told), encoding="utf-8")
-    return run("basedpyright", "-p", str(settings))
+    return run(folder, "basedpyright", "-p", str(settings))
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
@@ -59,6 +60,7 @@ def test_pyright_has_no_complaint(program: Path, tmp_path: Path) -> None:
 def documented(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Each example program of the documents, as a module of its own."""
     folder = tmp_path_factory.mktemp("documented")
+    shutil.copy(ROOT / "tests" / "stores" / "file_store.py", folder)  # a page has its text, and imports it
     programs: list[Path] = []
     for path in DOCUMENTS:
         for block in blocks(path):

@@ -63,8 +63,10 @@ class Base(NamedTuple):
 
 def token(api_key: str | None, url: str) -> str | None:
     """What this one server knows us by: as given, from the environment, or stored for it."""
-    given = api_key or os.environ.get("LEASEHOLD_API_KEY") or credentials.stored(url, os.environ)
-    if given is not None and not (given.isascii() and given.isprintable() and " " not in given):
+    given: object = api_key or os.environ.get("LEASEHOLD_API_KEY") or credentials.stored(url, os.environ)
+    if given is not None and not (
+        isinstance(given, str) and given.isascii() and given.isprintable() and " " not in given
+    ):
         raise InvalidInput("api_key", "must be a key as `leasehold keys create` gave it, or a session's ID.SECRET")
     return given
 

@@ -11,6 +11,7 @@ from leasehold.engine.engine import Engine
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.locks.local import EngineAnswers
 from leasehold.locks.sync import Locks
+from leasehold.requests import checks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def connect(
             refuses connections and 30 s for a silent one. SQLite has nothing to connect to. See docs/python.md.
     """
     choice = _chosen(url, timeout)
+    who = _identity(choice, holder, space)
     answers: Answers
     if is_served(choice.url):
         from leasehold.client.sync import http_answers  # noqa: PLC0415 (only for those who have a server)
@@ -78,7 +80,7 @@ def connect(
         engine = Engine(store)
         driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
         answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
-    return Locks(answers, **_identity(choice, holder, space))
+    return Locks(answers, **who)
 
 
 async def aconnect(
@@ -98,6 +100,7 @@ async def aconnect(
     from leasehold.locks.local import AsyncEngineAnswers  # noqa: PLC0415
 
     choice = _chosen(url, timeout)
+    who = _identity(choice, holder, space)
     answers: AsyncAnswers
     if is_served(choice.url):
         from leasehold.client.aio import async_http_answers  # noqa: PLC0415 (only for those who have a server)
@@ -107,7 +110,7 @@ async def aconnect(
         engine = Engine(open_store(choice.store_url, accept_restore=accept_restore, why=choice.why))
         rules = choice.rules() if settings is None else settings
         answers = AsyncEngineAnswers(engine, ThreadDriver(engine), rules, asyncio.get_running_loop())
-    return AsyncLocks(answers, **_identity(choice, holder, space))
+    return AsyncLocks(answers, **who)
 
 
 async def open_served(
@@ -143,8 +146,8 @@ def _chosen(url: str | Choice | None, timeout: Timeout | None = None) -> Choice:
 def _identity(choice: Choice, holder: str | None, space: str | None) -> Identity:
     """Return what a caller need not pass to each call."""
     return {
-        "holder": (choice.holder or identity.of_process()) if holder is None else holder,
-        "space": choice.space if space is None else space,
+        "holder": (choice.holder or identity.of_process()) if holder is None else checks.text(holder, "holder", 256),
+        "space": choice.space if space is None else checks.space(space),
         "ttl": choice.ttl,
     }
 

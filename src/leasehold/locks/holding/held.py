@@ -61,7 +61,9 @@ STOPPED: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
 
 
 def check_on_lost(on_lost: OnLost | None) -> None:
-    """Refuse a coroutine function, which would be called and never awaited."""
+    """Refuse what cannot be called, and a coroutine function, which would be called and never awaited."""
+    if on_lost is not None and not callable(on_lost):
+        raise TypeError(f"on_lost must be a function, not a value of type {type(on_lost).__name__}")
     if on_lost is not None and is_coroutine_function(on_lost):
         raise TypeError(
             "on_lost is a coroutine function, and is called as a plain one: have it set an event, for example"
