@@ -106,6 +106,23 @@ def test_a_second_agent_is_denied_and_allowed_after_the_first_has_ended(project:
     assert project.holders() == {"path:src/a.py": "claude-bbbb", "path:src/b.py": "claude-bbbb"}
 
 
+@pytest.mark.parametrize("how", ["variable", "checkout"])
+def test_a_name_that_two_agents_share_gives_neither_what_the_other_edits(project: Project, how: str) -> None:
+    if how == "variable":
+        project.env["LEASEHOLD_HOLDER"] = "coder"
+    else:
+        (project.root / "leasehold.toml").write_text('holder = "coder"')
+    assert project.hook("claude", project.edit("aaaa", "src/a.py")) is None
+    assert project.hook("claude", project.edit("aaaa", "src/a.py")) is None
+    assert "held by coder" in reason(project.hook("claude", project.edit("bbbb", "src/a.py")))
+    shell = project.claude("bbbb", "PreToolUse", "Bash", command="echo > src/a.py")
+    assert "held by coder" in reason(project.hook("claude", shell))
+    assert project.hook("claude", {**shell, "session_id": "aaaa"}) is None
+    with leasehold.connect(project.env["LEASEHOLD_URL"], holder="coder") as locks:
+        assert locks.acquire("path:src/b.py", ttl=60)
+    assert project.hook("claude", project.edit("aaaa", "src/b.py")) is None, "taken by other means in its name"
+
+
 def test_a_subagent_is_an_agent_of_its_own_and_releases_at_its_end(project: Project) -> None:
     project.hook("claude", project.edit("aaaa", "src/a.py", agent="sub1"))
     assert project.holders() == {"path:src/a.py": "claude-aaaa.sub1"}

@@ -83,11 +83,23 @@ class LeaseOwner(Noun):
     session: str | None = None
     """The id of the caller's session, if it has one."""
     fences: Collection[int] = ()
+    is_hook: bool = False
+    """True for an editor's hook: by its name it owns nothing that the hooks of another agent took."""
 
     def owns(self, lease: Lease) -> bool:
         """True if the caller owns this lease."""
-        in_session = self.session is not None and lease.session == self.session
-        return in_session or lease.holder == self.holder or lease.fence in self.fences
+        if (self.session is not None and lease.session == self.session) or lease.fence in self.fences:
+            return True
+        return lease.holder == self.holder and not (self.is_hook and is_of_hook(lease.session))
+
+
+HOOK_SESSION = "hook-"
+"""How the ids of the sessions begin in which hooks take leases for their agents."""
+
+
+def is_of_hook(session: str | None) -> bool:
+    """True if hooks began the session with this id."""
+    return session is not None and session.startswith(HOOK_SESSION)
 
 
 def verdicts(

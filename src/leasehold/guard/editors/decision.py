@@ -10,6 +10,7 @@ from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, TimedOut
 from leasehold.domain.sessions import SessionRenewed
 from leasehold.guard.checking import NOT_YOURS, REQUIRE, REQUIRE_OWN, WARN, LeaseOwner, judged, place_of, typed
+from leasehold.requests.checks import session_id
 from leasehold.wire.sentences import sentence, told_lost
 
 TYPE_CHECKING = False
@@ -87,7 +88,7 @@ def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]
             if isinstance(outcome, Granted):
                 taken.append(KnownLease(outcome.lease.id, " + ".join(outcome.lease.resources)))
                 continue
-            trouble = _in_the_way(outcome, terms)
+            trouble = yield from _in_the_way(path, outcome, terms)
         else:
             verdict = yield from _look(path, terms, must_own=terms.policy == REQUIRE_OWN)
             trouble = None if verdict.allowed else verdict.message
@@ -155,18 +156,22 @@ def _take(path: str, terms: HookTerms) -> Steps[Any]:
     return outcome
 
 
-def _in_the_way(outcome: Held | TimedOut | Deadlock | Refused, terms: HookTerms) -> str | None:
+def _in_the_way(path: str, outcome: Held | TimedOut | Deadlock | Refused, terms: HookTerms) -> Steps[str | None]:
     """Return why not; None if only this agent's own leases are in the way, acquired under its name by other means."""
     told = sentence(outcome)
     if not isinstance(outcome, Held | TimedOut) or not outcome.blockers:
         return told
-    own = all(each.holder == terms.holder and each.state == "held" for each in outcome.blockers)
-    return None if own else told.partition("; ")[0]  # `_no` adds the next step
+    if all(each.holder == terms.holder and each.state == "held" for each in outcome.blockers):
+        verdict = yield from _look(path, terms, must_own=False)
+        if verdict.allowed:
+            return None
+    return told.partition("; ")[0]  # `_no` adds the next step
 
 
 def _look(path: Resource, terms: HookTerms, *, must_own: bool) -> Steps[Verdict]:
     strict = REQUIRE_OWN if must_own else REQUIRE  # `_no` applies the policy
-    (verdict,) = yield from judged([path], LeaseOwner(terms.holder), strict)
+    owner = LeaseOwner(terms.holder, session_id(terms.credential), is_hook=True)
+    (verdict,) = yield from judged([path], owner, strict)
     return verdict
 
 

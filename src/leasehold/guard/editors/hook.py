@@ -11,7 +11,7 @@ from stat import S_ISREG
 from leasehold.config import paths as places
 from leasehold.config.identity import short
 from leasehold.errors import StoreUnsuitable
-from leasehold.guard.checking import OFF, ROOT, Below, name_of
+from leasehold.guard.checking import HOOK_SESSION, OFF, ROOT, Below, name_of
 from leasehold.guard.editors import decision as deciding
 from leasehold.guard.editors.decision import Decision, HookTerms, KnownLease
 from leasehold.guard.editors.payloads import AFTER, BEFORE, END
@@ -33,7 +33,7 @@ def holder_of(occasion: HookCall, given: str | None = None) -> str:
 
 def session_id(occasion: HookCall) -> str:
     """Return the id of this agent's session, the same for every hook of its run."""
-    return f"h{places.digest(occasion.editor, occasion.session, occasion.agent)}"
+    return f"{HOOK_SESSION}{places.digest(occasion.editor, occasion.session, occasion.agent)}"
 
 
 def steps(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
