@@ -84,6 +84,13 @@ PRINCIPALS = (
         ("tests/mcp/test_owning.py", "-k", "same_name"),
     ),
     Mutant(
+        "hooks let two agents of one configured name edit the same file",
+        "guard/checking.py",
+        "and not (self.is_hook and is_of_hook(lease.session))",
+        "and not (self.is_hook and is_of_hook(None))",
+        ("tests/guard/test_editor_hooks.py", "-k", "two_agents_share and variable"),
+    ),
+    Mutant(
         "a hook does not tell the agent that its lease was taken",
         "guard/editors/decision.py",
         "        if alive is None or each.lease in alive:\n",
