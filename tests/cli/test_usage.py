@@ -19,7 +19,7 @@ from leasehold.cli.entry.table import VERBS
 from leasehold.cli.output import MEANINGS
 
 if TYPE_CHECKING:
-    from leasehold.cli.command_line import Verb
+    from leasehold.cli.command_line import CliVerb
     from tests.kit.shell import Shell
 
 
@@ -33,7 +33,7 @@ def line(*words: str) -> CommandLine:
 
 
 @pytest.mark.parametrize("verb", VERBS.values(), ids=list(VERBS))
-def test_the_help_of_each_command_has_every_option_and_examples(shell: Shell, verb: Verb) -> None:
+def test_the_help_of_each_command_has_every_option_and_examples(shell: Shell, verb: CliVerb) -> None:
     done = shell.call(*verb.name.split(), "--help")
     assert done.code == 0
     assert done.err == ""

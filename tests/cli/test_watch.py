@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from leasehold.cli.terminal.screen import Screen, Snapshot, bar, queue_of, queues_of
+from leasehold.cli.terminal.screen import Screen, ScreenSnapshot, bar, queue_of, queues_of
 from leasehold.domain.leases import Lease, Waiting
 from tests.kit.shell import Shell, until
 from tests.kit.terminals import Terminal
@@ -37,7 +37,7 @@ LEASES = (lease(1, "c", "bob", 30), lease(2, "a", "ann", 50), lease(3, "b", "cid
 
 def shown(screen: Screen, leases: tuple[Lease, ...] = LEASES, width: int = 100, height: int = 24) -> list[str]:
     waiting = {"w1": Waiting("w1", ("a",), "dan", None, "exclusive", 1, 0, 0, None, None)}
-    return screen.lines(Snapshot(0, leases, waiting, {}, is_all=True), "12:00:00", width, height)
+    return screen.lines(ScreenSnapshot(0, leases, waiting, {}, is_all=True), "12:00:00", width, height)
 
 
 def order(screen: Screen) -> list[str]:
@@ -97,7 +97,7 @@ def test_who_waits_for_a_lease_to_end_is_counted_once() -> None:
     held, other = lease(1, "path:src", "ann"), lease(2, "b", "bob")
     names = {"w1": ("path:src/x",), "w2": ("path:src", "path:src/y"), "w3": ("b",)}
     waiting = {it: Waiting(it, wanted, it, None, "exclusive", 1, 0, 0, None, None) for it, wanted in names.items()}
-    look = Snapshot(0, (held, other), waiting, {"l1-x": frozenset(("w1", "w2"))}, is_all=False)
+    look = ScreenSnapshot(0, (held, other), waiting, {"l1-x": frozenset(("w1", "w2"))}, is_all=False)
     assert queues_of([held, other], look) == {"l1-x": 2, "l2-x": 1}
     assert [it.id for it in queue_of(held, look)] == ["w1", "w2"]
     assert "2 leases, 3+ waiting" in Screen().lines(look, "12:00:00", 80, 24)[0]

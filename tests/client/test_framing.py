@@ -12,8 +12,8 @@ import pytest
 
 import leasehold
 from leasehold.client import deciding, framing
-from leasehold.client.encoding import Request
-from leasehold.client.losses import Stream
+from leasehold.client.encoding import HttpRequest
+from leasehold.client.losses import LossFeed
 from leasehold.client.messages import bases
 from leasehold.client.one_request import ask
 from tests.kit.scripting import HANG_UP, NOBODY, Script, answer, bytewise, scripted
@@ -217,7 +217,7 @@ def streamed(script: Script) -> list[Any]:
     """What it tells until it ends."""
     (base,) = bases(script.url)
     told: list[Any] = []
-    with closing(Stream(base, Request("POST", "/v1/losses", {}))) as stream, suppress(ConnectionResetError):
+    with closing(LossFeed(base, HttpRequest("POST", "/v1/losses", {}))) as stream, suppress(ConnectionResetError):
         while True:
             told += stream.receive(PATIENCE)
     return told
@@ -257,4 +257,4 @@ def test_what_is_no_event_stream_is_refused_in_words(script: Script, told: bytes
     script.answers = [(told,)]
     (base,) = bases(script.url)
     with pytest.raises(leasehold.Unreachable, match=why):
-        Stream(base, Request("POST", "/v1/losses", {}))
+        LossFeed(base, HttpRequest("POST", "/v1/losses", {}))

@@ -216,7 +216,7 @@ def test_who_merges_is_told_which_side_is_no_object() -> None:
 
 
 def test_what_was_said_before_is_not_taken_for_what_only_equals_it() -> None:
-    memory, settings_ = checks.Memory(2), Settings()
+    memory, settings_ = checks.TermsCache(2), Settings()
 
     def asked(which: Settings = settings_, **said: object) -> object:
         told = {"resources": "x", "ttl": 30, "holder": "ada", **said}

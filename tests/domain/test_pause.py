@@ -6,7 +6,7 @@ from leasehold.domain import commands as c
 from leasehold.domain.entries import EMPTY, Record
 from leasehold.domain.outcomes import Granted, Queued, Refused, Released, Renewed
 from leasehold.domain.records import apply
-from leasehold.domain.rules import Need, Step, step
+from leasehold.domain.rules import NeedRecords, Step, step
 from leasehold.domain.timestamps import SECOND
 from leasehold.requests.checks import Settings
 from leasehold.requests.to_command import Order, order
@@ -34,7 +34,7 @@ class World:
             done = step(self.records, command, self.now, self.fence, ENGINE, self.opens_at)
             if isinstance(done, Step):
                 break
-            assert isinstance(done, Need)
+            assert isinstance(done, NeedRecords)
             self.records.update({key: self.records.get(key, EMPTY) for key in done.keys})
         for change in done.changes.values():
             self.records[change.key] = apply(self.records[change.key], change)

@@ -68,16 +68,16 @@ def _database(place: str, folder: Path, stack: ExitStack) -> str:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[streams.Stream]:
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[streams.LossFeed]:
     """Every stream that a client in this process opens."""
-    seen: list[streams.Stream] = []
-    begin = streams.Stream._begin
+    seen: list[streams.LossFeed] = []
+    begin = streams.LossFeed._begin
 
-    def counted(stream: streams.Stream, *words: object) -> None:
+    def counted(stream: streams.LossFeed, *words: object) -> None:
         seen.append(stream)
         begin(stream, *words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(streams.Stream, "_begin", counted)
+    monkeypatch.setattr(streams.LossFeed, "_begin", counted)
     return seen
 
 
@@ -172,7 +172,9 @@ def test_a_lease_of_the_same_process_that_another_thread_takes(url: str) -> None
             _lose(locks, Taking(way, locks))
 
 
-def test_a_loss_while_the_server_was_away_is_told_once_it_is_back(tmp_path: Path, opened: list[streams.Stream]) -> None:
+def test_a_loss_while_the_server_was_away_is_told_once_it_is_back(
+    tmp_path: Path, opened: list[streams.LossFeed]
+) -> None:
     port, told = str(free_port()), threading.Event()
     url, database = f"http://127.0.0.1:{port}", f"sqlite://{tmp_path}/locks.db"
 
@@ -194,7 +196,7 @@ def test_a_loss_while_the_server_was_away_is_told_once_it_is_back(tmp_path: Path
         outlive(first)
 
 
-def test_a_lock_that_is_held_for_a_moment_opens_no_stream(tmp_path: Path, opened: list[streams.Stream]) -> None:
+def test_a_lock_that_is_held_for_a_moment_opens_no_stream(tmp_path: Path, opened: list[streams.LossFeed]) -> None:
     with serving(tmp_path) as server, leasehold.connect(server.url, holder="a") as locks:
         for _ in range(3):
             with locks.lock(NAME, ttl=TTL):
@@ -204,7 +206,7 @@ def test_a_lock_that_is_held_for_a_moment_opens_no_stream(tmp_path: Path, opened
             until(lambda: opened)
 
 
-def test_ten_thousand_leases_of_one_process_cost_one_stream(tmp_path: Path, opened: list[streams.Stream]) -> None:
+def test_ten_thousand_leases_of_one_process_cost_one_stream(tmp_path: Path, opened: list[streams.LossFeed]) -> None:
     held = HELD if PROVES else HELD // 10
 
     async def hold() -> None:

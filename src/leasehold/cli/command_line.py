@@ -62,7 +62,7 @@ class Flag:
         return [] if self.many else self.default if self.metavar is not None else False
 
 
-class Argument:
+class CliArgument:
     """A positional argument of a command."""
 
     __slots__ = ("help", "name", "number")
@@ -74,13 +74,13 @@ class Argument:
         """`1`, `?` (optional), `+` (one or more), `*` (any number), or `--` (everything after a `--`)."""
 
 
-class Verb:
+class CliVerb:
     """One command."""
 
     __slots__ = ("handler", "help", "name", "options", "words")
 
     def __init__(
-        self, name: str, about: str, handler: str, words: tuple[Argument, ...] = (), options: tuple[Flag, ...] = ()
+        self, name: str, about: str, handler: str, words: tuple[CliArgument, ...] = (), options: tuple[Flag, ...] = ()
     ) -> None:
         self.name = name
         self.help = about
@@ -100,12 +100,12 @@ class CommandLine:
 
     __slots__ = ("values", "verb")
 
-    def __init__(self, verb: Verb, values: Mapping[str, object]) -> None:
+    def __init__(self, verb: CliVerb, values: Mapping[str, object]) -> None:
         self.verb = verb
         self.values = values
 
 
-def parse(argv: Sequence[str], verbs: Mapping[str, Verb]) -> CommandLine | None:
+def parse(argv: Sequence[str], verbs: Mapping[str, CliVerb]) -> CommandLine | None:
     """Parse a plain command line; None if it is not plain."""
     verb = verbs.get(" ".join(argv[:2])) or verbs.get(argv[0] if argv else "")
     if verb is None:
@@ -155,7 +155,7 @@ def _looks_like_option(word: str) -> bool:
     return word[:1] == "-" and word != "-" and not word[1:2].isdigit()
 
 
-def with_words(verb: Verb, values: dict[str, object], words: list[str], rest: list[str]) -> CommandLine | None:
+def with_words(verb: CliVerb, values: dict[str, object], words: list[str], rest: list[str]) -> CommandLine | None:
     """Assign these words to the command's arguments; None if there are too few or too many."""
     for word in verb.words:
         if word.number == "--":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from leasehold.client import forking
 from leasehold.client.batching import Gathering, Reply
 from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
-from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
+from leasehold.client.messages import END, HEAD_MOST, AnswerHead, Base, bases, body_of, parse_head, render
 from leasehold.client.sync import losses_of
 from leasehold.client.unexpected import explained
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
@@ -21,17 +21,17 @@ from leasehold.requests.calls import Call
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from leasehold.client.encoding import Request
+    from leasehold.client.encoding import HttpRequest
     from leasehold.client.framing import Reader
     from leasehold.requests.calls import LossSource
 
-    Answer: TypeAlias = asyncio.Future[tuple[Head, bytes]]
+    Answer: TypeAlias = asyncio.Future[tuple[AnswerHead, bytes]]
 
 IDLE_MOST = 256
 """So many idle connections are kept."""
 
 
-class Connection(asyncio.Protocol):
+class AsyncConnection(asyncio.Protocol):
     """One connection: one request at a time, and the answer to it."""
 
     def __init__(self, base: Base, loop: asyncio.AbstractEventLoop) -> None:
@@ -185,8 +185,8 @@ class AsyncHttpAnswers:
     def __init__(self, bases: tuple[Base, ...], patience: float | None = None) -> None:
         self._bases = bases
         self._patience = patience
-        self._idle: list[Connection] = []
-        self._busy: set[Connection] = set()
+        self._idle: list[AsyncConnection] = []
+        self._busy: set[AsyncConnection] = set()
         self._closed = False
         self._first = 0
         self._heard_at = -math.inf
@@ -196,7 +196,7 @@ class AsyncHttpAnswers:
         self._undoing: set[asyncio.Task[None]] = set()
         self._is_key = all(base.token is None or base.token.startswith("lh_") for base in bases)
         """Not a session: the server would have to be told where it lives."""
-        self._inherited: list[Connection] = []
+        self._inherited: list[AsyncConnection] = []
         """Kept, and never used."""
         forking.note(self)
 
@@ -253,13 +253,13 @@ class AsyncHttpAnswers:
         if self._first == server:
             self._first += 1
 
-    async def _reply(self, request: Request, time_out: float) -> Reply:
+    async def _reply(self, request: HttpRequest, time_out: float) -> Reply:
         if self._under_way > 1 and self._is_key and self._gathering.takes(request):
             return await self._gathering.ask(request)
         head, data = await self._exchange(request, time_out)
         return Reply(head.status, body_of(head, data), head.retry_after)
 
-    def _undo(self, request: Request, granted: dict[str, Any]) -> None:
+    def _undo(self, request: HttpRequest, granted: dict[str, Any]) -> None:
         """Whoever asked was cancelled, and could not hang up, as others travelled with it."""
         task = asyncio.get_running_loop().create_task(self._give_back(request.body or {}, granted))
         self._undoing.add(task)
@@ -275,7 +275,7 @@ class AsyncHttpAnswers:
         with suppress(LeaseholdError):  # nobody is there to be told; it runs out by itself
             await self.ask(call)
 
-    async def _exchange(self, request: Request, time_out: float) -> tuple[Head, bytes]:
+    async def _exchange(self, request: HttpRequest, time_out: float) -> tuple[AnswerHead, bytes]:
         base = self._bases[self._first % len(self._bases)]
         connection = self._kept(base) or await self._connected(base)
         if self._closed:  # meanwhile
@@ -299,7 +299,7 @@ class AsyncHttpAnswers:
             connection.hang_up()
         return answer
 
-    def _kept(self, base: Base) -> Connection | None:
+    def _kept(self, base: Base) -> AsyncConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable and connection.base == base:
@@ -307,7 +307,7 @@ class AsyncHttpAnswers:
             connection.hang_up()
         return None
 
-    async def _connected(self, base: Base) -> Connection:
+    async def _connected(self, base: Base) -> AsyncConnection:
         try:
             async with asyncio.timeout(connect_within(self._patience)):
                 return await (_through_tunnel(base) if base.via is not None and base.tls else _directly(base))
@@ -328,17 +328,17 @@ class AsyncHttpAnswers:
         self._idle.clear()
 
 
-async def _directly(base: Base) -> Connection:
+async def _directly(base: Base) -> AsyncConnection:
     """Also to a proxy that is asked for each request."""
     loop = asyncio.get_running_loop()
     host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
     _, connection = await loop.create_connection(
-        lambda: Connection(base, loop), host, port, ssl=True if base.tls else None
+        lambda: AsyncConnection(base, loop), host, port, ssl=True if base.tls else None
     )
     return connection
 
 
-async def _through_tunnel(base: Base) -> Connection:
+async def _through_tunnel(base: Base) -> AsyncConnection:
     """The proxy is asked once, in a thread; then there is a line to the server itself."""
     from leasehold.client.sync import connected  # noqa: PLC0415 (only for those who have a proxy)
 
@@ -347,7 +347,7 @@ async def _through_tunnel(base: Base) -> Connection:
     try:
         line.setblocking(False)
         _, connection = await loop.create_connection(
-            lambda: Connection(base, loop), sock=line, ssl=True, server_hostname=base.host
+            lambda: AsyncConnection(base, loop), sock=line, ssl=True, server_hostname=base.host
         )
     except BaseException:
         line.close()

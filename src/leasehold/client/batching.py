@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.client.deciding import SLACK
-from leasehold.client.encoding import Request
+from leasehold.client.encoding import HttpRequest
 from leasehold.client.messages import body_of
 from leasehold.client.unexpected import NoServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-    from leasehold.client.messages import Head
+    from leasehold.client.messages import AnswerHead
 
 MOST = 32
 """How many travel together: with more of them, one side would have nothing to do while the other works."""
@@ -36,7 +36,7 @@ class Reply(NamedTuple):
 
 
 class _Call(NamedTuple):
-    request: Request
+    request: HttpRequest
     reply: asyncio.Future[Reply]
 
 
@@ -45,8 +45,8 @@ class Gathering:
 
     def __init__(
         self,
-        exchange: Callable[[Request, float], Awaitable[tuple[Head, bytes]]],
-        undo: Callable[[Request, dict[str, Any]], None],
+        exchange: Callable[[HttpRequest, float], Awaitable[tuple[AnswerHead, bytes]]],
+        undo: Callable[[HttpRequest, dict[str, Any]], None],
     ) -> None:
         self._exchange = exchange
         self._undo = undo
@@ -56,11 +56,11 @@ class Gathering:
         self._sending: set[asyncio.Task[None]] = set()
         self._is_understood = True
 
-    def takes(self, request: Request) -> bool:
+    def takes(self, request: HttpRequest) -> bool:
         """Whether this request can travel with others."""
         return self._is_understood and request.path in _VERBS and not (request.body or {}).get("wait_seconds")
 
-    def ask(self, request: Request) -> asyncio.Future[Reply]:
+    def ask(self, request: HttpRequest) -> asyncio.Future[Reply]:
         """Send it with whatever else is asked now."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
@@ -85,7 +85,7 @@ class Gathering:
     async def _together(self, calls: list[_Call]) -> None:
         asked = [{"verb": _VERBS[call.request.path], **(call.request.body or {})} for call in calls]
         with _telling(calls):
-            head, data = await self._exchange(Request("POST", _PATH, {"calls": asked}), SLACK)
+            head, data = await self._exchange(HttpRequest("POST", _PATH, {"calls": asked}), SLACK)
             if head.status == 200:
                 for call, reply in zip(calls, _replies(head, data, len(calls)), strict=True):
                     self._tell(call, reply)
@@ -106,7 +106,7 @@ class Gathering:
             self._undo(call.request, reply.body)
 
 
-def _replies(head: Head, data: bytes, wanted: int) -> list[Reply]:
+def _replies(head: AnswerHead, data: bytes, wanted: int) -> list[Reply]:
     try:
         answers = body_of(head, data)["answers"]
         replies = [Reply(each["status"], each["body"], each["body"].get("retry_after_seconds")) for each in answers]

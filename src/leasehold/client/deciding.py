@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.client import decoding
-from leasehold.client.encoding import Request, again, request
+from leasehold.client.encoding import HttpRequest, again, request
 from leasehold.client.unexpected import NoServer, ProxyRefused
 from leasehold.domain import keys
 from leasehold.domain.leases import Queue
@@ -37,7 +37,7 @@ _ONCE = ("create_key", "steal")
 """Verbs that do something anew each time: they are sent again only if they did nothing for certain."""
 
 
-_ANYBODY = Request("GET", "/healthz", None)
+_ANYBODY = HttpRequest("GET", "/healthz", None)
 _UNREADABLE = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 """What reading an answer raises that is none of the kind that was asked for."""
 HUNG_UP = "the server closed the connection"
@@ -60,7 +60,7 @@ class NoAnswer(OSError):
 class Again(NamedTuple):
     """Send this, after so long a pause."""
 
-    request: Request
+    request: HttpRequest
     pause: float
 
 
@@ -207,7 +207,7 @@ class Errand:
             return 0.0
         return self._unheard_since + self._patience - now
 
-    def undo(self) -> Request | None:
+    def undo(self) -> HttpRequest | None:
         """The request that cancels this one, now that it is given up; None if nothing can have been granted.
 
         It is sent once. Of a lease that was granted nobody has the token: it would be held for its TTL by nobody.
@@ -218,7 +218,7 @@ class Errand:
         asked = self._asked.body or {}
         fields = ("request_id", "holder", "session", "space")
         told: dict[str, Any] = {field: asked[field] for field in fields if field in asked}
-        return Request("POST", "/v1/cancel", told)
+        return HttpRequest("POST", "/v1/cancel", told)
 
     def _again(self, now: float, retry_after: float | None) -> Again:
         self._tries += 1

@@ -29,7 +29,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
 }
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """One request."""
 
     method: str
@@ -64,7 +64,7 @@ def _form(verb: str) -> _Form:
     return found
 
 
-def request(call: Call) -> Request:
+def request(call: Call) -> HttpRequest:
     """Return the request behind a call; an acquire always has a request_id, so that it can be sent again safely.
 
     One that is drawn here was never sent before, and says so (see ``again``).
@@ -73,7 +73,7 @@ def request(call: Call) -> Request:
     if form.is_get:
         _check_query(call.verb, dict(call.arguments))
         given = {form.spelled[key]: value for key, value in call.arguments.items() if value not in (None, ())}
-        return Request("GET", f"{form.path}?{urlencode(given, doseq=True)}", None)
+        return HttpRequest("GET", f"{form.path}?{urlencode(given, doseq=True)}", None)
     body = _plain_body(call, form)
     if body is None:
         if call.verb != "gc":
@@ -85,10 +85,10 @@ def request(call: Call) -> Request:
         )
     if call.verb == "acquire" and body.get("request_id") is None:
         body["request_id"], body["first"] = orders.draw(), True
-    return Request("POST", form.path, body)
+    return HttpRequest("POST", form.path, body)
 
 
-def again(request: Request) -> Request:
+def again(request: HttpRequest) -> HttpRequest:
     """Return the request as it is sent from the second time on."""
     if request.body is None or "first" not in request.body:
         return request

@@ -14,7 +14,7 @@ from leasehold.client.unexpected import NoServer
 from leasehold.errors import Unreachable
 
 if TYPE_CHECKING:
-    from leasehold.client.messages import Head
+    from leasehold.client.messages import AnswerHead
 
 INTERIMS_MOST = 100
 SWITCHING = 101
@@ -31,7 +31,7 @@ class Reader:
     def __init__(self) -> None:
         self._received = bytearray()
         """What has not been understood yet."""
-        self.head: Head | None = None
+        self.head: AnswerHead | None = None
         """Once it is there."""
         self._body = bytearray()
         self._left = 0
@@ -41,7 +41,7 @@ class Reader:
         self.keeps = False
         """Whether the connection can be used again, once the answer is there."""
 
-    def feed(self, data: bytes) -> tuple[Head, bytes] | None:
+    def feed(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
         """Take what has come; the answer, once it is whole."""
         self._received += data
         while self.head is None:
@@ -65,14 +65,14 @@ class Reader:
         self._body.clear()
         return drained
 
-    def end(self) -> tuple[Head, bytes]:
+    def end(self) -> tuple[AnswerHead, bytes]:
         """The connection was closed: that is the end of an answer without a length, and cuts off any other."""
         head = self.head
         if head is None or head.length >= 0 or head.length == CHUNKED:
             raise ConnectionResetError("the connection was closed before the end of the answer")
         return head, bytes(self._body)
 
-    def _whole(self, head: Head) -> tuple[Head, bytes]:
+    def _whole(self, head: AnswerHead) -> tuple[AnswerHead, bytes]:
         self.keeps = head.keeps and not self._received
         return head, bytes(self._body)
 
@@ -99,7 +99,7 @@ class Reader:
 
     # ---------------------------------------------------------------------------------------------- chunks
 
-    def _read_chunks(self, head: Head) -> bool:
+    def _read_chunks(self, head: AnswerHead) -> bool:
         """Read chunks as far as they have come. Whether that was the last one, with all that follows it."""
         while True:
             if self._left:
@@ -121,7 +121,7 @@ class Reader:
             else:
                 self._begin_chunk(head, line)
 
-    def _begin_chunk(self, head: Head, line: bytes) -> None:
+    def _begin_chunk(self, head: AnswerHead, line: bytes) -> None:
         size = line.partition(b";")[0].rstrip(b" \t")  # an extension means nothing to us
         if not size or len(size) > 16 or not _HEX.issuperset(size):
             raise self._bad(head)
@@ -130,7 +130,7 @@ class Reader:
         if len(self._body) + self._left > BODY_MOST:
             raise NoServer(head.status, "its answer is too long", is_proxied=head.is_proxied)
 
-    def _line(self, head: Head) -> bytes | None:
+    def _line(self, head: AnswerHead) -> bytes | None:
         end = self._received.find(_LINE_END)
         if end > _LINE_MOST or (end < 0 and len(self._received) > _LINE_MOST):
             raise self._bad(head)
@@ -144,11 +144,11 @@ class Reader:
                 raise self._bad(head)
         return line
 
-    def _bad(self, head: Head) -> NoServer:
+    def _bad(self, head: AnswerHead) -> NoServer:
         return NoServer(head.status, "its chunks cannot be read", is_proxied=head.is_proxied)
 
 
-def uncompressed(head: Head, data: bytes) -> bytes:
+def uncompressed(head: AnswerHead, data: bytes) -> bytes:
     """The body that was compressed on its way."""
     if head.coding not in _CODINGS:
         raise NoServer(head.status, f"its content coding is unknown: {head.coding[:40]!r}", is_proxied=head.is_proxied)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.client import forking
 from leasehold.client.deciding import NoAnswer, NotSent, told
-from leasehold.client.encoding import Request
+from leasehold.client.encoding import HttpRequest
 from leasehold.client.framing import Reader
 from leasehold.client.messages import render
 from leasehold.client.sync import Connection
@@ -37,7 +37,7 @@ class StreamLosses:
     def __init__(self, bases: tuple[Base, ...]) -> None:
         self._bases = bases
         self._server = 0
-        self._stream: Stream | None = None
+        self._stream: LossFeed | None = None
         self._spaces: set[str] = set()
         self._holders: set[str] = set()
         """Of all leases that were ever held here: a stream that tells of too many is cheaper than another one."""
@@ -91,17 +91,17 @@ class StreamLosses:
         asked = {**self._asked_for(), "leases": held[:CHECKED_MOST]}
         base = self._bases[self._server % len(self._bases)]
         try:
-            self._stream = Stream(base, Request("POST", "/v1/losses", asked))
+            self._stream = LossFeed(base, HttpRequest("POST", "/v1/losses", asked))
         except (OSError, Unreachable):
             self._server += 1
             raise
         return held[CHECKED_MOST:]
 
 
-class Stream:
+class LossFeed:
     """One answer that does not end."""
 
-    def __init__(self, base: Base, request: Request) -> None:
+    def __init__(self, base: Base, request: HttpRequest) -> None:
         try:
             self._connection = Connection(base)
         except OSError as error:
@@ -118,7 +118,7 @@ class Stream:
                 raise NoAnswer(told(base.first, error)) from error
             raise
 
-    def _begin(self, base: Base, request: Request) -> None:
+    def _begin(self, base: Base, request: HttpRequest) -> None:
         self._connection.send(render(request, base), ANSWER_WITHIN)
         while (head := self._reader.head) is None:
             data = self._connection.receive(ANSWER_WITHIN)

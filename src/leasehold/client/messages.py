@@ -19,7 +19,7 @@ from leasehold.domain.nouns import masked
 from leasehold.errors import InvalidInput, Unreachable
 
 if TYPE_CHECKING:
-    from leasehold.client.encoding import Request
+    from leasehold.client.encoding import HttpRequest
     from leasehold.client.proxies import Proxy
 
 HEAD_MOST = 64 * 1024
@@ -97,7 +97,7 @@ def _base(url: str) -> Base:
     return Base(parts.hostname, port or (443 if tls else 7420), tls, parts.path.rstrip("/"))
 
 
-def render(request: Request, base: Base) -> bytes:
+def render(request: HttpRequest, base: Base) -> bytes:
     """The bytes of a request."""
     if request.body is None:
         return _opening(request.method, request.path, base) + END
@@ -119,7 +119,7 @@ def _opening(method: str, path: str, base: Base) -> bytes:
     return "\r\n".join(lines).encode()
 
 
-class Head(NamedTuple):
+class AnswerHead(NamedTuple):
     """What the first lines of an answer say."""
 
     status: int
@@ -137,7 +137,7 @@ class Head(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def parse_head(head: bytes) -> Head:
+def parse_head(head: bytes) -> AnswerHead:
     """Read the first lines of an answer; there are not many different ones."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
@@ -149,7 +149,7 @@ def parse_head(head: bytes) -> Head:
     options = {each.strip() for each in fields.get("connection", "").lower().split(",")}
     is_old = words[0] == "HTTP/1.0"
     length = _length(fields, status, is_old=is_old)
-    return Head(
+    return AnswerHead(
         status,
         length,
         ("keep-alive" in options if is_old else "close" not in options)
@@ -200,7 +200,7 @@ def _is_number(text: str) -> bool:
     return text.isdecimal() and len(text) <= DIGITS_MOST
 
 
-def content_of(head: Head, data: bytes) -> bytes:
+def content_of(head: AnswerHead, data: bytes) -> bytes:
     """The body as it was before a proxy compressed it."""
     if not head.coding or head.coding == "identity":
         return data
@@ -209,7 +209,7 @@ def content_of(head: Head, data: bytes) -> bytes:
     return uncompressed(head, data)
 
 
-def body_of(head: Head, data: bytes) -> dict[str, Any]:
+def body_of(head: AnswerHead, data: bytes) -> dict[str, Any]:
     """The JSON object of an answer."""
     try:
         text = content_of(head, data).decode()

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client.deciding import told
-from leasehold.client.encoding import Request
+from leasehold.client.encoding import HttpRequest
 from leasehold.client.messages import bases, content_of, render
 from leasehold.client.sync import Connection
 from leasehold.client.unexpected import NoServer, explained
@@ -22,7 +22,7 @@ def ask(
     """Status and JSON of the answer, from the first of the servers that can be reached. Raises `Unreachable`."""
     connection = _connected(bases(url, api_key))
     try:
-        head, content = connection.exchange(render(Request(method, path, body), connection.base), within)
+        head, content = connection.exchange(render(HttpRequest(method, path, body), connection.base), within)
         try:
             return head.status, json.loads(content_of(head, content))
         except ValueError:

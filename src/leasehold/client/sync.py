@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.client import forking
 from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
-from leasehold.client.messages import END, HEAD_MOST, Base, Head, bases, body_of, parse_head, render
+from leasehold.client.messages import END, HEAD_MOST, AnswerHead, Base, bases, body_of, parse_head, render
 from leasehold.client.unexpected import explained
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.client.encoding import Request
+    from leasehold.client.encoding import HttpRequest
     from leasehold.requests.calls import Call, LossSource
 
 PROGRESS_EVERY = 50
@@ -35,7 +35,9 @@ class Connection:
         """Whether it can be used again."""
         self._socket = _connect(base, patience)
 
-    def exchange(self, data: bytes, time_out: float, progress: Callable[[], None] | None = None) -> tuple[Head, bytes]:
+    def exchange(
+        self, data: bytes, time_out: float, progress: Callable[[], None] | None = None
+    ) -> tuple[AnswerHead, bytes]:
         """Send a request and read its answer; until it comes, `progress` is called again and again."""
         self._socket.settimeout(time_out)
         self._socket.sendall(data)
@@ -55,7 +57,7 @@ class Connection:
         self.keeps = head.keeps and len(body) == head.length  # what came after it nobody asked for
         return head, body[: head.length]
 
-    def _read(self, received: bytes) -> tuple[Head, bytes]:
+    def _read(self, received: bytes) -> tuple[AnswerHead, bytes]:
         """An answer that has no length of its own, or does not come at once."""
         from leasehold.client.framing import Reader  # noqa: PLC0415 (our own server sends a length)
 
@@ -181,7 +183,7 @@ class HttpAnswers:
             if self._first == server:
                 self._first += 1
 
-    def _exchange(self, base: Base, request: Request, time_out: float) -> tuple[Head, bytes]:
+    def _exchange(self, base: Base, request: HttpRequest, time_out: float) -> tuple[AnswerHead, bytes]:
         connection = self._take(base)
         try:
             is_wait = request.body is not None and request.body.get("wait_seconds")

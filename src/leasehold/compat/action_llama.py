@@ -53,7 +53,7 @@ class Run(Noun):
         return lease.session == self.id and (self.session is not None or lease.holder == self.holder)
 
 
-class Reply(Noun):
+class LlamaReply(Noun):
     """A status and a body, as the gateway has them."""
 
     status: int
@@ -65,9 +65,9 @@ class Reply(Noun):
         return EXITS.get(self.status, OTHER)
 
 
-def bad(message: str, status: int = 400) -> Reply:
+def bad(message: str, status: int = 400) -> LlamaReply:
     """A request that cannot be served as it stands."""
-    return Reply(status, {"error": message})
+    return LlamaReply(status, {"error": message})
 
 
 def credentials(secret: str) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ def milliseconds(us: int) -> int:
 # ----------------------------------------------------------------------------------------------- the verbs
 
 
-def acquire(run: Run, key: str, ttl: float | str, given: str | None = None) -> Steps[Reply]:
+def acquire(run: Run, key: str, ttl: float | str, given: str | None = None) -> Steps[LlamaReply]:
     """Take the lock, or say who has it; `given` is how the caller spelled it."""
     outcome = yield (
         "acquire",
@@ -137,14 +137,14 @@ def acquire(run: Run, key: str, ttl: float | str, given: str | None = None) -> S
         outcome = yield from _extended(run, key, outcome)
     if isinstance(outcome, Granted | Renewed):
         yield from _full_life(run, outcome.lease)
-        return Reply(200, {"ok": True, "resourceKey": given or key})
+        return LlamaReply(200, {"ok": True, "resourceKey": given or key})
     return _refused(outcome)
 
 
 def _extended(run: Run, key: str, refusal: Held) -> Steps[Renewed | Held]:
     """Without a session nothing but the run's name tells whose a lock is: as there, it gets its own again."""
     found = yield from _find(run, key)
-    if isinstance(found, Reply):
+    if isinstance(found, LlamaReply):
         return refusal
     renewed = yield "renew", {"lease": found.id, **run.proof}
     return renewed if isinstance(renewed, Renewed) else refusal
@@ -159,59 +159,59 @@ def _full_life(run: Run, lease: Lease) -> Steps[Lease]:
     return renewed.lease if isinstance(renewed, Renewed) else lease
 
 
-def _refused(outcome: object) -> Reply:
+def _refused(outcome: object) -> LlamaReply:
     if isinstance(outcome, Held):
         return _held(outcome)
     if isinstance(outcome, Deadlock):
         path = " → ".join((*outcome.cycle, outcome.cycle[0]))
         reason = f"possible deadlock: {path}"
-        return Reply(409, {"ok": False, "reason": reason, "deadlock": True, "cycle": list(outcome.cycle)})
+        return LlamaReply(409, {"ok": False, "reason": reason, "deadlock": True, "cycle": list(outcome.cycle)})
     if isinstance(outcome, Refused):
         return _not_served(outcome)
     raise AssertionError(f"an acquire without a wait is never answered with {outcome!r}")
 
 
-def _held(outcome: Held) -> Reply:
+def _held(outcome: Held) -> LlamaReply:
     first = outcome.blockers[0]
     told: Json = {"ok": False, "holder": first.holder, "heldSince": milliseconds(first.since_us)}
     if first.state != "held":
         told["reason"] = sentence(outcome)  # it waits for it, or it ended uncleanly: nobody holds it now
-    return Reply(409, told)
+    return LlamaReply(409, told)
 
 
-def _not_served(outcome: Refused) -> Reply:
+def _not_served(outcome: Refused) -> LlamaReply:
     if outcome.field == "session":
         return bad(INVALID_SECRET, 403)
     if outcome.code == "invalid":
         return bad(sentence(outcome))
     status = {"not_allowed": 403, "too_many": 429}.get(outcome.code, 409)
-    return Reply(status, {"ok": False, "reason": sentence(outcome)})
+    return LlamaReply(status, {"ok": False, "reason": sentence(outcome)})
 
 
-def release(run: Run, key: str) -> Steps[Reply]:
+def release(run: Run, key: str) -> Steps[LlamaReply]:
     """Give the lock back: exactly the lease that this run holds now, never a successor's."""
     found = yield from _find(run, key)
-    if isinstance(found, Reply):
+    if isinstance(found, LlamaReply):
         return found
     outcome: Released | Refused = yield "release", {"lease": found.id, **run.proof}
     if isinstance(outcome, Released):
-        return Reply(200, {"ok": True}) if outcome.released else _no_lock()
+        return LlamaReply(200, {"ok": True}) if outcome.released else _no_lock()
     return _not_mine(outcome, found)
 
 
-def heartbeat(run: Run, key: str, ttl: float | None = None) -> Steps[Reply]:
+def heartbeat(run: Run, key: str, ttl: float | None = None) -> Steps[LlamaReply]:
     """Another full TTL."""
     found = yield from _find(run, key)
-    if isinstance(found, Reply):
+    if isinstance(found, LlamaReply):
         return found
     outcome: Renewed | Lost | Refused = yield "renew", {"lease": found.id, "ttl": ttl, **run.proof}
     if isinstance(outcome, Renewed):
         lease = yield from _full_life(run, outcome.lease)
-        return Reply(200, {"ok": True, "expiresAt": milliseconds(lease.expires_us)})
+        return LlamaReply(200, {"ok": True, "expiresAt": milliseconds(lease.expires_us)})
     return _no_lock() if isinstance(outcome, Lost) else _not_mine(outcome, found)
 
 
-def _find(run: Run, key: str) -> Steps[Lease | Reply]:
+def _find(run: Run, key: str) -> Steps[Lease | LlamaReply]:
     """The run's own lease on this, or the refusal that says whose it is."""
     seen: Inspection | Refused = yield "inspect", {"resource": key, "space": run.space}
     if isinstance(seen, Refused):
@@ -220,25 +220,25 @@ def _find(run: Run, key: str) -> Steps[Lease | Reply]:
     mine = [lease for lease in there if run.owns(lease)]
     if mine:
         return mine[-1]
-    return Reply(409, {"ok": False, "reason": f"held by {there[0].holder}"}) if there else _no_lock()
+    return LlamaReply(409, {"ok": False, "reason": f"held by {there[0].holder}"}) if there else _no_lock()
 
 
-def _no_lock() -> Reply:
-    return Reply(404, {"ok": False, "reason": NOT_FOUND})
+def _no_lock() -> LlamaReply:
+    return LlamaReply(404, {"ok": False, "reason": NOT_FOUND})
 
 
-def _not_mine(outcome: Refused, lease: Lease) -> Reply:
+def _not_mine(outcome: Refused, lease: Lease) -> LlamaReply:
     if outcome.code == "invalid":
         return bad(sentence(outcome))
-    return Reply(409, {"ok": False, "reason": f"held by {lease.holder}"})
+    return LlamaReply(409, {"ok": False, "reason": f"held by {lease.holder}"})
 
 
-def own(run: Run) -> Steps[Reply]:
+def own(run: Run) -> Steps[LlamaReply]:
     """Every lock of this run."""
     listed: tuple[Lease, ...] | Refused = yield "list", {"space": run.space}
     if isinstance(listed, Refused):
         return _not_served(listed)
-    return Reply(
+    return LlamaReply(
         200,
         [
             {
@@ -254,14 +254,14 @@ def own(run: Run) -> Steps[Reply]:
     )
 
 
-def status(space: str | None) -> Steps[Reply]:
+def status(space: str | None) -> Steps[LlamaReply]:
     """Every lock, and whose it is: the run, and the agent that it is a run of."""
     listed: tuple[Lease, ...] | Refused = yield "list", {"space": space}
     sessions: tuple[Session, ...] | Refused = yield "sessions", {"space": space}
     if isinstance(listed, Refused):
         return _not_served(listed)
     agents = {} if isinstance(sessions, Refused) else {(each.space, each.session): each.name for each in sessions}
-    return Reply(
+    return LlamaReply(
         200,
         {
             "locks": [

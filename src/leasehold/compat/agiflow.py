@@ -41,7 +41,7 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID = 26
 
 
-class Who(Noun):
+class AgiflowCaller(Noun):
     """Who asks, and what lets it touch a run."""
 
     holder: str
@@ -67,7 +67,7 @@ class Who(Noun):
         return self.rules or (is_own and lease.session is None)
 
 
-class Conflict(Noun):
+class RunConflict(Noun):
     """Another run is active on the same thing."""
 
     held: Held | TimedOut
@@ -76,7 +76,7 @@ class Conflict(Noun):
 
 
 if TYPE_CHECKING:
-    Told: TypeAlias = Json | Conflict | Refused | Lost | Deadlock
+    Told: TypeAlias = Json | RunConflict | Refused | Lost | Deadlock
 
 
 # ------------------------------------------------------------------------------------------- ids and names
@@ -186,7 +186,7 @@ def _ended(event: Event) -> tuple[str, object]:
 
 
 def create(
-    who: Who, id_: str, locked: str, *, name: str, ttl: float | str, context: object = None, wait: float = 0
+    who: AgiflowCaller, id_: str, locked: str, *, name: str, ttl: float | str, context: object = None, wait: float = 0
 ) -> Steps[Told]:
     """Begin a run, unless another is active on the same thing; wait so many seconds for that one to end."""
     outcome = yield (
@@ -208,11 +208,11 @@ def create(
     if isinstance(outcome, Held | TimedOut):
         active = yield from check(who, locked)
         held = outcome._replace(resources=(locked,))  # its own name is not what stands in the way
-        return Conflict(held, active or None) if isinstance(active, dict) else active
+        return RunConflict(held, active or None) if isinstance(active, dict) else active
     return outcome  # type: ignore[no-any-return] # a Refused, or after a wait a Deadlock
 
 
-def check(who: Who, locked: str) -> Steps[Told]:
+def check(who: AgiflowCaller, locked: str) -> Steps[Told]:
     """The run that is active on this; nothing if there is none."""
     seen: Inspection | Refused = yield "inspect", {"resource": locked, "space": who.space}
     if isinstance(seen, Refused):
@@ -220,7 +220,7 @@ def check(who: Who, locked: str) -> Steps[Told]:
     return next((run for run in map(of_lease, seen.leases) if run is not None), {})
 
 
-def get(who: Who, id_: str) -> Steps[Told]:
+def get(who: AgiflowCaller, id_: str) -> Steps[Told]:
     """A run, active or over."""
     lease = yield from _find(who, id_)
     if isinstance(lease, Refused):
@@ -228,14 +228,14 @@ def get(who: Who, id_: str) -> Steps[Told]:
     return (of_lease(lease) or {}) if lease is not None else (yield from _over(who, id_))
 
 
-def _find(who: Who, id_: str) -> Steps[Lease | Refused | None]:
+def _find(who: AgiflowCaller, id_: str) -> Steps[Lease | Refused | None]:
     seen: Inspection | Refused = yield "inspect", {"resource": RUN + id_, "space": who.space}
     if isinstance(seen, Refused):
         return seen
     return seen.leases[0] if seen.leases else None
 
 
-def _over(who: Who, id_: str) -> Steps[Json | Refused]:
+def _over(who: AgiflowCaller, id_: str) -> Steps[Json | Refused]:
     asked = {"space": who.space, "resource": RUN + id_, "limit": 1}
     past: tuple[Event, ...] | Refused = yield "history", {**asked, "kinds": (*ENDS, BEGIN)}
     if not isinstance(past, Refused) and past and past[0].kind == BEGIN:
@@ -253,7 +253,7 @@ def _sweep() -> Steps[Refused | None]:
     return swept if isinstance(swept, Refused) else None
 
 
-def _touch(who: Who, id_: str) -> Steps[Lease | Json | Refused]:
+def _touch(who: AgiflowCaller, id_: str) -> Steps[Lease | Json | Refused]:
     """The lease of a run that is active and may be touched; the run itself if it is over."""
     lease = yield from _find(who, id_)
     if lease is None:
@@ -263,7 +263,7 @@ def _touch(who: Who, id_: str) -> Steps[Lease | Json | Refused]:
     return Refused("not_allowed", "id", f"this run belongs to {lease.holder}; only its own key or an admin may")
 
 
-def update(who: Who, id_: str, context: object, *, merge: bool = False) -> Steps[Told]:
+def update(who: AgiflowCaller, id_: str, context: object, *, merge: bool = False) -> Steps[Told]:
     """Replace the context of a run, or merge into it. To report is a sign of life: its clock is set back, too."""
     found = yield from _touch(who, id_)
     if isinstance(found, Refused):
@@ -276,7 +276,7 @@ def update(who: Who, id_: str, context: object, *, merge: bool = False) -> Steps
     return (yield from _beat(who, found))
 
 
-def heartbeat(who: Who, id_: str, ttl: float | str | None = None) -> Steps[Told]:
+def heartbeat(who: AgiflowCaller, id_: str, ttl: float | str | None = None) -> Steps[Told]:
     """Another full TTL."""
     found = yield from _touch(who, id_)
     if isinstance(found, Refused):
@@ -284,7 +284,7 @@ def heartbeat(who: Who, id_: str, ttl: float | str | None = None) -> Steps[Told]
     return _gone(found) if isinstance(found, dict) else (yield from _beat(who, found, ttl))
 
 
-def _beat(who: Who, lease: Lease, ttl: float | str | None = None) -> Steps[Told]:
+def _beat(who: AgiflowCaller, lease: Lease, ttl: float | str | None = None) -> Steps[Told]:
     outcome = yield "renew", {"lease": lease.id, "ttl": ttl, **who.proof}
     return outcome if isinstance(outcome, Refused | Lost) else of_lease(outcome.lease) or {}
 
@@ -294,7 +294,7 @@ def _gone(run: Json) -> Lost:
     return Lost(run["lease"] or "", reason)
 
 
-def release(who: Who, id_: str, *, outcome: str, error: str | None = None) -> Steps[Told]:
+def release(who: AgiflowCaller, id_: str, *, outcome: str, error: str | None = None) -> Steps[Told]:
     """End a run: exactly this one, never a successor. What ended before is told as it ended."""
     found = yield from _touch(who, id_)
     if isinstance(found, Refused):
@@ -314,7 +314,7 @@ def release(who: Who, id_: str, *, outcome: str, error: str | None = None) -> St
 
 
 def runs(
-    who: Who, *, wanted: str | None = None, locked: str | None = None, limit: int = LIMIT
+    who: AgiflowCaller, *, wanted: str | None = None, locked: str | None = None, limit: int = LIMIT
 ) -> Steps[Json | Refused]:
     """Runs of this space, the newest first: active ones, and those that the history still tells of."""
     found: list[Json] = []
@@ -334,7 +334,7 @@ def runs(
 
 
 def _past(
-    who: Who, wanted: str | None, locked: str | None, limit: int, active: set[str]
+    who: AgiflowCaller, wanted: str | None, locked: str | None, limit: int, active: set[str]
 ) -> Steps[list[Json] | Refused]:
     """The runs that are over; whatever began, has not ended and is not `active` has expired unnoticed."""
     seen = yield from _scan(who, wanted, locked, limit, active)
@@ -345,7 +345,7 @@ def _past(
 
 
 def _scan(
-    who: Who, wanted: str | None, locked: str | None, limit: int, active: set[str]
+    who: AgiflowCaller, wanted: str | None, locked: str | None, limit: int, active: set[str]
 ) -> Steps[tuple[list[Json], bool] | Refused]:
     """The runs that the history tells the end of, and whether it leaves one out."""
     found: list[Json] = []

@@ -23,7 +23,7 @@ TTL = "300"
 CONFLICT = "conflict"
 
 
-class Lock(Noun):
+class GriteLock(Noun):
     """One lock, whoever keeps it."""
 
     resource: str
@@ -40,24 +40,24 @@ class Lock(Noun):
     """What the holder does, and why, if it said so."""
 
 
-def of_lease(lease: Lease, resource: str) -> Lock:
+def of_lease(lease: Lease, resource: str) -> GriteLock:
     """A lease of ours, as the lock on one of its names."""
     left, work = lease.expires_us - lease.as_of_us, _work(lease)
-    return Lock(resource, lease.holder, lease.id, lease.expires_us, left, lease.fence, work)
+    return GriteLock(resource, lease.holder, lease.id, lease.expires_us, left, lease.fence, work)
 
 
-def of_blocker(blocker: Blocker) -> Lock:
+def of_blocker(blocker: Blocker) -> GriteLock:
     """What is in the way. What is closed for good has no end."""
     left = blocker.until_us - blocker.as_of_us if blocker.until_us < FOREVER else 0
     fence = blocker.fence or None
-    return Lock(blocker.resource, blocker.holder, blocker.lease, blocker.until_us, left, fence, _work(blocker))
+    return GriteLock(blocker.resource, blocker.holder, blocker.lease, blocker.until_us, left, fence, _work(blocker))
 
 
 def _work(it: Lease | Blocker) -> str:
     return ": ".join(filter(None, (it.name, it.reason)))
 
 
-def granted(lock: Lock, ttl: int) -> Json:
+def granted(lock: GriteLock, ttl: int) -> Json:
     """What acquire and renew answer."""
     plain = {
         "resource": lock.resource,
@@ -68,12 +68,12 @@ def granted(lock: Lock, ttl: int) -> Json:
     return {"lock": plain, **plain, "ttl_seconds": ttl // SECOND, "fence": lock.fence}
 
 
-def status(locks: Sequence[Lock], conflicts: Sequence[Json]) -> Json:
+def status(locks: Sequence[GriteLock], conflicts: Sequence[Json]) -> Json:
     """What status answers."""
     return {"locks": [_listed(lock) for lock in locks], "conflicts": list(conflicts), "total": len(locks)}
 
 
-def _listed(lock: Lock) -> Json:
+def _listed(lock: GriteLock) -> Json:
     return {
         "resource": lock.resource,
         "owner": lock.owner,
@@ -84,7 +84,7 @@ def _listed(lock: Lock) -> Json:
     }
 
 
-def conflict(verb: str, resource: str, lock: Lock) -> Json:
+def conflict(verb: str, resource: str, lock: GriteLock) -> Json:
     """A no: somebody else has it."""
     seconds = lock.left // SECOND
     held_as = f", as {lock.resource}" if lock.resource != resource else ""
@@ -97,7 +97,9 @@ def conflict(verb: str, resource: str, lock: Lock) -> Json:
     return {"code": CONFLICT, "message": said[verb], "resource": resource, "lock": _listed(lock)}
 
 
-def in_the_way(resource: str, owner: str, locks: Iterable[Lock], hierarchical: Collection[str] = ()) -> Lock | None:
+def in_the_way(
+    resource: str, owner: str, locks: Iterable[GriteLock], hierarchical: Collection[str] = ()
+) -> GriteLock | None:
     """The first lock of somebody else that overlaps with this name."""
     for lock in locks:
         if lock.owner != owner and overlaps(resource, lock.resource, hierarchical):
@@ -105,7 +107,7 @@ def in_the_way(resource: str, owner: str, locks: Iterable[Lock], hierarchical: C
     return None
 
 
-def clashes(ours: Sequence[Lock], theirs: Sequence[Lock], hierarchical: Collection[str] = ()) -> list[Json]:
+def clashes(ours: Sequence[GriteLock], theirs: Sequence[GriteLock], hierarchical: Collection[str] = ()) -> list[Json]:
     """Locks of grite's that overlap with ours: both sides believe to have it."""
     found = []
     for lock in theirs:

@@ -9,7 +9,7 @@ import json
 import subprocess
 import time
 
-from leasehold.compat.grite import Lock
+from leasehold.compat.grite import GriteLock
 from leasehold.domain import names
 from leasehold.errors import LeaseholdError
 
@@ -21,7 +21,7 @@ REFS = "refs/grite/locks/"
 _FILE = "lock.json"
 
 
-def live(common: str) -> list[Lock]:
+def live(common: str) -> list[GriteLock]:
     """The locks in this git directory that have not expired. One that cannot be read is left out: it holds nothing."""
     listed = _git(common, ["for-each-ref", "--format=%(objectname)", REFS])
     ids = listed.decode("ascii").split()
@@ -60,11 +60,11 @@ def _blobs(data: bytes) -> Iterator[bytes]:
             data = data[int(size) + 1 :]
 
 
-def _lock(body: bytes, now: int) -> Lock | None:
+def _lock(body: bytes, now: int) -> GriteLock | None:
     try:
         told = json.loads(body)
         resource = names.parse(told["resource"])
         expires_at = int(told["expires_unix_ms"]) * 1_000
-        return Lock(resource, str(told["owner"]), str(told["nonce"]), expires_at, expires_at - now)
+        return GriteLock(resource, str(told["owner"]), str(told["nonce"]), expires_at, expires_at - now)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError, names.BadName):
         return None

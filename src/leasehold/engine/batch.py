@@ -10,7 +10,7 @@ import os
 from itertools import islice
 
 from leasehold.domain.entries import Put, Receipt
-from leasehold.domain.rules import Need, keys_of, step
+from leasehold.domain.rules import NeedRecords, keys_of, step
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, LeaseholdError, OutcomeUnknown, StoreError
 from leasehold.stores import is_networked
@@ -220,7 +220,7 @@ class _Attempt:
         except Exception as error:  # noqa: BLE001 (it is the outcome of this command)
             self.outcomes.append(error)
             return False
-        if isinstance(result, Need):
+        if isinstance(result, NeedRecords):
             self.needed = result.keys
             return True
         self.outcomes.append(result.outcome)
@@ -240,7 +240,7 @@ class _Attempt:
         # A fence read before this record was ours may be smaller than one that the record contains.
         self.fence = max(self.fence, self.transaction.fence)
 
-    def _step(self, command: Command) -> Step | Need:
+    def _step(self, command: Command) -> Step | NeedRecords:
         view = self.view
         return step(view.loaded, command, self.transaction.now, self.fence, self.engine, self.opens_at, view.changed)
 
@@ -254,7 +254,7 @@ class _Attempt:
                     result = self._step(command)
                 except Exception:  # noqa: BLE001, S112 (it fails again when its turn comes, as its outcome)
                     continue
-                if isinstance(result, Need):
+                if isinstance(result, NeedRecords):
                     wanted.update(dict.fromkeys(result.keys))
         return list(wanted)
 

@@ -58,7 +58,7 @@ class LoopAnswers:
         self._driver = driver
         self._settings = settings
         self._loop = loop
-        self._memory = checks.Memory(TERMS)
+        self._memory = checks.TermsCache(TERMS)
 
     def order(self, verb: str, asked: Mapping[str, Any], authority: Authority | None = None) -> orders.Order | Refused:
         """Return the command behind a call, or a refusal. Arguments that were checked before are not checked again."""

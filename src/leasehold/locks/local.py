@@ -125,7 +125,7 @@ class AsyncEngineAnswers:
         from functools import partial  # noqa: PLC0415
 
         self._partial = partial
-        self._memory = checks.Memory(TERMS)
+        self._memory = checks.TermsCache(TERMS)
         self._told: deque[tuple[asyncio.Future[Outcome], Pending]] = deque()
         """Answers that the loop has not handed over yet."""
         self._is_woken = False

@@ -124,7 +124,7 @@ class Endpoint:
 
     async def answer(self, caller: Caller, scope: Scope, receive: Receive, send: Send, *, alone: bool = False) -> None:
         """Answer one request of this caller; `alone`: without a session, whatever the request wants."""
-        line = _Line(caller, receive, send)
+        line = _Exchange(caller, receive, send)
         manager = self._alone if alone else self._manager
         try:
             await manager.handle_request({**scope, _KEY: caller}, line.receive, line.send)
@@ -179,7 +179,7 @@ def _party_of(context: ServerRequestContext[Any, Request]) -> Party:
     return party
 
 
-class _Line:
+class _Exchange:
     """The way to a client and back: notices when it is gone, whoever listens, and what was still sent before."""
 
     def __init__(self, caller: Caller, receive: Receive, send: Send) -> None:

@@ -38,7 +38,7 @@ something else. Never work on it without the lock. Hold one lock at a time unles
 renew_lock during long work, and call release_lock as soon as you are done, also when the work failed."""
 
 
-class Server(MCPServer[Any]):
+class McpServer(MCPServer[Any]):
     """One that says in an agent's words what is wrong with the arguments of a tool."""
 
     async def call_tool(
@@ -90,7 +90,7 @@ def build(desk: Desk, party_of: PartyOf, **options: Any) -> MCPServer[Any]:
         PARTY.set(party_of(ctx))
         return await call_next(ctx)
 
-    server: MCPServer[Any] = Server(
+    server: MCPServer[Any] = McpServer(
         "leasehold",
         title="Leasehold locks",
         description="Locks for agents: one holder at a time, with a time limit",

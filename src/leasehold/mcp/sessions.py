@@ -18,7 +18,7 @@ TTL = 60.0
 log = logging.getLogger("leasehold.mcp")
 
 
-class Sessions:
+class McpSessions:
     """One session an agent, begun when it first asks for something."""
 
     def __init__(self, locks: AsyncLocks, *, ttl: float = TTL, given: dict[str, str] | None = None) -> None:

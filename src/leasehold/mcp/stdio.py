@@ -18,7 +18,7 @@ from leasehold.locks.connect import aconnect, is_served
 from leasehold.mcp.handlers import Desk
 from leasehold.mcp.losing import LostLeases
 from leasehold.mcp.server import build
-from leasehold.mcp.sessions import Sessions
+from leasehold.mcp.sessions import McpSessions
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -40,7 +40,7 @@ class Client:
     id = "stdio"
     connection = ""
 
-    def __init__(self, locks: AsyncLocks, sessions: Sessions, choice: Choice) -> None:
+    def __init__(self, locks: AsyncLocks, sessions: McpSessions, choice: Choice) -> None:
         self._locks = locks
         self._may_force = is_served(choice.url) or "force-release" in choice.agents_may
         self._sessions = sessions
@@ -89,7 +89,7 @@ def serve(choice: Choice, holder: str | None, space: str, session: str | None) -
 
 async def _serve(choice: Choice, holder: str | None, space: str, session: str | None) -> None:
     locks = await aconnect(choice, holder=holder, space=space)
-    sessions = Sessions(locks, given={} if session is None else {locks.holder: session})
+    sessions = McpSessions(locks, given={} if session is None else {locks.holder: session})
     client = Client(locks, sessions, choice)
     desk = Desk()
     running = asyncio.ensure_future(build(desk, lambda _: client).run_stdio_async())

@@ -76,7 +76,7 @@ def acquire(
     settings: Settings,
     token: str,
     engine: str,
-    memory: Memory | None = None,
+    memory: TermsCache | None = None,
     authority: calls.Authority | None = None,
 ) -> c.Acquire:
     """Return the command behind an acquire. `token` is hashed here and goes no further."""
@@ -122,7 +122,7 @@ def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
     return {**_DEFAULTS, **asked}
 
 
-class Memory:
+class TermsCache:
     """`terms` that need not check again what so many holders said before, under the same settings."""
 
     __slots__ = ("_known", "_most", "_settings")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from leasehold.domain.outcomes import Refused
-    from leasehold.requests.checks import Memory
+    from leasehold.requests.checks import TermsCache
 
 _of_release: Final = itemgetter("lease", "status", "error", "token", "session", "admin")
 _RELEASES: Final = 6
@@ -40,7 +40,7 @@ def order(
     arguments: Mapping[str, Any],
     settings: Settings,
     engine: str,
-    memory: Memory | None = None,
+    memory: TermsCache | None = None,
     authority: calls.Authority | None = None,
 ) -> Order | Refused:
     """The command behind a call, or a refusal if these settings forbid it. `memory` knows what others said.
@@ -64,7 +64,7 @@ def order(
 _ANYTHING: Final = Settings(ttl_most=durations.LONGEST)
 
 
-def check(verb: str, arguments: Mapping[str, Any], memory: Memory | None = None) -> None:
+def check(verb: str, arguments: Mapping[str, Any], memory: TermsCache | None = None) -> None:
     """Raise `InvalidInput` for an argument that is wrong under any settings."""
     order(verb, arguments, _ANYTHING, "", memory)
 

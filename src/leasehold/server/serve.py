@@ -43,7 +43,7 @@ BACKLOG = 16_384
 KEEP_ALIVE = 75
 
 
-class Terms(Noun):
+class ServeOptions(Noun):
     """Where and how to serve."""
 
     store: Choice
@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(terms: Terms, announce: Callable[[str, bool], None]) -> None:
+def serve(terms: ServeOptions, announce: Callable[[str, bool], None]) -> None:
     """Serve until a signal says to stop.
 
     Call `announce` with the URL once requests are accepted, and with True if nobody has to show a key.
@@ -98,7 +98,7 @@ def serve(terms: Terms, announce: Callable[[str, bool], None]) -> None:
     uvloop.run(_serve(terms, announce))
 
 
-async def _serve(terms: Terms, announce: Callable[[str, bool], None]) -> None:
+async def _serve(terms: ServeOptions, announce: Callable[[str, bool], None]) -> None:
     served = await open_served(terms.store)
     try:
         loopback = is_loopback(terms.host)
@@ -127,14 +127,14 @@ async def _serve(terms: Terms, announce: Callable[[str, bool], None]) -> None:
         log.info("stopped")
 
 
-def _first_key(terms: Terms) -> str:
+def _first_key(terms: ServeOptions) -> str:
     """The command that makes a key for this very store."""
     where = f" --url {shlex.quote(shown(terms.store.url))}" if terms.store.why == ARGUMENT else ""
     return f"leasehold keys create NAME --role admin{where}"
 
 
 @asynccontextmanager
-async def told(served: Served, terms: Terms, app: App) -> AsyncIterator[None]:
+async def told(served: Served, terms: ServeOptions, app: App) -> AsyncIterator[None]:
     """While this lasts, webhooks are sent."""
     if not terms.webhooks:
         yield
@@ -147,7 +147,7 @@ async def told(served: Served, terms: Terms, app: App) -> AsyncIterator[None]:
         await hooks.close()
 
 
-def _config(terms: Terms, app: App) -> uvicorn.Config:
+def _config(terms: ServeOptions, app: App) -> uvicorn.Config:
     config = uvicorn.Config(
         asgi(app),
         http=protocol_for(app),
@@ -187,7 +187,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _url(terms: Terms, listener: socket.socket) -> str:
+def _url(terms: ServeOptions, listener: socket.socket) -> str:
     scheme = "https" if terms.tls_cert else "http"
     host = f"[{terms.host}]" if ":" in terms.host else terms.host
     return f"{scheme}://{host}:{listener.getsockname()[1]}"

@@ -33,7 +33,7 @@ class Relays:
         self._alone: int | None = None
         self._is_silent = False
         self._is_closed = False
-        self._lines: set[_Line] = set()
+        self._lines: set[_RelayedConnection] = set()
         for number, listening in enumerate(self._listening):
             _start(partial(self._let_in, number, listening))
 
@@ -56,13 +56,13 @@ class Relays:
             self._alone = None
             self._changed.notify_all()
 
-    def lets_pass(self, line: _Line) -> bool:
+    def lets_pass(self, line: _RelayedConnection) -> bool:
         """Whether something may go along there; if nobody is to notice that it may not, only once it may."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or not (self._parts(line) and self._is_silent))
             return not (self._is_closed or self._parts(line))
 
-    def _parts(self, line: _Line) -> bool:
+    def _parts(self, line: _RelayedConnection) -> bool:
         """Whether the cut is between these two. Of whoever does not say who it is, it could be."""
         return self._alone is not None and (line.goal == self._alone or line.caller in (self._alone, None))
 
@@ -72,7 +72,7 @@ class Relays:
                 made, _ = listening.accept()
             except OSError:  # closed
                 return
-            line = _Line(self, number, made)
+            line = _RelayedConnection(self, number, made)
             with self._changed:
                 self._lines.add(line)
             _start(line.serve)
@@ -87,7 +87,7 @@ class Relays:
         port = int(found[1]) if found else 0
         return self.ports.index(port) if port in self.ports else None
 
-    def forget(self, line: _Line) -> None:
+    def forget(self, line: _RelayedConnection) -> None:
         """It has ended."""
         with self._changed:
             self._lines.discard(line)
@@ -105,7 +105,7 @@ class Relays:
             line.end()
 
 
-class _Line:
+class _RelayedConnection:
     """One connection, from a caller to a goal."""
 
     def __init__(self, relays: Relays, goal: int, made: socket.socket) -> None:

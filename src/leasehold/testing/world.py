@@ -15,7 +15,7 @@ from leasehold.domain import keys, records
 from leasehold.domain.commands import Sweep
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.records import due
-from leasehold.domain.rules import Need, Step, keys_of, step
+from leasehold.domain.rules import NeedRecords, Step, keys_of, step
 from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
@@ -102,7 +102,7 @@ class World:
                 return done
             self._load(done, loaded)
 
-    def _load(self, need: Need, loaded: dict[str, Record]) -> None:
+    def _load(self, need: NeedRecords, loaded: dict[str, Record]) -> None:
         assert need.keys, "a step needs something, and does not say what"
         assert not loaded.keys() & set(need.keys), f"a step asks again for what it has: {need.keys}"
         loaded.update((key, self.records.get(key, EMPTY)) for key in need.keys)

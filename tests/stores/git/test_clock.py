@@ -17,7 +17,7 @@ from leasehold.locks.sync import Locks
 from leasehold.requests.checks import Settings
 from leasehold.stores.git import GitStore
 from leasehold.stores.git import head as heads
-from leasehold.stores.git.address import Address
+from leasehold.stores.git.address import GitAddress
 from tests.kit.remotes import bare
 from tests.kit.samples import MINUTE, FakeClock
 
@@ -41,7 +41,7 @@ class World:
     def locks(self, machine: str, skew: int = 0, max_skew: int | None = None) -> Locks:
         """A new process on this machine, whose wall clock is so far off."""
         clock = self.clocks.setdefault(machine, FakeClock(START + skew))
-        address = Address(str(self.remote), str(self.folder / machine), max_skew=max_skew)
+        address = GitAddress(str(self.remote), str(self.folder / machine), max_skew=max_skew)
         engine = Engine(GitStore(address, clock))
         locks = Locks(EngineAnswers(engine, CallerDriver(engine), Settings()), holder=machine)
         self._open.append(locks)

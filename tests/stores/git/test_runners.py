@@ -15,7 +15,7 @@ from leasehold.locks.local import EngineAnswers
 from leasehold.locks.sync import Locks
 from leasehold.requests.checks import Settings
 from leasehold.stores.git import GitStore
-from leasehold.stores.git.address import Address
+from leasehold.stores.git.address import GitAddress
 from tests.kit.remotes import bare, git
 from tests.kit.samples import MINUTE, FakeClock
 from tests.kit.shell import Done, Shell
@@ -42,7 +42,7 @@ class Runners:
     def take(self, resource: str, ago: int, ttl: int) -> None:
         """Somebody took this so long ago, by its own clock: time is moved, not slept."""
         clock = FakeClock(time.time_ns() // 1_000 - ago)
-        engine = Engine(GitStore(Address(str(self._remote), str(self._folder / f"gone-{ago}")), clock))
+        engine = Engine(GitStore(GitAddress(str(self._remote), str(self._folder / f"gone-{ago}")), clock))
         locks = Locks(EngineAnswers(engine, CallerDriver(engine), Settings()), holder="gone")
         assert isinstance(locks.acquire(resource, ttl=ttl / SECOND, name="release"), Granted)
         locks.close()

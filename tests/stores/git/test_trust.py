@@ -12,7 +12,7 @@ from leasehold.domain.entries import Put, Ref
 from leasehold.domain.outcomes import Granted, Held, Lost, Released, Renewed
 from leasehold.errors import Conflict
 from leasehold.stores import git as store
-from leasehold.stores.git.address import Address
+from leasehold.stores.git.address import GitAddress
 from leasehold.testing.conformance.asking import expect
 from tests.kit.remotes import bare, runs, spying
 
@@ -108,7 +108,7 @@ def test_fences_stay_in_one_order(pair: tuple[Locks, Locks]) -> None:
 def test_what_was_assumed_and_not_written_has_to_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one batch somebody may write while somebody else only looks at what was never seen."""
     monkeypatch.setattr(store, "TRUST", 3_600.0)
-    keeper = store.GitStore(Address(str(bare(tmp_path / "remote.git")), str(tmp_path / "cache")))
+    keeper = store.GitStore(GitAddress(str(bare(tmp_path / "remote.git")), str(tmp_path / "cache")))
 
     def write(key: str, *read: str) -> None:
         transaction = keeper.begin()

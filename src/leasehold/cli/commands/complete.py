@@ -9,7 +9,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from leasehold.cli.command_line import Argument, Verb
+from leasehold.cli.command_line import CliArgument, CliVerb
 from leasehold.cli.output import DONE, UNREACHABLE, complain
 from leasehold.domain.outcomes import Refused
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
 
 NAME = "__complete"
-VERB = Verb(NAME, "the names that are held", "complete:held", (Argument("line", "what was typed so far", "--"),))
+VERB = CliVerb(NAME, "the names that are held", "complete:held", (CliArgument("line", "what was typed so far", "--"),))
 WITHIN = 2.0
 """Seconds to wait for a server, since a person who pressed Tab waits."""
 PLACES = ("url", "space", "holder")

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.cli.command_line import Flag, Verb
+    from leasehold.cli.command_line import CliVerb, Flag
     from leasehold.cli.context import Context
 
 
@@ -27,20 +27,20 @@ HELD = frozenset(("target", "targets", "resource"))
 HELD_TOO = ("steal", "lock renew", "lock release", "lock status")
 
 
-def _names_held(verb: Verb) -> bool:
+def _names_held(verb: CliVerb) -> bool:
     """True if an argument of this command names a held resource."""
     return verb.name in HELD_TOO or any(word.name in HELD for word in verb.words)
 
 
-def _families() -> dict[str, list[Verb]]:
+def _families() -> dict[str, list[CliVerb]]:
     """Group the commands by their first word."""
-    found: dict[str, list[Verb]] = {}
+    found: dict[str, list[CliVerb]] = {}
     for verb in VERBS.values():
         found.setdefault(verb.name.partition(" ")[0], []).append(verb)
     return found
 
 
-def _second(verb: Verb) -> str:
+def _second(verb: CliVerb) -> str:
     return verb.name.partition(" ")[2]
 
 
@@ -100,7 +100,7 @@ _leasehold() {{
 complete -F _leasehold leasehold"""
 
 
-def _bash_pattern(verb: Verb) -> str:
+def _bash_pattern(verb: CliVerb) -> str:
     """Return the pattern of a command line's first two words. A command of two words must match both."""
     return f'"{verb.name}"' if _second(verb) else f'"{verb.name} "*'
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.context import Context
-    from leasehold.compat.grite import Lock
+    from leasehold.compat.grite import GriteLock
     from leasehold.domain.leases import Blocker, Lease
     from leasehold.domain.outcomes import Acquired, Lost
 
@@ -44,7 +44,7 @@ def _resource(context: Context) -> str:
     return checks.resource(word if word is not None else option)
 
 
-def _of_grite() -> list[Lock]:
+def _of_grite() -> list[GriteLock]:
     """Return the locks of grite itself in this repository."""
     from leasehold.compat import grite_refs  # noqa: PLC0415
     from leasehold.config import paths as places  # noqa: PLC0415
@@ -65,7 +65,7 @@ def _yes(context: Context, data: dict[str, Any], text: str) -> int:
     return output.DONE
 
 
-def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: Blocker | None = None) -> int:
+def _conflict(context: Context, verb: str, resource: str, lock: GriteLock, blocker: Blocker | None = None) -> int:
     """Report a conflict: with --json on standard output, for people on standard error."""
     if context.out.json:
         error = grite.conflict(verb, resource, lock)
@@ -80,7 +80,7 @@ def _conflict(context: Context, verb: str, resource: str, lock: Lock, blocker: B
     return output.HELD
 
 
-def _more(resource: str, lock: Lock, blocker: Blocker | None) -> list[str]:
+def _more(resource: str, lock: GriteLock, blocker: Blocker | None) -> list[str]:
     """Return lines that grite's page lacks: the overlapping name, the work, and how this machine counts the lease."""
     lines = [f"  Held as: {shown(lock.resource)}"] if lock.resource != resource else []
     lines += [f"  Work: {shown(lock.work)}"] if lock.work else []
@@ -89,7 +89,7 @@ def _more(resource: str, lock: Lock, blocker: Blocker | None) -> list[str]:
     return lines + watch_lines(blocker)
 
 
-def _until(lock: Lock) -> str:
+def _until(lock: GriteLock) -> str:
     return moment(lock.expires_at) if lock.expires_at < FOREVER else "never: it is quarantined"
 
 
@@ -221,7 +221,7 @@ def status(context: Context) -> int:
     return _yes(context, grite.status(locks, grite.clashes(ours, theirs, hierarchical)), _table(locks))
 
 
-def _leases(context: Context) -> list[Lock] | Refused:
+def _leases(context: Context) -> list[GriteLock] | Refused:
     """Return the leases as locks; for one name by one inspection, not from a whole list."""
     if context.values.get("name") is None and context.values.get("resource") is None:
         found = context.locks.list(space=context.space)
@@ -236,7 +236,7 @@ def _leases(context: Context) -> list[Lock] | Refused:
     return [grite.of_lease(lease, resource) for lease in leases for resource in lease.resources]
 
 
-def _table(locks: list[Lock]) -> str:
+def _table(locks: list[GriteLock]) -> str:
     if not locks:
         return "No active locks"
     owners = [_short(lock.owner) for lock in locks]
@@ -255,7 +255,7 @@ def _short(owner: str) -> str:
     return owner[:8] if len(owner) == _ID_LENGTH and _DIGITS.issuperset(owner) else shown(owner)
 
 
-def _left(lock: Lock) -> str:
+def _left(lock: GriteLock) -> str:
     """Format the time left in whole minutes, or in seconds below one minute."""
     left = max(lock.left, 0)
     unit = 60 * SECOND if left >= 60 * SECOND else SECOND

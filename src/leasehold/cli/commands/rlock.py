@@ -111,7 +111,7 @@ def _as_utf8(uri: str) -> str:
     return os.fsencode(uri).decode("utf-8", "surrogateescape")
 
 
-def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Reply:
+def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.LlamaReply:
     from leasehold.config import settings as config  # noqa: PLC0415
     from leasehold.locks.connect import is_served  # noqa: PLC0415
 
@@ -139,7 +139,7 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Reply
         return ask(locks, _STEPS[verb](key, given, choice)(run))
 
 
-_STEPS: dict[str, Callable[[str, str, Choice], Callable[[llama.Run], Steps[llama.Reply]]]] = {
+_STEPS: dict[str, Callable[[str, str, Choice], Callable[[llama.Run], Steps[llama.LlamaReply]]]] = {
     "acquire": lambda key, given, choice: lambda run: llama.acquire(run, key, choice.ttl, given),
     "release": lambda key, _given, _choice: lambda run: llama.release(run, key),
     "heartbeat": lambda key, _given, _choice: lambda run: llama.heartbeat(run, key),
@@ -149,14 +149,14 @@ _STEPS: dict[str, Callable[[str, str, Choice], Callable[[llama.Run], Steps[llama
 # ---------------------------------------------------------------------------------------- a server's locks
 
 
-def _of_server(choice: Choice, verb: str, given: str, secret: str) -> llama.Reply:
+def _of_server(choice: Choice, verb: str, given: str, secret: str) -> llama.LlamaReply:
     from leasehold.client.one_request import ask  # noqa: PLC0415 (only for those who have a server)
 
     body = {"secret": secret, "resourceKey": given}
     if "space" in choice.settings:
         body["space"] = choice.space
     status, told = ask(choice.url, "POST", f"/locks/{verb}", body, within=ANSWER_WITHIN)
-    return llama.Reply(status, told)
+    return llama.LlamaReply(status, told)
 
 
 # --------------------------------------------------------------------------------------- an embedded store

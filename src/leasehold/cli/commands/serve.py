@@ -21,7 +21,7 @@ def serve(context: Context) -> int:
     """Serve until the process is signalled to stop."""
     values = context.values
     try:
-        from leasehold.server.serve import Terms  # noqa: PLC0415
+        from leasehold.server.serve import ServeOptions  # noqa: PLC0415
         from leasehold.server.serve import serve as serve_on  # noqa: PLC0415
         from leasehold.server.webhooks.settings import configured, state_file  # noqa: PLC0415
     except ImportError as error:
@@ -39,7 +39,7 @@ def serve(context: Context) -> int:
     settle_down()
     told = [{"url": url, "secret_env": SECRET, "allow_private": values["webhook_private"]} for url in values["webhook"]]
     hooks = configured([*store.settings.get("webhooks", []), *told])
-    terms = Terms(
+    terms = ServeOptions(
         store,
         values["host"],
         port,

@@ -12,7 +12,7 @@ from leasehold.cli.command_line import settle_down
 from leasehold.cli.commands.queries import lease_table
 from leasehold.cli.terminal.columns import counted
 from leasehold.cli.terminal.keyboard import Keyboard
-from leasehold.cli.terminal.screen import Details, Screen, Snapshot, queue_of
+from leasehold.cli.terminal.screen import Details, Screen, ScreenSnapshot, queue_of
 from leasehold.domain import durations
 from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
@@ -68,19 +68,21 @@ def _count(context: Context) -> int | None:
 # ------------------------------------------------------------------------------------------------ looking
 
 
-def _snapshot(context: Context) -> Snapshot | Refused:
+def _snapshot(context: Context) -> ScreenSnapshot | Refused:
     resource = context.values["resource"]
     if resource is not None:  # includes leases above and below it
         seen = context.locks.inspect(resource)
         if isinstance(seen, Refused):
             return seen
         graph = _graph(context) if seen.waiting else None
-        return Snapshot(seen.now_us, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True)
+        return ScreenSnapshot(
+            seen.now_us, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True
+        )
     leases = context.locks.list(space=context.space)
     return leases if isinstance(leases, Refused) else _with_queues(context, leases)
 
 
-def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Snapshot:
+def _with_queues(context: Context, leases: tuple[Lease, ...]) -> ScreenSnapshot:
     """Return the leases with each of their waiters once."""
     now = max((lease.as_of_us for lease in leases), default=0)
     graph = _graph(context) if leases else None
@@ -90,7 +92,7 @@ def _with_queues(context: Context, leases: tuple[Lease, ...]) -> Snapshot:
         if isinstance(seen, Inspection):
             now = seen.now_us
             waiting.update((waiter.id, waiter) for waiter in seen.waiting)
-    return Snapshot(now, leases, waiting, _queues(graph), is_all=graph is None or graph.complete)
+    return ScreenSnapshot(now, leases, waiting, _queues(graph), is_all=graph is None or graph.complete)
 
 
 def _graph(context: Context) -> Graph | None:
@@ -130,7 +132,7 @@ def _watch_plainly(context: Context, every: float, count: int | None) -> int:
         time.sleep(every)
 
 
-def _print(context: Context, seen: Snapshot) -> None:
+def _print(context: Context, seen: ScreenSnapshot) -> None:
     if context.out.json:
         data = {**wire.leases(seen.leases), "waiting": wire.encoded("Waiting[]", seen.waiting.values(), seen.now)}
         context.out.give({"schema_version": wire.SCHEMA_VERSION, "ok": True, "data": data})
@@ -166,7 +168,7 @@ def _watch_live(context: Context, every: float, count: int | None) -> int:
                 return 0
 
 
-def _listen(context: Context, screen: Screen, seen: Snapshot, keyboard: Keyboard, every: float) -> bool:
+def _listen(context: Context, screen: Screen, seen: ScreenSnapshot, keyboard: Keyboard, every: float) -> bool:
     """Handle keys until the next refresh; False if the user quits."""
     until = time.monotonic() + every
     while (left := until - time.monotonic()) > 0:
@@ -179,7 +181,7 @@ def _listen(context: Context, screen: Screen, seen: Snapshot, keyboard: Keyboard
     return True
 
 
-def _draw(context: Context, screen: Screen, seen: Snapshot) -> None:
+def _draw(context: Context, screen: Screen, seen: ScreenSnapshot) -> None:
     """Overwrite the screen in one write, without clearing it, so that nothing flickers."""
     size = shutil.get_terminal_size()
     details = _details(context, screen, seen)
@@ -187,7 +189,7 @@ def _draw(context: Context, screen: Screen, seen: Snapshot) -> None:
     context.out.say(HOME + "\n".join(line + REST_OF_LINE for line in lines) + REST_OF_SCREEN)
 
 
-def _details(context: Context, screen: Screen, seen: Snapshot) -> Details | None:
+def _details(context: Context, screen: Screen, seen: ScreenSnapshot) -> Details | None:
     lease = next((each for each in seen.leases if each.id == screen.details), None)
     if lease is None:
         screen.details = None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
 
     Json: TypeAlias = dict[str, Any]
-    No: TypeAlias = agiflow.Conflict | Refused | Lost | Deadlock
+    No: TypeAlias = agiflow.RunConflict | Refused | Lost | Deadlock
 
 
 AGAIN = 1.0
@@ -81,7 +81,7 @@ def _scope(context: Context) -> Json:
 
 
 def _ask(
-    context: Context, route: tuple[str, str], asked: Json, steps: Callable[[agiflow.Who], Steps[Any]]
+    context: Context, route: tuple[str, str], asked: Json, steps: Callable[[agiflow.AgiflowCaller], Steps[Any]]
 ) -> Json | No:
     """Return the answer of the server, or of the store."""
     space = _space(context)
@@ -94,7 +94,7 @@ def _ask(
 
     session = context.session
     id_ = None if session is None else checks.session_id(session)
-    told: Json | No = ask(context.locks, steps(agiflow.Who(context.holder, space, session, id_)))
+    told: Json | No = ask(context.locks, steps(agiflow.AgiflowCaller(context.holder, space, session, id_)))
     return told
 
 
@@ -136,7 +136,7 @@ def _lost(context: Context, told: Lost) -> int:
 def _refuse(context: Context, told: No) -> int:
     if isinstance(told, Lost) and not context.out.json:
         return _lost(context, told)
-    if not isinstance(told, agiflow.Conflict):
+    if not isinstance(told, agiflow.RunConflict):
         return context.end(told, "")
     error = {**answer(told.held), "workflow": told.run}
     if context.out.json:
@@ -198,7 +198,7 @@ def _retried(begin: Callable[[], Json | No], interrupts: Interrupts, wait: float
     while True:
         told = begin()
         left = give_up - time.monotonic()
-        if not isinstance(told, agiflow.Conflict):
+        if not isinstance(told, agiflow.RunConflict):
             return told
         if left <= 0:
             held = told.held

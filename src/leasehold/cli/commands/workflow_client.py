@@ -40,7 +40,7 @@ def ask_server(context: Context, route: tuple[str, str], asked: dict[str, Any]) 
     if status == 200:
         return _yes(told)
     problem = decoding.refusal(told)
-    return agiflow.Conflict(problem, told.get("workflow")) if isinstance(problem, Held) else problem
+    return agiflow.RunConflict(problem, told.get("workflow")) if isinstance(problem, Held) else problem
 
 
 def _translated(name: str, value: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.cli.command_line import Argument, Flag, Verb
+from leasehold.cli.command_line import CliArgument, CliVerb, Flag
 from leasehold.cli.entry.quick import AGAIN, COMMON, MAX_SKEW, SESSION, TTL
 
 FAMILIES = {
@@ -12,14 +12,14 @@ FAMILIES = {
     "keys": "who may use the servers of this store: create, list, rotate, revoke",
 }
 """Commands of two words, by the first word."""
-LOCKED = Argument("name", "its name: issue:…, path:… or repo:…; the same as --resource", "?")
+LOCKED = CliArgument("name", "its name: issue:…, path:… or repo:…; the same as --resource", "?")
 LOCK = (
     Flag("--resource", "its name", "NAME"),
     Flag("--ttl", "how long it lives: seconds, or 30s, 15m, 1h (default 300)", "TIME", default="300"),
     SESSION,
 )
 ROLES = ("admin", "agent", "viewer")
-RUN_ID = Argument("id", "the run's id, as `workflow create` printed it: wf-…")
+RUN_ID = CliArgument("id", "the run's id, as `workflow create` printed it: wf-…")
 SCOPE = (
     Flag("--org", "the organisation (default: LEASEHOLD_ORGANIZATION_ID, AGIFLOW_ORGANIZATION_ID)", "ID"),
     Flag("--project", "the project (default: LEASEHOLD_PROJECT_ID, AGIFLOW_PROJECT_ID)", "ID"),
@@ -34,7 +34,7 @@ KEY_FILE = Flag(
 )
 
 FAMILY_VERBS = (
-    Verb(
+    CliVerb(
         "session start",
         "start a session, which releases its leases when it ends",
         "session:start",
@@ -46,22 +46,22 @@ FAMILY_VERBS = (
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "session heartbeat",
         "reset the TTL of the session and all of its leases",
         "session:heartbeat",
         (),
         (SESSION, *COMMON),
     ),
-    Verb(
+    CliVerb(
         "session end",
         "end a session and release everything it holds",
         "session:end",
-        (Argument("id", "the id of another's session, for admins", "?"),),
+        (CliArgument("id", "the id of another's session, for admins", "?"),),
         (SESSION, Flag("--by", "your name as an admin", "NAME"), *COMMON),
     ),
-    Verb("session list", "list every live session", "session:list_sessions", (), COMMON),
-    Verb(
+    CliVerb("session list", "list every live session", "session:list_sessions", (), COMMON),
+    CliVerb(
         "workflow create",
         "begin a run, unless another run is active on the same work",
         "workflow:create",
@@ -76,9 +76,9 @@ FAMILY_VERBS = (
             *COMMON,
         ),
     ),
-    Verb("workflow get", "show a run, active or ended", "workflow:get", (RUN_ID,), (*SCOPE, *COMMON)),
-    Verb("workflow check", "show the active run, or {}", "workflow:check", (), (*WHAT, *SCOPE, *COMMON)),
-    Verb(
+    CliVerb("workflow get", "show a run, active or ended", "workflow:get", (RUN_ID,), (*SCOPE, *COMMON)),
+    CliVerb("workflow check", "show the active run, or {}", "workflow:check", (), (*WHAT, *SCOPE, *COMMON)),
+    CliVerb(
         "workflow list",
         "list the runs of a project, newest first",
         "workflow:list_runs",
@@ -98,7 +98,7 @@ FAMILY_VERBS = (
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "workflow update",
         "replace the context of a run, or merge into it; it also resets the TTL",
         "workflow:update",
@@ -110,14 +110,14 @@ FAMILY_VERBS = (
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "workflow heartbeat",
         "reset the TTL of a run",
         "workflow:heartbeat",
         (RUN_ID,),
         (AGAIN, *SCOPE, *COMMON),
     ),
-    Verb(
+    CliVerb(
         "workflow release",
         "end a run, with its outcome",
         "workflow:release",
@@ -129,16 +129,20 @@ FAMILY_VERBS = (
             *COMMON,
         ),
     ),
-    Verb("lock acquire", "acquire a lock, with grite's options", "lock:acquire", (LOCKED,), (*LOCK, MAX_SKEW, *COMMON)),
-    Verb("lock renew", "extend a lock, or acquire it", "lock:renew", (LOCKED,), (*LOCK, MAX_SKEW, *COMMON)),
-    Verb("lock release", "release a lock", "lock:release", (LOCKED,), (LOCK[0], SESSION, *COMMON)),
-    Verb("lock status", "list every active lock, grite's own included", "lock:status", (LOCKED,), (LOCK[0], *COMMON)),
-    Verb("lock gc", "remove the expired locks of all owners", "lock:gc", (), (MAX_SKEW, *COMMON)),
-    Verb(
+    CliVerb(
+        "lock acquire", "acquire a lock, with grite's options", "lock:acquire", (LOCKED,), (*LOCK, MAX_SKEW, *COMMON)
+    ),
+    CliVerb("lock renew", "extend a lock, or acquire it", "lock:renew", (LOCKED,), (*LOCK, MAX_SKEW, *COMMON)),
+    CliVerb("lock release", "release a lock", "lock:release", (LOCKED,), (LOCK[0], SESSION, *COMMON)),
+    CliVerb(
+        "lock status", "list every active lock, grite's own included", "lock:status", (LOCKED,), (LOCK[0], *COMMON)
+    ),
+    CliVerb("lock gc", "remove the expired locks of all owners", "lock:gc", (), (MAX_SKEW, *COMMON)),
+    CliVerb(
         "keys create",
         "create a key for the servers of this store",
         "keys:create",
-        (Argument("name", "the name of the key's owner, which events show"),),
+        (CliArgument("name", "the name of the key's owner, which events show"),),
         (
             Flag("--role", "what the key allows: admin, agent or viewer (default agent)", "ROLE", "agent", ROLES),
             Flag("--prefix", "only names that begin with this (repeat it)", "TEXT", many=True),
@@ -146,23 +150,23 @@ FAMILY_VERBS = (
             *COMMON,
         ),
     ),
-    Verb("keys list", "list every key, without its secret", "keys:list_keys", (), COMMON),
-    Verb(
+    CliVerb("keys list", "list every key, without its secret", "keys:list_keys", (), COMMON),
+    CliVerb(
         "keys rotate",
         "give a principal a new key; the old one stays valid for a while",
         "keys:rotate",
-        (Argument("key", "the id of the key to replace, as `keys list` shows it"),),
+        (CliArgument("key", "the id of the key to replace, as `keys list` shows it"),),
         (
             Flag("--overlap", "how long the old key stays valid (default 1h; 0: not at all)", "TIME", "1h"),
             KEY_FILE,
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "keys revoke",
         "revoke a key",
         "keys:revoke",
-        (Argument("key", "its id, as `keys list` shows it"),),
+        (CliArgument("key", "its id, as `keys list` shows it"),),
         COMMON,
     ),
 )

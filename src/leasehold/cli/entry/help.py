@@ -17,7 +17,7 @@ from leasehold.wire.shapes import SCHEMA_VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from leasehold.cli.command_line import Argument, Flag, Verb
+    from leasehold.cli.command_line import CliArgument, CliVerb, Flag
 
 _ABOUT = f"""\
 Leasehold: the lock service for agents.
@@ -61,7 +61,7 @@ def parse_or_explain(words: Sequence[str]) -> CommandLine:
     _refuse_unknown(parser, own)
     found, unknown = parser.parse_known_args([*own, *([] if _runs_command(own) else ["--", *rest] if rest else [])])
     known = vars(found)
-    verb: Verb = known["verb"]
+    verb: CliVerb = known["verb"]
     its_parser: Parser = known.pop("parser")
     if verb.runs_command and not rest:
         its_parser.error(_what_is_not_after_dashes(own, known["resources"], unknown, verb))
@@ -102,7 +102,7 @@ def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
     parser.error(f"there is no command {first!r}; {meant}")
 
 
-def _what_is_not_after_dashes(words: Sequence[str], names: Sequence[str], unknown: Sequence[str], verb: Verb) -> str:
+def _what_is_not_after_dashes(words: Sequence[str], names: Sequence[str], unknown: Sequence[str], verb: CliVerb) -> str:
     """Say that the command after `--` is missing. Perhaps it was typed without the dashes."""
     second = names[1:2] or [word for word in unknown[:1] if not word.startswith("-")]
     place = next((at for at, word in enumerate(words) if word in second and word not in names[:1]), None)
@@ -135,7 +135,7 @@ def _verbs_in(words: Sequence[str], known: Iterable[str]) -> Iterator[str]:
             yield name
 
 
-def _what_is_too_much(word: str, verb: Verb) -> str:
+def _what_is_too_much(word: str, verb: CliVerb) -> str:
     if not word.startswith("-"):
         return f"{word!r} is one word too many"
     from difflib import get_close_matches  # noqa: PLC0415
@@ -155,7 +155,7 @@ def _what_is_no_command(flag: str) -> str:
     return f"there is no option {flag}, and a command is missing{meant}"
 
 
-def _first_unknown(words: Sequence[str], verb: Verb) -> str | None:
+def _first_unknown(words: Sequence[str], verb: CliVerb) -> str | None:
     """Return the first word that looks like an option and is none."""
     flags = {option.flag: option for option in verb.options}
     for before, word in zip(("", *words), words, strict=False):
@@ -225,7 +225,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Report a usage error and end with its exit code."""
-        verb: Verb | None = self.get_default("verb")
+        verb: CliVerb | None = self.get_default("verb")
         unknown = None if verb is None else _first_unknown(self.words, verb)
         if message.startswith("the following arguments are required"):
             if verb is not None and unknown is not None:
@@ -266,7 +266,7 @@ def _version() -> str:
     return __version__
 
 
-def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) -> None:
+def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: CliVerb) -> None:
     about = verb.help[:1].upper() + verb.help[1:] + "."
     usage = "%(prog)s [options] NAME [NAME ...] -- COMMAND ..." if verb.runs_command else None
     parser = commands.add_parser(
@@ -279,7 +279,7 @@ def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: Verb) ->
         _add_option(parser, option)
 
 
-def _add_word(parser: Parser, word: Argument) -> None:
+def _add_word(parser: Parser, word: CliArgument) -> None:
     if word.number == "1":
         parser.add_argument(word.name, help=word.help)
     elif word.number != "--":

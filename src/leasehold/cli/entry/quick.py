@@ -5,7 +5,7 @@ They have a module of their own so that a plain `leasehold acquire` does not bui
 
 from __future__ import annotations
 
-from leasehold.cli.command_line import Argument, Flag, Verb
+from leasehold.cli.command_line import CliArgument, CliVerb, Flag
 
 JSON = Flag("--json", "print one JSON object, for a success and for a refusal")
 URL = Flag("--url", "where the locks live (default: LEASEHOLD_URL, leasehold.toml, or the embedded store)", "URL")
@@ -55,13 +55,13 @@ TOKEN_IN = (
     Flag("--token-stdin", "the same as --token-file -"),
 )
 STATUSES = ("completed", "failed", "cancelled")
-RESOURCES = Argument("resources", "names such as issue:42, path:src/a.py, deploy://api-prod, or any text", "+")
-TARGETS = Argument("targets", "resources that you hold, or ids of leases", "+")
+RESOURCES = CliArgument("resources", "names such as issue:42, path:src/a.py, deploy://api-prod, or any text", "+")
+TARGETS = CliArgument("targets", "resources that you hold, or ids of leases", "+")
 
 HOT = {
     verb.name: verb
     for verb in (
-        Verb(
+        CliVerb(
             "acquire",
             "acquire a lease, or see who holds it",
             "acquire:acquire",
@@ -77,14 +77,14 @@ HOT = {
                 *COMMON,
             ),
         ),
-        Verb(
+        CliVerb(
             "renew",
             "reset the TTL of a lease",
             "own_leases:renew",
             (TARGETS,),
             (AGAIN, SESSION, *TOKEN_IN, *COMMON),
         ),
-        Verb(
+        CliVerb(
             "release",
             "release a lease",
             "own_leases:release",

@@ -1,12 +1,12 @@
 """The table of commands with their arguments and options, for the parser, ``help``, completion and the docs' tests.
 
-A new command needs a `Verb` here or in ``families``, a handler in ``cli.commands``, examples in ``examples``, an answer
+A new command needs a `CliVerb` here or in ``families``, a handler in ``cli.commands``, examples in ``examples``, an answer
 in ``schemas`` and a section in docs/cli.md. Tests fail for each of them that is missing.
 """
 
 from __future__ import annotations
 
-from leasehold.cli.command_line import Argument, Flag, Verb
+from leasehold.cli.command_line import CliArgument, CliVerb, Flag
 from leasehold.cli.entry.families import FAMILY_VERBS
 from leasehold.cli.entry.quick import (
     COMMON,
@@ -26,7 +26,7 @@ ADMIN = (
     Flag("--by", "the admin's name (default: yours)", "NAME"),
 )
 FAILING = ("open", "closed")
-INSTALLING = (Argument("what", "claude, codex, cursor, git or skill"),)
+INSTALLING = (CliArgument("what", "claude, codex, cursor, git or skill"),)
 INSTALL = (
     Flag("--dry-run", "show the changes without making them"),
     Flag("--user", "for all of your projects, not only this one"),
@@ -46,11 +46,11 @@ INSTALL = (
 GRAPHS = ("text", "mermaid", "dot", "svg")
 
 _VERBS = (
-    Verb(
+    CliVerb(
         "update",
         "replace the context of a lease, or merge into it",
         "own_leases:update",
-        (Argument("target", "a resource that you hold, or the id of a lease"),),
+        (CliArgument("target", "a resource that you hold, or the id of a lease"),),
         (
             Flag("--context", "the new context (required)", "JSON"),
             Flag("--merge", "merge it into the context that is there"),
@@ -59,14 +59,14 @@ _VERBS = (
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "inspect",
         "show who holds a resource, and who waits for it",
         "queries:inspect",
-        (Argument("resource", "its name"),),
+        (CliArgument("resource", "its name"),),
         COMMON,
     ),
-    Verb(
+    CliVerb(
         "list",
         "list every live lease",
         "queries:list_leases",
@@ -79,11 +79,11 @@ _VERBS = (
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "history",
         "list past events, newest first",
         "history:history",
-        (Argument("resource", "only of this resource", "?"),),
+        (CliArgument("resource", "only of this resource", "?"),),
         (
             Flag("--of", "only of this holder", "NAME"),
             Flag("--lease", "only of this lease", "ID"),
@@ -95,7 +95,7 @@ _VERBS = (
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "graph",
         "show who waits for whom, and which deadlocks were refused",
         "queries:graph",
@@ -106,11 +106,11 @@ _VERBS = (
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "watch",
         "show a live table of holders and waiters",
         "watch:watch",
-        (Argument("resource", "only this resource", "?"),),
+        (CliArgument("resource", "only this resource", "?"),),
         (
             Flag("--interval", "how often to refresh (default 1s)", "TIME", default="1s"),
             Flag("--count", "stop after so many refreshes (default: never)", "N"),
@@ -118,11 +118,11 @@ _VERBS = (
             *COMMON[1:],
         ),
     ),
-    Verb(
+    CliVerb(
         "run",
         "run a command while you hold the lease",
         "run:run",
-        (RESOURCES, Argument("command", "what to run, after --", "--")),
+        (RESOURCES, CliArgument("command", "what to run, after --", "--")),
         (
             Flag("--ttl", "how long the lease lives unless renewed (default 1m, as the run renews it)", "TIME"),
             *(option for option in TAKING if option is not TTL),
@@ -140,18 +140,18 @@ _VERBS = (
             *COMMON[1:],
         ),
     ),
-    Verb(
+    CliVerb(
         "gc",
         "remove expired records, and trim the history to its retention",
         "admin:collect",
         (),
         (MAX_SKEW, *COMMON),
     ),
-    Verb(
+    CliVerb(
         "guard",
         "check whether you may change these paths",
         "guard:guard",
-        (Argument("paths", "files or directories, relative to the working directory; none with --staged", "*"),),
+        (CliArgument("paths", "files or directories, relative to the working directory; none with --staged", "*"),),
         (
             Flag("--staged", "check the files that are staged for the next commit"),
             Flag("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
@@ -159,35 +159,35 @@ _VERBS = (
             *COMMON,
         ),
     ),
-    Verb(
+    CliVerb(
         "force-release",
         "end another holder's lease",
         "admin:force_release",
-        (Argument("target", "the resource, or the id of the lease"),),
+        (CliArgument("target", "the resource, or the id of the lease"),),
         (*ADMIN, *COMMON),
     ),
-    Verb(
+    CliVerb(
         "steal",
         "take over a resource from its holder, in one step",
         "admin:steal",
         (RESOURCES,),
         (TTL, Flag("--name", "the name of your work", "TEXT"), *ADMIN, TOKEN_FILE, *COMMON),
     ),
-    Verb(
+    CliVerb(
         "clear",
         "reopen a resource that was closed after an unclean end",
         "admin:clear",
-        (Argument("resource", "its name"),),
+        (CliArgument("resource", "its name"),),
         (*ADMIN, *COMMON),
     ),
-    Verb(
+    CliVerb(
         "adopt",
         "at a terminal: take over the token of a lease that another process of yours acquired",
         "adopt:adopt",
-        (Argument("target", "the resource, or the id of the lease"),),
+        (CliArgument("target", "the resource, or the id of the lease"),),
         COMMON[1:],
     ),
-    Verb(
+    CliVerb(
         "serve",
         "serve the locks over HTTP",
         "serve:serve",
@@ -217,14 +217,16 @@ _VERBS = (
             *COMMON,
         ),
     ),
-    Verb("install", "set up editors and git to check the locks by themselves", "install:install", INSTALLING, INSTALL),
-    Verb("uninstall", "remove what install has set up", "install:uninstall", INSTALLING, INSTALL),
-    Verb("prompt", "print instructions about locks for an agent's prompt", "install:prompt", (), (JSON,)),
-    Verb(
+    CliVerb(
+        "install", "set up editors and git to check the locks by themselves", "install:install", INSTALLING, INSTALL
+    ),
+    CliVerb("uninstall", "remove what install has set up", "install:uninstall", INSTALLING, INSTALL),
+    CliVerb("prompt", "print instructions about locks for an agent's prompt", "install:prompt", (), (JSON,)),
+    CliVerb(
         "hook",
         "answer an editor's hook; `leasehold install` sets it up",
         "hook:hook",
-        (Argument("editor", "claude, codex or cursor"),),
+        (CliArgument("editor", "claude, codex or cursor"),),
         (
             Flag("--policy", "off, warn, require or require-own (default: lock_policy, or require)", "HOW"),
             Flag("--look-only", "only check for leases of others; never acquire one by editing"),
@@ -232,13 +234,13 @@ _VERBS = (
             *COMMON[1:],
         ),
     ),
-    Verb(
+    CliVerb(
         "git-hook",
         "answer a hook of git; `leasehold install git` sets it up",
         "git_hook:git_hook",
         (
-            Argument("name", "pre-commit, prepare-commit-msg, commit-msg, pre-push or pre-receive"),
-            Argument("words", "the arguments that git passes", "*"),
+            CliArgument("name", "pre-commit, prepare-commit-msg, commit-msg, pre-push or pre-receive"),
+            CliArgument("words", "the arguments that git passes", "*"),
         ),
         (
             Flag("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
@@ -252,26 +254,26 @@ _VERBS = (
             *COMMON[1:],
         ),
     ),
-    Verb(
+    CliVerb(
         "mcp",
         "serve the locks as tools to one agent, over standard input and output",
         "mcp:mcp",
         (),
         (SESSION, *COMMON[1:]),
     ),
-    Verb(
+    CliVerb(
         "doctor",
         "check the store, the settings and your identity",
         "doctor:doctor",
         (),
         (Flag("--accept-restore", "accept a database that was restored from a backup"), *COMMON),
     ),
-    Verb("version", "print the version", "doctor:version", (), (JSON,)),
-    Verb(
+    CliVerb("version", "print the version", "doctor:version", (), (JSON,)),
+    CliVerb(
         "completion",
         "print the completion script of a shell",
         "completion:completion",
-        (Argument("shell", "bash, zsh or fish"),),
+        (CliArgument("shell", "bash, zsh or fish"),),
         (JSON,),
     ),
 )

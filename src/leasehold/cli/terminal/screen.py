@@ -36,7 +36,7 @@ FEW_COLUMNS: tuple[int, ...] = (0, 3)
 BAR = 8
 
 
-class Snapshot(Noun):
+class ScreenSnapshot(Noun):
     """The state of the locks at one moment."""
 
     now: int
@@ -125,7 +125,9 @@ class Screen:
 
     # -------------------------------------------------------------------------------------------- lines
 
-    def lines(self, seen: Snapshot, when: str, width: int, height: int, details: Details | None = None) -> list[str]:
+    def lines(
+        self, seen: ScreenSnapshot, when: str, width: int, height: int, details: Details | None = None
+    ) -> list[str]:
         """Return the lines of the whole screen, no wider and no higher than the terminal."""
         leases = self._list(seen.leases)
         waiting = [each for each in seen.waiting.values() if self._fits(each.holder, each.resources, each.name)]
@@ -157,7 +159,7 @@ class Screen:
         return self._listed
 
     def _table(
-        self, head: str, leases: list[Lease], seen: Snapshot, waiting: list[Waiting], width: int, room: int
+        self, head: str, leases: list[Lease], seen: ScreenSnapshot, waiting: list[Waiting], width: int, room: int
     ) -> list[str]:
         if not leases:
             return _within([head, "No live leases." if not self.filter else "Nothing fits.", *_queue(waiting)], room)
@@ -202,13 +204,13 @@ def _cells(lease: Lease, queues: dict[str, int], mark: str, *, with_bar: bool) -
     )
 
 
-def queue_of(lease: Lease, seen: Snapshot) -> list[Waiting]:
+def queue_of(lease: Lease, seen: ScreenSnapshot) -> list[Waiting]:
     """Return the waiters for one of the lease's names, or for the lease itself."""
     behind = seen.queues.get(lease.id, frozenset())
     return [it for it in seen.waiting.values() if it.id in behind or not set(lease.resources).isdisjoint(it.resources)]
 
 
-def queues_of(leases: list[Lease], seen: Snapshot) -> dict[str, int]:
+def queues_of(leases: list[Lease], seen: ScreenSnapshot) -> dict[str, int]:
     """Count the waiters of each lease in one pass: there may be thousands of leases."""
     named: dict[str, set[str]] = {}
     for it in seen.waiting.values():

@@ -1,7 +1,7 @@
 """Who gets what, when: every promise about leases, written once. Pure: no clock, no I/O, no logging.
 
 ``step`` is the only way in. It sees the records it is given, at the time it is given, and answers with an
-outcome, the changes that lead there and the events that tell of them; or with ``Need``: the keys of
+outcome, the changes that lead there and the events that tell of them; or with ``NeedRecords``: the keys of
 records that it has to see first. It is then run again from the start with those as well.
 """
 
@@ -44,7 +44,7 @@ class Step:
         """Waiters of the asking engine that were granted their lease on the way."""
 
 
-class Need:
+class NeedRecords:
     """The step has to see these records first."""
 
     __slots__ = ("keys",)
@@ -61,7 +61,7 @@ def step(
     engine: str = "",
     opens_at: int = 0,
     newer: dict[str, Record] = NOTHING,
-) -> Step | Need:
+) -> Step | NeedRecords:
     """Decide one command for the engine of this presence key. Nothing new is granted before `opens_at`.
 
     `newer`: records as steps before this one have changed them; they count in place of those in `records`.
@@ -75,7 +75,7 @@ def step(
         else:
             outcome = _rule_for(type(command))(draft, command)
     except Missing as missing:
-        return Need(missing.keys)
+        return NeedRecords(missing.keys)
     return Step(outcome, draft)
 
 

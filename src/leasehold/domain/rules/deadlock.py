@@ -91,9 +91,9 @@ def _not_followed(need: Need, followed: dict[int, int]) -> Sequence[str]:
 
 def _live(graph: dict[str, Sequence[Wait]]) -> set[str]:
     """Each place in each line is looked at once or twice: who becomes live lets those behind it look further."""
-    lines: dict[tuple[int, int], _Line] = {}
+    lines: dict[tuple[int, int], _SharedNeed] = {}
     freed = [actor for actor, waits in graph.items() if not _open(actor, waits, lines)]
-    places: dict[str, list[tuple[_Line, int]]] = {}
+    places: dict[str, list[tuple[_SharedNeed, int]]] = {}
     for line in lines.values():
         for place, blocker in enumerate(line.begin()):
             places.setdefault(blocker, []).append((line, place))
@@ -127,7 +127,7 @@ class _Count:
         return self.actor if self.part_of is None else self.part_of.count_down()
 
 
-class _Line:
+class _SharedNeed:
     """Needs that look at the same blockers in the same order, and can do without as many of them.
 
     It is passed from the front for as long as no more than those stand in it for ever, so far as is known. Who needs no
@@ -179,7 +179,7 @@ def _first_of(waiting: tuple[int, _Count]) -> int:
     return waiting[0]
 
 
-def _open(actor: str, waits: Sequence[Wait], lines: dict[tuple[int, int], _Line]) -> int:
+def _open(actor: str, waits: Sequence[Wait], lines: dict[tuple[int, int], _SharedNeed]) -> int:
     """Have every line count down what this actor misses; how many waits that is."""
     missed = [wait for wait in waits if all(wait)]
     all_of_it = _Count(len(missed), None, actor)
@@ -192,7 +192,7 @@ def _open(actor: str, waits: Sequence[Wait], lines: dict[tuple[int, int], _Line]
                 key = (id(need.blockers), size - need.enough)
                 line = lines.get(key)
                 if line is None:
-                    line = lines[key] = _Line(need.blockers, size - need.enough)
+                    line = lines[key] = _SharedNeed(need.blockers, size - need.enough)
                 line.waiting.append((size, all_needs))
     return len(missed)
 

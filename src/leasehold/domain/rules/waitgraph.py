@@ -176,7 +176,7 @@ def _is_counted(rival: Rival, claim: Claim, slots: int) -> bool:
     return claim.mode == rival.mode == SLOTS and rival.slots == slots
 
 
-class _Line:
+class _Rivals:
     """Those in the way of some who want the same, in the order of service; as far as somebody has looked."""
 
     def __init__(self) -> None:
@@ -199,12 +199,12 @@ class _Line:
         return sum(place < first for place in self._places.get(actor, ()))
 
 
-class _Lines:
+class _ClaimRivals:
     """Of one kind of claim on one node: those who are counted, and those who all have to give way."""
 
     def __init__(self) -> None:
-        self.others = _Line()
-        self.counted = _Line()
+        self.others = _Rivals()
+        self.counted = _Rivals()
         self.looked_at = 0
         """So many of the queue."""
         self.seen: tuple[int, ...] = FIRST
@@ -216,14 +216,14 @@ class _Searched(WaitGraph):
 
     def __init__(self, draft: Draft) -> None:
         super().__init__(draft)
-        self._lines: dict[tuple[str, str, int, bool], _Lines] = {}
+        self._lines: dict[tuple[str, str, int, bool], _ClaimRivals] = {}
 
     def _needs(self, seeker: Seeker, option: Alternative, claim: Claim) -> Iterable[Need]:
         order, slots = seeker.order, seeker.slots
         key = (claim.node, claim.mode, slots, order == LAST)
         lines = self._lines.get(key)
         if lines is None:
-            lines = self._lines[key] = _Lines()
+            lines = self._lines[key] = _ClaimRivals()
             self._add(lines, claim, slots, self._holding(claim))
         if lines.seen < order:
             self._look(lines, claim, slots, order)
@@ -233,7 +233,7 @@ class _Searched(WaitGraph):
         )
         return [need for need in needs if need is not None]
 
-    def _look(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
+    def _look(self, lines: _ClaimRivals, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
         """See everybody who is before this place, and was not seen yet."""
         for newcomer in self._newcomer_ahead(claim, order):
             if lines.seen <= newcomer.order:
@@ -242,11 +242,11 @@ class _Searched(WaitGraph):
         self._look_along(lines, claim, slots, order)
         lines.seen = order
 
-    def _look_along(self, lines: _Lines, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
+    def _look_along(self, lines: _ClaimRivals, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
         self._add(lines, claim, slots, self._queueing(claim, order, lines.looked_at))
         lines.looked_at = place_in(self.draft.record(claim.node).waiters, order)
 
-    def _add(self, lines: _Lines, claim: Claim, slots: int, rivals: list[Rival]) -> None:
+    def _add(self, lines: _ClaimRivals, claim: Claim, slots: int, rivals: list[Rival]) -> None:
         """Their waits are looked at next: loaded one by one, each of them would make the search begin again."""
         homes = [home(rival.id) for rival in rivals if rival.id.startswith("w")]
         self.draft.require([*(rival.actor for rival in rivals), *homes])
@@ -255,7 +255,7 @@ class _Searched(WaitGraph):
             (lines.counted if _is_counted(rival, claim, slots) else lines.others).add(rival)
 
 
-def _shared_need(seeker: Seeker, resource: str, line: _Line, spare: int) -> Need | None:
+def _shared_need(seeker: Seeker, resource: str, line: _Rivals, spare: int) -> Need | None:
     """All of those ahead but so many have to give way; nobody waits for itself, but what it has is not free either."""
     if len(line.actors) <= spare:
         return None

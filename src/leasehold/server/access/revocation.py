@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("leasehold.server")
 
 
-class Watch:
+class RevocationWatch:
     """Has those looked at who wait, each time that the keys were, for as long as there are any."""
 
     def __init__(self, door: Door, is_waited: Callable[[], object], look: Callable[[], None]) -> None:

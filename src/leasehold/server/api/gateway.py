@@ -41,7 +41,7 @@ def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
     }
 
 
-def _told_our_way(app: App, answer: Callable[[App, Request], Awaitable[llama.Reply]]) -> Endpoint:
+def _told_our_way(app: App, answer: Callable[[App, Request], Awaitable[llama.LlamaReply]]) -> Endpoint:
     """Whatever goes wrong is told in the gateway's words, not as problem+json."""
 
     async def answered(request: Request) -> Response:
@@ -88,7 +88,7 @@ def _run_of(who: Principal) -> llama.Run:
     return llama.Run(who.name, who.space, who.session)
 
 
-async def _ask(app: App, who: Principal, steps: Steps[llama.Reply]) -> llama.Reply:
+async def _ask(app: App, who: Principal, steps: Steps[llama.LlamaReply]) -> llama.LlamaReply:
     """Each verb as this principal may call it: a session is bound by the key that started it."""
 
     async def asking(verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (each verb knows what it gets)
@@ -102,8 +102,8 @@ async def _ask(app: App, who: Principal, steps: Steps[llama.Reply]) -> llama.Rep
 # ------------------------------------------------------------------------------------------- the routes
 
 
-def _changing(app: App, steps: Callable[[App, llama.Run, str, dict[str, Any]], Steps[llama.Reply]]) -> Endpoint:
-    async def answer(app: App, request: Request) -> llama.Reply:
+def _changing(app: App, steps: Callable[[App, llama.Run, str, dict[str, Any]], Steps[llama.LlamaReply]]) -> Endpoint:
+    async def answer(app: App, request: Request) -> llama.LlamaReply:
         app.check_place(request)
         body = await _body(request)
         secret = _text(body, "secret")
@@ -117,12 +117,12 @@ def _changing(app: App, steps: Callable[[App, llama.Run, str, dict[str, Any]], S
     return _told_our_way(app, answer)
 
 
-def _acquire(app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.Reply]:
+def _acquire(app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.LlamaReply]:
     ttl = app.ttl if body["ttl"] is None else body["ttl"]
     return llama.acquire(run, key, ttl, body["resourceKey"])
 
 
-def _heartbeat(_app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.Reply]:
+def _heartbeat(_app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.LlamaReply]:
     return llama.heartbeat(run, key, body["ttl"])
 
 
@@ -143,7 +143,7 @@ def _text(body: dict[str, Any], field: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-async def _own(app: App, request: Request) -> llama.Reply:
+async def _own(app: App, request: Request) -> llama.LlamaReply:
     app.check_place(request)
     secret = request.query_params.get("secret") or _bearer(request)
     if not secret:
@@ -157,7 +157,7 @@ def _bearer(request: Request) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-async def _status(app: App, request: Request) -> llama.Reply:
+async def _status(app: App, request: Request) -> llama.LlamaReply:
     """For whoever may look: nobody has to show anything where there are no keys."""
     space = request.query_params.get("space")
     token = _bearer(request)

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from leasehold.domain.outcomes import Granted, Refused
 from leasehold.server.access import permissions
-from leasehold.server.access.revocation import Watch, why_not
+from leasehold.server.access.revocation import RevocationWatch, why_not
 from leasehold.server.access.shares import party_of, payer
 from leasehold.server.api import decoding, problems
 from leasehold.server.api.mcp_losses import HandedLeases
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from leasehold.server.access.principals import Principal
     from leasehold.server.api.app import App
-    from leasehold.server.api.mcp_sessions import Sessions
+    from leasehold.server.api.mcp_sessions import McpHttpSessions
 
 PATH = "/mcp"
 SESSION_HEADER = "mcp-session-id"
@@ -39,12 +39,12 @@ class Agents:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._opening: asyncio.Task[Sessions] | None = None
+        self._opening: asyncio.Task[McpHttpSessions] | None = None
         self._living: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._waiting: dict[asyncio.Timeout, str] = {}
         """What ends each acquire that waits, and the id of whoever asks (`Principal.id`),"""
-        self._watch = Watch(app.door, lambda: self._waiting, self._dismiss)
+        self._watch = RevocationWatch(app.door, lambda: self._waiting, self._dismiss)
         """and who looks after their keys meanwhile."""
         self._handed = HandedLeases(app.losses)
 
@@ -118,14 +118,14 @@ class Agents:
             del self._waiting[ending]
             ending.reschedule(0)
 
-    async def _opened(self) -> Sessions:
+    async def _opened(self) -> McpHttpSessions:
         if self._closing.is_set():
             raise Problem("closed", "the server is going away; connect again")
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         return await asyncio.shield(self._opening)
 
-    async def _open(self) -> Sessions:
+    async def _open(self) -> McpHttpSessions:
         loop = asyncio.get_running_loop()
         try:
             sessions = await loop.run_in_executor(None, _make)
@@ -138,7 +138,7 @@ class Agents:
         await ready.wait()
         return sessions
 
-    async def _live(self, sessions: Sessions, ready: asyncio.Event) -> None:
+    async def _live(self, sessions: McpHttpSessions, ready: asyncio.Event) -> None:
         async with sessions.endpoint.run():
             ready.set()
             await self._closing.wait()
@@ -169,8 +169,8 @@ def _revoked(who: Principal) -> Refused:
     return Refused("unauthenticated", "", why_not(who.id))
 
 
-def _make() -> Sessions:
+def _make() -> McpHttpSessions:
     from leasehold.mcp.http import Endpoint  # noqa: PLC0415 (see above)
-    from leasehold.server.api.mcp_sessions import Sessions  # noqa: PLC0415 (see above)
+    from leasehold.server.api.mcp_sessions import McpHttpSessions  # noqa: PLC0415 (see above)
 
-    return Sessions(Endpoint())
+    return McpHttpSessions(Endpoint())

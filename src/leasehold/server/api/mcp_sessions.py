@@ -40,7 +40,7 @@ FORGOTTEN = 8 * 3600.0
 TOO_MANY = "you use {} MCP sessions at once already; end some first (DELETE /mcp)"
 
 
-class Session:
+class McpHttpSession:
     """One session, as its client knows it."""
 
     def __init__(self, owner: str, opening: bytes) -> None:
@@ -59,14 +59,14 @@ class Session:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Sessions:
+class McpHttpSessions:
     """Every session of one server, between its clients and the SDK."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._by_id: dict[str, Session] = {}
-        self._known = Shares[Session](KNOWN_EACH, KNOWN_MOST, self._forget, _is_idle)
-        self._live = Shares[Session](LIVE_EACH, LIVE_MOST, self._rest, _is_idle)
+        self._by_id: dict[str, McpHttpSession] = {}
+        self._known = Shares[McpHttpSession](KNOWN_EACH, KNOWN_MOST, self._forget, _is_idle)
+        self._live = Shares[McpHttpSession](LIVE_EACH, LIVE_MOST, self._rest, _is_idle)
         self._ending: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Sessions:
     async def _open(self, owner: str, caller: Caller, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         if len(body) > OPENING_BYTES:
             raise too_large(OPENING_BYTES)
-        session = Session(owner, body)
+        session = McpHttpSession(owner, body)
         if not self._known.take(owner, session):
             raise Problem("too_many", TOO_MANY.format(KNOWN_EACH))
         self._by_id[session.id] = session
@@ -104,7 +104,7 @@ class Sessions:
             if named.status != 200:
                 self._forget(session)
 
-    async def _go_on(self, session: Session, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _go_on(self, session: McpHttpSession, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         self._known.use(session.owner, session)
         self._live.use(session.owner, session)
         if scope["method"] == "DELETE":
@@ -129,7 +129,7 @@ class Sessions:
             session.busy -= not is_listening
             self._done(session)
 
-    async def _made(self, session: Session, caller: Caller) -> str:
+    async def _made(self, session: McpHttpSession, caller: Caller) -> str:
         """The SDK's id of this session."""
         async with session.making:
             if session.live is None:
@@ -145,15 +145,15 @@ class Sessions:
                 self._rest(session)
             return live
 
-    def _done(self, session: Session) -> None:
+    def _done(self, session: McpHttpSession) -> None:
         if not (session.busy or session.listening) and session.id in self._by_id:
             session.timer = asyncio.get_running_loop().call_later(IDLE, self._idle, session)
 
-    def _idle(self, session: Session) -> None:
+    def _idle(self, session: McpHttpSession) -> None:
         self._rest(session)
         session.timer = asyncio.get_running_loop().call_later(FORGOTTEN, self._forget, session)
 
-    def _rest(self, session: Session) -> None:
+    def _rest(self, session: McpHttpSession) -> None:
         """Give up the SDK's part; whatever still goes on there ends."""
         self._live.leave(session.owner, session)
         live, session.live = session.live, None
@@ -167,7 +167,7 @@ class Sessions:
         if not task.cancelled() and task.exception() is not None:
             log.error("a session of MCP could not be ended", exc_info=task.exception())
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: McpHttpSession) -> None:
         """Its client is told so when it comes back, and opens another."""
         self._known.leave(session.owner, session)
         self._by_id.pop(session.id, None)
@@ -192,7 +192,7 @@ class _Named:
         await self._send(message)
 
 
-def _is_idle(session: Session) -> bool:
+def _is_idle(session: McpHttpSession) -> bool:
     return not session.busy
 
 

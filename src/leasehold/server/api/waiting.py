@@ -16,7 +16,7 @@ from leasehold.domain.leases import Blocker, Queue
 from leasehold.domain.outcomes import Granted, Refused
 from leasehold.engine.pending import Pending
 from leasehold.errors import LeaseholdError
-from leasehold.server.access.revocation import Watch, why_not
+from leasehold.server.access.revocation import RevocationWatch, why_not
 from leasehold.server.api import problems
 from leasehold.server.api.problems import Problem, ok
 from leasehold.wire import shapes as wire
@@ -158,7 +158,7 @@ class Waits:
         self._timer: asyncio.TimerHandle | None = None
         """When that of the first is up, or of one that came before it."""
         self._sending: set[asyncio.Task[None]] = set()
-        self._watch: Watch | None = None
+        self._watch: RevocationWatch | None = None
         """Who asks while somebody waits whether those may still ask."""
         self._is_closing = False
 
@@ -189,7 +189,7 @@ class Waits:
                 for wait in [wait for wait, _ in self._parked.values() if not door.knows(wait.who.id)]:
                     self.unpark(wait.who, wait.asked)
 
-        self._watch = Watch(door, lambda: self.open or self._parked, look)
+        self._watch = RevocationWatch(door, lambda: self.open or self._parked, look)
 
     def order(self, who: Principal, asked: dict[str, Any]) -> Order | Problem:
         """What such a request comes to; one that waits too long for one connection will get a ticket."""

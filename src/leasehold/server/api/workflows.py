@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------------- who, and what
 
 
-def _who(principal: Principal, asked: Asked) -> agiflow.Who:
+def _who(principal: Principal, asked: Asked) -> agiflow.AgiflowCaller:
     session = principal.session
     is_admin = principal.role == "admin"
-    return agiflow.Who(
+    return agiflow.AgiflowCaller(
         (asked.get("holder") if is_admin else None) or principal.name,
         asked["space"],
         session,
@@ -99,7 +99,7 @@ STEPS: dict[str, tuple[tuple[str, ...], Callable[[Principal, Asked], Steps[Any]]
 
 def shaped(told: Any, gives: str) -> dict[str, Any]:  # noqa: ANN401 (a run, or why not)
     """The answer; a refusal is raised as a problem."""
-    if isinstance(told, agiflow.Conflict):
+    if isinstance(told, agiflow.RunConflict):
         problem = problems.of_refusal(told.held)
         if told.run is not None:
             problem.more["workflow"] = told.run

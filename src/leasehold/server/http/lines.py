@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from leasehold.server.http.protocol import Protocol
-    from leasehold.server.http.quick import Head, Hot, Waiting
+    from leasehold.server.http.quick import Head, Hot, WaitingAnswer
     from leasehold.server.http.undelivered import Answered
 
 END: Final = b"\r\n\r\n"
@@ -55,7 +55,7 @@ class Line:
         self.unheard: Answered | None = None
         """The last answer; nobody knows whether it was heard until something else is asked."""
         self.answered_at = 0.0
-        self.waiting: Waiting | None = None
+        self.waiting: WaitingAnswer | None = None
         """The hot request under way, if it is one that waits."""
         self.response_complete = True
         self.disconnected = False
@@ -106,7 +106,7 @@ class Line:
 
     # ------------------------------------------------------------------------------------- a hot request
 
-    def begin(self, waiting: Waiting | None, *, keep_alive: bool) -> None:
+    def begin(self, waiting: WaitingAnswer | None, *, keep_alive: bool) -> None:
         """A hot request is under way: what comes after it on this connection has to wait."""
         self.waiting = waiting
         self.keep_alive = keep_alive

@@ -84,7 +84,7 @@ class Asked(Pending):
             self._hot.served.abandon(self)
 
 
-class Waiting(Wait):
+class WaitingAnswer(Wait):
     """An acquire that waits."""
 
     __slots__ = ("_hot", "_line")
@@ -219,7 +219,7 @@ class Hot:
         order = self.waits.order(who, asked)
         if isinstance(order, Problem):
             return False
-        wait = Waiting(self, line, who, asked, order)
+        wait = WaitingAnswer(self, line, who, asked, order)
         line.begin(wait, keep_alive=keep_alive)
         self.waits.begin(wait)
         return True

@@ -25,7 +25,7 @@ SECONDS = 10.0
 HEAD_MOST = 16 * 1024
 
 
-class Reply(NamedTuple):
+class HookReply(NamedTuple):
     """What a receiver said."""
 
     status: int
@@ -44,7 +44,7 @@ def signature(secret: bytes, id_: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
 
 
-async def post(hook: Hook, event: Event) -> Reply:
+async def post(hook: Hook, event: Event) -> HookReply:
     """Tell this receiver of this event; raises `OSError` or `TimeoutError` if it does not answer."""
     async with asyncio.timeout(SECONDS):
         reader, writer = await _connect(hook)
@@ -101,11 +101,11 @@ def id_of(event: Event) -> str:
     return f"event-{event.seq}"
 
 
-def _understood(head: bytes) -> Reply:
+def _understood(head: bytes) -> HookReply:
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if not words[0].startswith("HTTP/1.") or len(words) < 2 or not words[1].isdigit():
         raise ValueError("no status")
     fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     after = fields.get("retry-after", "")
-    return Reply(int(words[1]), float(after) if after.isascii() and after.isdigit() and len(after) < 9 else None)
+    return HookReply(int(words[1]), float(after) if after.isascii() and after.isdigit() and len(after) < 9 else None)

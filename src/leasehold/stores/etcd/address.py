@@ -15,7 +15,7 @@ PREFIX = "leasehold/"
 _WORDS = ("tls", "ca", "cert", "key", "keep_events", "connect_timeout")
 
 
-class Address(Noun):
+class EtcdAddress(Noun):
     """The members of an etcd cluster, how to connect to them, and the prefix of our keys."""
 
     members: tuple[tuple[str, int], ...]
@@ -36,7 +36,7 @@ class Address(Noun):
         return ", ".join(f"{host}:{port}" for host, port in self.members)
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> EtcdAddress:
     """`etcd://[user:password@]host[:port],…[/prefix][?tls=true&ca=FILE&cert=FILE&key=FILE]`."""
     rest = url.removeprefix("etcd:")
     if not rest.startswith("//"):
@@ -50,7 +50,7 @@ def parse(url: str) -> Address:
     if not at and "@" in rest and not all(map(_is_member, members.split(","))):  # an unescaped @ or / in a password
         raise InvalidInput("url", "is not understood: write special characters of a password as %XX")
     words = _words(query)
-    return Address(
+    return EtcdAddress(
         tuple(_member(each) for each in members.split(",")),
         (unquote(prefix).strip("/") + "/") if prefix.strip("/") else PREFIX,
         unquote(user),

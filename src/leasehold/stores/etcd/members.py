@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from leasehold.stores.etcd.address import Address
+    from leasehold.stores.etcd.address import EtcdAddress
 
 TIMEOUT = 5.0
 """Seconds that a healthy member may take for an answer; then the next one is called."""
@@ -21,7 +21,7 @@ CONNECT = 1.0
 class Members:
     """The members. One is current until it does not answer."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: EtcdAddress) -> None:
         self.address = address
         self.turn = 0
         """Incremented by each fail-over: connections of an earlier turn are dropped."""

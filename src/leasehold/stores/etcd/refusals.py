@@ -6,7 +6,7 @@ from leasehold.errors import StoreError, StoreUnsuitable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.stores.etcd.address import Address
+    from leasehold.stores.etcd.address import EtcdAddress
 
 PERMISSION_DENIED, OUT_OF_RANGE = 7, 11
 FINAL = (3, 5, PERMISSION_DENIED, 8, 9, OUT_OF_RANGE, 12, 16)
@@ -21,7 +21,7 @@ class Compacted(StoreError):
     """The revision that a read refers to was compacted meanwhile: read again at a later one."""
 
 
-def explained(address: Address, status: int, said: str) -> StoreError:
+def explained(address: EtcdAddress, status: int, said: str) -> StoreError:
     """Return the refusal as an error of Leasehold, with etcd's words in brackets."""
     if status == OUT_OF_RANGE and _FORGOTTEN in said:
         return Compacted(f"etcd compacted the revision that was being read; try again ({said})")

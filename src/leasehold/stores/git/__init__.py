@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Record
     from leasehold.stores import HistoryQuery, Watched
-    from leasehold.stores.git.address import Address
+    from leasehold.stores.git.address import GitAddress
     from leasehold.stores.sqlite.clock import Clock
 
 __all__ = ["CAPABILITIES", "GitStore"]
@@ -63,7 +63,7 @@ PAUSES_GROW = 5
 class GitStore(NetworkStore, ObservingStore):
     """A `Store` at one remote. Transactions from one thread at a time, everything else from any thread."""
 
-    def __init__(self, address: Address, clock: Clock | None = None) -> None:
+    def __init__(self, address: GitAddress, clock: Clock | None = None) -> None:
         self._cache = address.cache
         self._own = place.make(address.cache)
         self._capabilities = CAPABILITIES._replace(poll=address.poll, beat=max(4 * address.poll, CAPABILITIES.beat))

@@ -30,7 +30,7 @@ NO_REMOTES = 1
 """How `git config --get-regexp` ends where nothing is like that."""
 
 
-class Address(Noun):
+class GitAddress(Noun):
     """Where the refs are, and how to get there."""
 
     url: str
@@ -44,7 +44,7 @@ class Address(Noun):
     timeout: int = TIMEOUT
 
 
-def parse(scheme: str, rest: str, state: str) -> Address:
+def parse(scheme: str, rest: str, state: str) -> GitAddress:
     """The address that a URL means: `scheme` is what stands before its first colon, `state` where caches are kept."""
     place, _, query = rest.partition("?")
     options = _options(query)
@@ -57,7 +57,7 @@ def parse(scheme: str, rest: str, state: str) -> Address:
         url, config = _direct(scheme.removeprefix("git+"), place), None
     name = blake2b(url.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
     cache = options.pop("cache", None) or os.path.join(state, "git", name)
-    return Address(url, cache, config, **{name: _DURATIONS[name](text) for name, text in options.items()})
+    return GitAddress(url, cache, config, **{name: _DURATIONS[name](text) for name, text in options.items()})
 
 
 def _options(query: str) -> dict[str, str]:

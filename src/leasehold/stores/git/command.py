@@ -40,7 +40,7 @@ TOLD = 2_000
 """So much of what git complains about is handed on."""
 
 
-class Done(Noun):
+class Finished(Noun):
     """How a run of git ended."""
 
     code: int
@@ -66,7 +66,9 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
 
-def run(words: Sequence[str], *, give: str = "", env: Mapping[str, str] | None = None, timeout: float = 60.0) -> Done:
+def run(
+    words: Sequence[str], *, give: str = "", env: Mapping[str, str] | None = None, timeout: float = 60.0
+) -> Finished:
     """Run git to its end. Raises `Unreachable` if it takes longer than `timeout` seconds."""
     known = os.environ if env is None else env
     try:
@@ -93,7 +95,7 @@ def run(words: Sequence[str], *, give: str = "", env: Mapping[str, str] | None =
     except BaseException:
         _end(process)
         raise
-    return Done(process.returncode, out.decode("utf-8", "surrogateescape"), err.decode("utf-8", "replace"))
+    return Finished(process.returncode, out.decode("utf-8", "surrogateescape"), err.decode("utf-8", "replace"))
 
 
 def _verb(words: Sequence[str]) -> str:

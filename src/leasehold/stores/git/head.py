@@ -26,7 +26,7 @@ SKIP = 1_000_000
 """So many fences are left out after a loss: more than can have been given out since anybody here has looked."""
 
 
-class Head(Noun):
+class GitHead(Noun):
     """Where all commits stand."""
 
     fence: int = 1
@@ -38,13 +38,13 @@ class Head(Noun):
     changed: Mapping[str, str] | None = None
     """The refs that the last commit changed, with what they point to since (empty: deleted); None: too many."""
 
-    def after(self, fence: int, receipt: Receipt | None, engine: str, changed: dict[str, str]) -> Head:
+    def after(self, fence: int, receipt: Receipt | None, engine: str, changed: dict[str, str]) -> GitHead:
         """What one more commit makes of it."""
         left = ((engine, receipt.batch, receipt.until),) if receipt is not None else ()
         receipts = (*self.receipts, *left)[-RECEIPTS:]
-        return Head(fence, self.commits + 1, receipts, changed if len(changed) <= CHANGES else None)
+        return GitHead(fence, self.commits + 1, receipts, changed if len(changed) <= CHANGES else None)
 
-    def above(self, mark: int) -> Head:
+    def above(self, mark: int) -> GitHead:
         """The same, or if the remote has said more before: with fences above all that can have been given out."""
         return self if self.fence >= mark else self._replace(fence=mark + SKIP)
 
@@ -56,17 +56,17 @@ class Head(Noun):
         return None
 
 
-def encode(head: Head) -> str:
+def encode(head: GitHead) -> str:
     """The message of the head's commit."""
     body = {"schema": SCHEMA, **head._asdict()}
     return f"Leasehold: commit {head.commits}, next fence {head.fence}\n\n{json.dumps(body)}\n"
 
 
-def decode(message: str) -> Head:
+def decode(message: str) -> GitHead:
     """The head, from the message of its commit."""
     body = parsed(message, "the ref `fence`")
     try:
         receipts = tuple((str(engine), str(batch), int(until)) for engine, batch, until in body["receipts"])
-        return Head(int(body["fence"]), int(body["commits"]), receipts, body["changed"])
+        return GitHead(int(body["fence"]), int(body["commits"]), receipts, body["changed"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StoreError(f"refs/leasehold/fence cannot be read: {error}; without it no fence is safe") from error

@@ -23,8 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.stores.git.address import Address
-    from leasehold.stores.git.command import Done
+    from leasehold.stores.git.address import GitAddress
+    from leasehold.stores.git.command import Finished
 
 _QUIET = (
     "core.hooksPath=/dev/null",
@@ -92,7 +92,7 @@ class Change(Noun):
 class Remote:
     """One remote, by way of our private repository."""
 
-    def __init__(self, address: Address, own: str) -> None:
+    def __init__(self, address: GitAddress, own: str) -> None:
         self._address = address
         self._own = own
         """The git directory that is this process's alone (see ``place``)."""
@@ -144,7 +144,7 @@ class Remote:
         if done.code:
             raise _explained(self._address.url, done)
 
-    def _run(self, words: Sequence[str], give: str = "") -> Done:
+    def _run(self, words: Sequence[str], give: str = "") -> Finished:
         address = self._address
         settings = [word for setting in _QUIET for word in ("-c", setting)]
         if address.config is not None:
@@ -153,11 +153,11 @@ class Remote:
         return run(whole, give=give, timeout=address.timeout / SECOND)
 
 
-def _unreachable(url: str, done: Done) -> Unreachable:
+def _unreachable(url: str, done: Finished) -> Unreachable:
     return Unreachable(f"the git remote {_without_password(url)} cannot be reached: {done.complaint}")
 
 
-def _explained(url: str, done: Done) -> Exception:
+def _explained(url: str, done: Finished) -> Exception:
     """What a failed push means. Rejected refs are named in lines that begin with `!`."""
     rejected = [line.split("\t")[-1] for line in done.out.splitlines() if line.startswith("!")]
     whole = f"{' '.join(rejected)} {done.err}"

@@ -39,7 +39,7 @@ class Snapshot:
         self._store = store
         self.head_id: str | None = None
         """What the head points to; empty if the remote has none; None before the first fetch."""
-        self.head = heads.Head()
+        self.head = heads.GitHead()
         self.oids: dict[str, str] = {}
         """What the ref of each fetched key points to; empty if there is none."""
         self.stored: dict[str, dict[str, Stored]] = {}
@@ -57,7 +57,7 @@ class Snapshot:
         self.now_seen.clear()
         self.assumed.clear()
 
-    def follow(self, head_id: str, head: heads.Head, after: dict[str, tuple[str, dict[str, Stored]]]) -> None:
+    def follow(self, head_id: str, head: heads.GitHead, after: dict[str, tuple[str, dict[str, Stored]]]) -> None:
         """This was pushed."""
         self.head_id, self.head = head_id, head
         for key, (oid, entries) in after.items():
@@ -138,18 +138,18 @@ class Snapshot:
             note_due(store.due_times, key, self.record(key))
         return list(seen)
 
-    def _not_below_the_mark(self, head: heads.Head) -> heads.Head:
+    def _not_below_the_mark(self, head: heads.GitHead) -> heads.GitHead:
         """Only what the remote itself says is noted: a fence that we would go on with may never get there."""
         observer = self._store.observer
         observer.note_fence(head.fence)
         return head.above(observer.mark())
 
 
-def _decoded(head_id: str, messages: dict[str, str]) -> heads.Head:
-    return heads.decode(messages[head_id]) if head_id else heads.Head()
+def _decoded(head_id: str, messages: dict[str, str]) -> heads.GitHead:
+    return heads.decode(messages[head_id]) if head_id else heads.GitHead()
 
 
-def _fits(head: heads.Head, oids: dict[str, str]) -> bool:
+def _fits(head: heads.GitHead, oids: dict[str, str]) -> bool:
     """Whether all refs that the last commit changed were seen as it left them."""
     for ref, oid in (head.changed or {}).items():
         key = refs.key_of(ref)

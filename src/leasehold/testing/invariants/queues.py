@@ -32,7 +32,7 @@ ENDS = frozenset({"granted", "timeout", "cancelled", "deadlock"})
 
 
 @dataclass(slots=True, eq=False)
-class Wait(Want):
+class CheckedWait(Want):
     """One waiter, from `queued` to its end."""
 
     deadline: int = field(init=False)
@@ -62,9 +62,9 @@ class Queues:
         self._holds = holds
         self._dead_engines = dead_engines
         self._whole = whole
-        self._waits: dict[str, Wait] = {}
-        self._index: Index[Wait] = Index(hierarchical)
-        self._of_session: dict[tuple[str, str | None], dict[str, Wait]] = defaultdict(dict)
+        self._waits: dict[str, CheckedWait] = {}
+        self._index: Index[CheckedWait] = Index(hierarchical)
+        self._of_session: dict[tuple[str, str | None], dict[str, CheckedWait]] = defaultdict(dict)
         self._arrivals = 0
 
     def see(self, event: Event) -> None:
@@ -96,13 +96,13 @@ class Queues:
             return
         if again and self._whole:
             self._report("wait", f"queued again, but never before: {who(event)}", event)
-        wait = Wait(event, (-number(event, "priority"), self._arrivals), self._hierarchical)
+        wait = CheckedWait(event, (-number(event, "priority"), self._arrivals), self._hierarchical)
         self._waits[waiter] = wait
         self._index.add(event.space, wait.names, wait)
         if event.session is not None:
             self._of_session[event.space, event.session][waiter] = wait
 
-    def _queued_again(self, event: Event, known: Wait, *, again: bool) -> None:
+    def _queued_again(self, event: Event, known: CheckedWait, *, again: bool) -> None:
         """The same request was sent a second time: it keeps its place, with a new deadline."""
         if known.end is not None or not again or not _is_same_wish(event, known):
             message = f"a waiter queued twice, after its end, or for something else: {who(event)}"
@@ -110,7 +110,7 @@ class Queues:
         else:
             known.deadline, known.engine = number(event, "deadline"), text(event, "engine")
 
-    def _ended(self, event: Event, waiter: str) -> Wait | None:
+    def _ended(self, event: Event, waiter: str) -> CheckedWait | None:
         wait = self._waits.get(waiter)
         if wait is None:
             if self._whole:
@@ -126,7 +126,7 @@ class Queues:
             self._of_session[wait.event.space, wait.event.session].pop(waiter, None)
         return wait
 
-    def _what_is_wrong(self, event: Event, wait: Wait) -> str | None:
+    def _what_is_wrong(self, event: Event, wait: CheckedWait) -> str | None:
         if wait.end is not None:
             return f"after it had ended as {wait.end.kind}"
         if event.kind == "timeout" and event.at_us < wait.deadline:
@@ -139,7 +139,7 @@ class Queues:
 
     # --------------------------------------------------------------------------------------- fairness
 
-    def _judge(self, event: Event, wait: Wait | None) -> None:
+    def _judge(self, event: Event, wait: CheckedWait | None) -> None:
         if "stolen_by" in event.detail:
             return
         order = wait.order if wait is not None else (-number(event, "priority", 0), self._arrivals)
@@ -150,7 +150,7 @@ class Queues:
                 self._report("fifo", f"{who(event)} was served before {who(ahead.event)}", ahead.event, event)
                 return
 
-    def _is_overtaken(self, ahead: Wait, new: Want, room: dict[str, int]) -> bool:
+    def _is_overtaken(self, ahead: CheckedWait, new: Want, room: dict[str, int]) -> bool:
         """Whether `new` must not be served before `ahead`; `room` is how many slots are left for those ahead."""
         if new.clashes(ahead):
             return True
@@ -161,11 +161,11 @@ class Queues:
             room[where] -= 1
         return any(room[where] <= 0 for where in shared)
 
-    def _is_alive(self, wait: Wait, now: int) -> bool:
+    def _is_alive(self, wait: CheckedWait, now: int) -> bool:
         return now < wait.deadline and now < self._dead_engines.get(wait.engine, wait.deadline)
 
 
-def _is_what_was_wanted(granted: Event, wait: Wait) -> bool:
+def _is_what_was_wanted(granted: Event, wait: CheckedWait) -> bool:
     asked = wait.event
     if not _is_same_wish(granted._replace(resources=asked.resources), wait):
         return False
@@ -174,7 +174,7 @@ def _is_what_was_wanted(granted: Event, wait: Wait) -> bool:
     return granted.resources == asked.resources
 
 
-def _is_same_wish(event: Event, wait: Wait) -> bool:
+def _is_same_wish(event: Event, wait: CheckedWait) -> bool:
     asked, mode = wait.event, (text(event, "mode"), number(event, "slots"))
     same_asker = (event.space, event.holder, event.session) == (asked.space, asked.holder, asked.session)
     return same_asker and mode == (wait.mode, wait.slots) and event.resources == asked.resources

@@ -19,8 +19,8 @@ from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.engine import batch
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.faults import CALM, Crash, FaultyStore, Luck, Weather
-from leasehold.testing.simulation.callers import Caller
-from leasehold.testing.simulation.nodes import Node
+from leasehold.testing.simulation.callers import SimulatedCaller
+from leasehold.testing.simulation.nodes import SimulatedNode
 from leasehold.testing.simulation.report import Failure, Report
 from leasehold.testing.simulation.watch import Broken, Watch
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Hold
     from leasehold.domain.records import Records
-    from leasehold.domain.rules import Need, Step
+    from leasehold.domain.rules import NeedRecords, Step
 
 __all__ = ["Broken", "Failure", "Report", "Simulation", "run"]
 
@@ -75,18 +75,18 @@ class Simulation:
         self._numbers = 0
         self._nodes = [self._new_node() for _ in range(NODES)]
         self._callers = {caller.name: caller for caller in (self._new_caller() for _ in range(CALLERS))}
-        self._dead: dict[str, Caller] = {}
+        self._dead: dict[str, SimulatedCaller] = {}
 
-    def _new_node(self) -> Node:
+    def _new_node(self) -> SimulatedNode:
         self._numbers += 1
         store = FaultyStore(MemoryStore(self._memory), self._luck, self.watch.committed)
-        return Node(self._numbers, store, lambda: self.now, self.chance)
+        return SimulatedNode(self._numbers, store, lambda: self.now, self.chance)
 
-    def _new_caller(self, name: str = "") -> Caller:
+    def _new_caller(self, name: str = "") -> SimulatedCaller:
         self._numbers += 1
-        return Caller(self, name or f"agent-{self._numbers}", self._numbers)
+        return SimulatedCaller(self, name or f"agent-{self._numbers}", self._numbers)
 
-    def a_node(self) -> Node:
+    def a_node(self) -> SimulatedNode:
         """Some process that answers calls, even if it is paused."""
         return self.chance.choice(self._nodes)
 
@@ -123,13 +123,13 @@ class Simulation:
         if ready:
             self._turn(self.chance.choice(ready))
 
-    def _turn(self, node: Node) -> None:
+    def _turn(self, node: SimulatedNode) -> None:
         try:
             node.turn()
         except Crash:
             self._crash(node)
 
-    def _crash(self, node: Node) -> None:
+    def _crash(self, node: SimulatedNode) -> None:
         """Gone, with everything it knew. Some of its callers lived in it, the others lose their calls."""
         self.tally["crash"] += 1
         node.is_alive = False
@@ -158,7 +158,7 @@ class Simulation:
         elif self.watch.latest and self.chance.random() < 0.3:
             node.engine.submit(c.Force("ops", "it hangs", lease=self.chance.choice(self.watch.latest)))
 
-    def _clear(self, node: Node, hold: Hold) -> None:
+    def _clear(self, node: SimulatedNode, hold: Hold) -> None:
         if hold.ask is not None:
             for place, resource in enumerate(hold.ask.options[0].resources):
                 own = [claim.node for claim in hold.ask.options[0].claims if claim.of == place]
@@ -242,7 +242,7 @@ class Simulation:
     def _clean_up(self) -> None:
         """One engine that sweeps, as a server does, until there is nothing left to sweep."""
         store = FaultyStore(MemoryStore(self._memory), self._luck, self.watch.committed)
-        sweeper = Node(0, store, lambda: self.now, self.chance, housekeeping=True)
+        sweeper = SimulatedNode(0, store, lambda: self.now, self.chance, housekeeping=True)
         for leap in (20 * SECOND, SECOND, SECOND, DAY + SECOND, *[SECOND] * 200):
             self.now += leap
             sweeper.turn()
@@ -259,7 +259,7 @@ class RuleBroke(BaseException):
     """A rule raised something. Whoever asked would be told; here it ends the run, even if nobody asked (a sweep)."""
 
 
-def _watched(records: Records, command: c.Command, *state: Any) -> Step | Need:
+def _watched(records: Records, command: c.Command, *state: Any) -> Step | NeedRecords:
     try:
         return step(records, command, *state)
     except Exception as error:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leasehold.engine.pending import Pending
     from leasehold.testing.simulation.watch import Watch
 
-    class Node(Protocol):
+    class BelievedNode(Protocol):
         """A process with an engine in it, as callers see it."""
 
         engine: Engine
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         def now(self) -> int:
             """The store's time."""
 
-        def a_node(self) -> Node:
+        def a_node(self) -> BelievedNode:
             """Some process that answers calls."""
 
 
@@ -50,10 +50,12 @@ STILL_SERVED = 2 * SECOND
 """For this long after an engine has died or lost track, what its callers asked for may still be granted."""
 
 
-class Asked:
+class BelievedRequest:
     """One call that is under way."""
 
-    def __init__(self, node: Node, sent: int, wait: int = 0, request: str | None = None, lease: str = "") -> None:
+    def __init__(
+        self, node: BelievedNode, sent: int, wait: int = 0, request: str | None = None, lease: str = ""
+    ) -> None:
         self.node = node
         self.sent = sent
         self.wait = wait
@@ -86,7 +88,7 @@ class Believer:
         self.name = name
         self.pace = place.chance.uniform(0.9995, 1.0005)
         self.is_alive = True
-        self.calls: list[Asked] = []
+        self.calls: list[BelievedRequest] = []
         self.leases: dict[str, Known] = {}
         self.let_go: set[str] = set()
         """Leases that it has given back, as far as it is concerned."""
@@ -99,14 +101,14 @@ class Believer:
         self.session: StartSession | None = None
         self.session_until = 0
 
-    def submit(self, asked: Asked, command: Command, token: str = "") -> None:
+    def submit(self, asked: BelievedRequest, command: Command, token: str = "") -> None:
         """Make a call."""
         self.calls.append(asked)
         asked.pending = asked.node.engine.submit(command, token, lambda pending: self._answered(asked, pending))
 
     # ------------------------------------------------------------------------------------- giving up
 
-    def give_up(self, which: Callable[[Asked], bool]) -> None:
+    def give_up(self, which: Callable[[BelievedRequest], bool]) -> None:
         """The answers to these calls no longer matter."""
         for asked in self.calls:
             asked.given_up |= which(asked)
@@ -127,7 +129,7 @@ class Believer:
             self.forget(lambda known: known.lease.session == gone)
             self.requests = {id_: each for id_, each in self.requests.items() if each[0]["session"] is None}
 
-    def lose(self, node: Node) -> None:
+    def lose(self, node: BelievedNode) -> None:
         """This process has died, and the calls to it with it."""
         for asked in [each for each in self.calls if each.node is node]:
             self.calls.remove(asked)
@@ -138,7 +140,7 @@ class Believer:
 
     # --------------------------------------------------------------------------------------- answers
 
-    def _answered(self, asked: Asked, pending: Pending) -> None:
+    def _answered(self, asked: BelievedRequest, pending: Pending) -> None:
         if asked in self.calls:
             self.calls.remove(asked)
         if asked.lease in self.leases:
@@ -163,7 +165,7 @@ class Believer:
         if isinstance(error, OutcomeUnknown):
             self.excused = max(self.excused, self.place.now + STILL_SERVED)
 
-    def _granted(self, asked: Asked, answer: Granted) -> None:
+    def _granted(self, asked: BelievedRequest, answer: Granted) -> None:
         lease, watch = answer.lease, self.place.watch
         if lease.id not in watch.granted or lease.holder != self.name:
             raise Broken(f"{self.name} was told of a lease that was never granted: {lease}")
@@ -188,7 +190,7 @@ class Believer:
     def _measured(self, ttl: int) -> int:
         return int(ttl * SURE / 1000 / self.pace)
 
-    def _told(self, asked: Asked, outcome: object) -> None:
+    def _told(self, asked: BelievedRequest, outcome: object) -> None:
         if isinstance(outcome, Renewed):
             if asked.lease in self.leases:
                 self._be_sure(self.leases[asked.lease], outcome.lease, asked.sent)
@@ -200,7 +202,7 @@ class Believer:
         elif isinstance(outcome, SessionStarted | SessionRenewed):
             self._session_lives(asked, outcome)
 
-    def _session_lives(self, asked: Asked, outcome: SessionStarted | SessionRenewed) -> None:
+    def _session_lives(self, asked: BelievedRequest, outcome: SessionStarted | SessionRenewed) -> None:
         if self.session is None or outcome.session.session != self.session.session:
             return
         self.session_until = max(self.session_until, asked.sent + self._measured(SESSION_TTL))

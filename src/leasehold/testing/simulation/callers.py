@@ -7,7 +7,7 @@ from leasehold.domain import keys
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.requests import checks
 from leasehold.requests.checks import Settings
-from leasehold.testing.simulation.believing import SESSION_TTL, Asked, Believer
+from leasehold.testing.simulation.believing import SESSION_TTL, BelievedRequest, Believer
 from leasehold.testing.simulation.wishes import draw_wish
 
 TYPE_CHECKING = False
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leasehold.testing.simulation.believing import Known, Node, Place
+    from leasehold.testing.simulation.believing import BelievedNode, Known, Place
 
 CALLS = 3
 """A caller has at most this many calls under way."""
 TTL_MOST = 10 * SECOND
 
 
-class Caller(Believer):
+class SimulatedCaller(Believer):
     """Somebody who does things at random."""
 
     def __init__(self, place: Place, name: str, number: int) -> None:
@@ -30,7 +30,7 @@ class Caller(Believer):
         self._number = number
         """Tells it from those who had its name before: what it makes up must be new."""
         self.chance = place.chance
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, BelievedNode] = {}
         """Where it has asked for leases, by the engine's key."""
         self._reentrant = self.chance.random() < 0.25
         self._withdrawn: dict[str, dict[str, Any]] = {}
@@ -47,7 +47,7 @@ class Caller(Believer):
         return f"{self.name}-{self._number}{letter}{self._numbers}"
 
     def _call(self, command: c.Command, request: str | None = None, lease: str = "") -> None:
-        self.submit(Asked(self.place.a_node(), self.place.now, request=request, lease=lease), command)
+        self.submit(BelievedRequest(self.place.a_node(), self.place.now, request=request, lease=lease), command)
 
     # ----------------------------------------------------------------------------------------- asking
 
@@ -73,7 +73,7 @@ class Caller(Believer):
         node, token, now = self.place.a_node(), self._new("t"), self.place.now
         command = checks.acquire(wish, Settings(), token, node.engine.key)
         request = wish.get("request_id")
-        asked = Asked(node, now, command.wait, request)
+        asked = BelievedRequest(node, now, command.wait, request)
         asked.session = command.ask.session
         if request is not None:
             asked.sent = self.requests.setdefault(request, (wish, now))[1]
@@ -89,7 +89,7 @@ class Caller(Believer):
         node, token = self.place.a_node(), self._new("t")
         command = checks.acquire(wish, Settings(), token, node.engine.key)
         self.nodes[node.engine.key] = node
-        self.submit(Asked(node, self.place.now), c.Steal(self.name, "urgent", command), token)
+        self.submit(BelievedRequest(node, self.place.now), c.Steal(self.name, "urgent", command), token)
 
     # ------------------------------------------------------------------------------------ what it holds
 
@@ -199,20 +199,20 @@ class Caller(Believer):
             self._call(ending)
 
 
-_ACTIONS: tuple[tuple[Callable[[Caller], None], int, Callable[[Caller], object]], ...] = (
-    (Caller.ask, 70, lambda caller: len(caller.calls) < CALLS),
-    (Caller.release, 44, lambda caller: caller.leases),
-    (Caller.renew, 28, lambda caller: caller.leases),
-    (Caller.retry, 16, lambda caller: caller.requests),
-    (Caller.abandon, 10, lambda caller: caller.calls),
-    (Caller.heartbeat, 10, lambda caller: caller.session),
-    (Caller.cancel, 6, lambda caller: caller.requests),
-    (Caller.start_session, 3, lambda caller: caller.session is None),
-    (Caller.meddle, 2, lambda _: True),
-    (Caller.update, 2, lambda caller: caller.leases),
-    (Caller.end_session, 2, lambda caller: caller.session),
-    (Caller.repeat_cancelled, 1, lambda _: True),
-    (Caller.steal, 1, lambda _: True),
-    (Caller.die, 1, lambda _: True),
+_ACTIONS: tuple[tuple[Callable[[SimulatedCaller], None], int, Callable[[SimulatedCaller], object]], ...] = (
+    (SimulatedCaller.ask, 70, lambda caller: len(caller.calls) < CALLS),
+    (SimulatedCaller.release, 44, lambda caller: caller.leases),
+    (SimulatedCaller.renew, 28, lambda caller: caller.leases),
+    (SimulatedCaller.retry, 16, lambda caller: caller.requests),
+    (SimulatedCaller.abandon, 10, lambda caller: caller.calls),
+    (SimulatedCaller.heartbeat, 10, lambda caller: caller.session),
+    (SimulatedCaller.cancel, 6, lambda caller: caller.requests),
+    (SimulatedCaller.start_session, 3, lambda caller: caller.session is None),
+    (SimulatedCaller.meddle, 2, lambda _: True),
+    (SimulatedCaller.update, 2, lambda caller: caller.leases),
+    (SimulatedCaller.end_session, 2, lambda caller: caller.session),
+    (SimulatedCaller.repeat_cancelled, 1, lambda _: True),
+    (SimulatedCaller.steal, 1, lambda _: True),
+    (SimulatedCaller.die, 1, lambda _: True),
 )
 """What a caller may do, how often, and what it takes to do it."""

@@ -18,7 +18,7 @@ TURNS = 400
 """An engine that turns more often than this in a second, although nobody asks, is spinning."""
 
 
-class Node:
+class SimulatedNode:
     """One process."""
 
     def __init__(
