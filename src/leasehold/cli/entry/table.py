@@ -1,7 +1,7 @@
 """The table of commands with their arguments and options, for the parser, ``help``, completion and the docs' tests.
 
-A new command needs a `CliVerb` here or in ``families``, a handler in ``cli.commands``, examples in ``examples``, an answer
-in ``schemas`` and a section in docs/cli.md. Tests fail for each of them that is missing.
+A new command needs a `CliVerb` here or in ``families``, a handler in ``cli.commands``, examples in ``examples``, an
+answer in ``schemas`` and a section in docs/cli.md. Tests fail for each of them that is missing.
 """
 
 from __future__ import annotations
