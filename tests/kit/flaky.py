@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from tests.kit.listening import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +52,7 @@ class Line:
     def serve(self, client: socket.socket) -> None:
         """One connection, a request at a time."""
         self.connections += 1
-        with client, suppress(OSError), socket.create_connection((self._server.host, self._server.port)) as server:
+        with socket.create_connection((self._server.host, self._server.port)) as server:
             while request := _message(client):
                 self.requests.append(request)
                 fault = self.faults.pop(0) if self.faults else PASS
@@ -97,19 +99,5 @@ def _message(line: socket.socket) -> bytes:
 def flaky(server: Running) -> Iterator[Line]:
     """Such a line, until the end of the block."""
     line = Line(server)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        line.port = listener.getsockname()[1]
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    client, _ = listener.accept()
-                    threading.Thread(target=line.serve, args=(client,), daemon=True).start()
-
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        try:
-            yield line
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
+    with listening(line.serve) as line.port:
+        yield line

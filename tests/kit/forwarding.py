@@ -7,7 +7,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from tests.kit.serving import PATIENCE
+from tests.kit.listening import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ class Forwarding:
 
     def serve(self, client: socket.socket) -> None:
         """One connection: to one server, whatever is asked for."""
-        with client, suppress(OSError), socket.create_connection(self._to) as server:
+        with socket.create_connection(self._to) as server:
             received = _until_end(client)
             head, _, rest = received.partition(END)
             self.heads.append(head)
@@ -86,18 +86,5 @@ def _as_for_a_server(head: bytes) -> bytes:
 def forwarding(to: tuple[str, int]) -> Iterator[Forwarding]:
     """Such a proxy, until the end of the block."""
     proxy = Forwarding(to)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        proxy.port = listener.getsockname()[1]
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    threading.Thread(target=proxy.serve, args=(listener.accept()[0],), daemon=True).start()
-
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        try:
-            yield proxy
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join(PATIENCE)
+    with listening(proxy.serve) as proxy.port:
+        yield proxy

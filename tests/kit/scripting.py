@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tests.kit.listening import listening
+
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
 
 NOTHING: tuple[bytes, ...] = ()
@@ -33,41 +34,30 @@ class Script:
         """On which connection each request came."""
         self.requests: list[bytes] = []
         self.connections = 0
-        self.url = ""
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     def serve(self, client: socket.socket) -> None:
         self.connections += 1
         number = self.connections
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with client, suppress(OSError):
-            while request := client.recv(65_536):
-                self.asked.append(number)
-                self.requests.append(request)
-                usual = self.by_path.get(request.split()[1].decode(), NOBODY)
-                for piece in self.answers.pop(0) if self.answers else (usual,):
-                    if piece == HANG_UP:
-                        return
-                    client.sendall(piece)
+        while request := client.recv(65_536):
+            self.asked.append(number)
+            self.requests.append(request)
+            usual = self.by_path.get(request.split()[1].decode(), NOBODY)
+            for piece in self.answers.pop(0) if self.answers else (usual,):
+                if piece == HANG_UP:
+                    return
+                client.sendall(piece)
 
 
 @contextmanager
 def scripted() -> Iterator[Script]:
     script = Script()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        script.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    threading.Thread(target=script.serve, args=(listener.accept()[0],), daemon=True).start()
-
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        try:
-            yield script
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
+    with listening(script.serve) as script.port:
+        yield script
 
 
 def bytewise(data: bytes) -> tuple[bytes, ...]:

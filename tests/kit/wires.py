@@ -6,42 +6,14 @@ import random
 import socket
 import struct
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 READY = ord("Z")
 IDLE = b"I"
-
-
-@contextmanager
-def listening(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port on which each connection is answered by a thread of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threads: list[threading.Thread] = []
-
-        def accept() -> None:
-            with suppress(OSError):  # closed: the end
-                while True:
-                    client, _ = listener.accept()
-                    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    threads.append(threading.Thread(target=_quietly, args=(answer, client), daemon=True))
-                    threads[-1].start()
-
-        acceptor = threading.Thread(target=accept, daemon=True)
-        acceptor.start()
-        try:
-            yield int(listener.getsockname()[1])
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            acceptor.join()
-
-
-def _quietly(answer: Callable[[socket.socket], None], client: socket.socket) -> None:
-    with client, suppress(OSError):
-        answer(client)
 
 
 class Wire:

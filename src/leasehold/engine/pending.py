@@ -12,7 +12,8 @@ from leasehold.domain.outcomes import Granted
 from leasehold.errors import CLOSED, Closed
 
 try:
-    from _collections import deque  # type: ignore[import-not-found] # a one-shot command need not load `collections`
+    # A one-shot command need not load `collections`. Unused where mypyc compiles it: that ignores missing imports.
+    from _collections import deque  # type: ignore[import-not-found, unused-ignore]
 except ImportError:  # a Python without it
     from collections import deque
 

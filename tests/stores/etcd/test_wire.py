@@ -21,7 +21,8 @@ from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE, TRANSACTION, EtcdCalls
 from leasehold.stores.etcd.grpc import GrpcConnection
 from leasehold.stores.etcd.members import Members
-from tests.kit import etcd, wires
+from tests.kit import etcd
+from tests.kit import listening as ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,7 +170,7 @@ def test_a_token_is_sent_with_each_call() -> None:
                     server.send_headers(event.stream_id, [("grpc-status", "0")], end_stream=True)
             peer.sendall(server.data_to_send())
 
-    with wires.listening(serve) as port, closing(GrpcConnection("127.0.0.1", port, 5.0, None)) as connection:
+    with ports.listening(serve) as port, closing(GrpcConnection("127.0.0.1", port, 5.0, None)) as connection:
         for _ in range(2):
             assert connection.call(RANGE, b"", token).status == 0
     assert [tuple(each) for each in seen] == [(b"authorization", token.encode())] * 2
@@ -184,7 +185,7 @@ def test_what_speaks_http_1_and_stays_is_no_etcd() -> None:
                 pass
 
     with (
-        wires.listening(serve) as port,
+        ports.listening(serve) as port,
         closing(GrpcConnection("127.0.0.1", port, 60.0, None)) as connection,
         pytest.raises(OSError, match="does not speak gRPC"),
     ):
@@ -237,7 +238,7 @@ class Slow:
 def test_a_member_that_is_slow_is_waited_for() -> None:
     """As long as it says that it is well: what is slow is the disk, and nobody else would be quicker."""
     slow = Slow(others=3)
-    with wires.listening(slow.answer) as port, calling(f"127.0.0.1:{port}", real()) as calls:
+    with ports.listening(slow.answer) as port, calling(f"127.0.0.1:{port}", real()) as calls:
         assert messages.answer(calls.change(TRANSACTION, PUT)).succeeded
         assert calls._members.turn == 0
         assert slow.answered >= 3
@@ -286,8 +287,8 @@ def test_a_member_that_is_slow_after_it_got_another_leader_is_waited_for(monkeyp
     monkeypatch.setattr(messages, "status", lambda _: (1, 99))
     slower = Slower()
     with (
-        wires.listening(slower.answer) as one,
-        wires.listening(slower.answer) as two,
+        ports.listening(slower.answer) as one,
+        ports.listening(slower.answer) as two,
         calling(f"127.0.0.1:{one}", f"127.0.0.1:{two}") as calls,
     ):
         calls._latest = b"\x0a\x04\x18\x07\x20\x05"  # revision 7, term 5

@@ -18,8 +18,9 @@ from leasehold.testing.conformance import Conformance, Connections
 from leasehold.testing.conformance.asking import PATIENCE, give_back, take, until, wait_for
 from leasehold.testing.conformance.fences import Fences
 from leasehold.testing.lending import free_port
+from tests.kit.listening import listening
 from tests.kit.postgres import schema, server
-from tests.kit.wires import Pooler, listening
+from tests.kit.wires import Pooler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

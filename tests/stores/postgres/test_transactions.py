@@ -18,8 +18,9 @@ from leasehold.errors import OutcomeUnknown, StoreError
 from leasehold.stores import HistoryQuery
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.conformance.asking import Asking, expect, leases_of, take, until
+from tests.kit.listening import listening
 from tests.kit.postgres import schema, server
-from tests.kit.wires import Wire, listening
+from tests.kit.wires import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
