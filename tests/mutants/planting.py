@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,17 @@ class Verdict(NamedTuple):
 def is_fresh(mutant: Mutant) -> bool:
     """Whether the bug can still be planted, in exactly one place."""
     return (ROOT / "src/leasehold" / mutant.file).read_text().count(mutant.old) == 1
+
+
+def missing_tests(mutant: Mutant) -> list[str]:
+    """Return the files and tests that it names and that there are not."""
+    return [word for word in mutant.tests if word.startswith("tests/") and not _is_there(*word.split("::"))]
+
+
+def _is_there(file: str, *names: str) -> bool:
+    path = ROOT / file
+    text = path.read_text() if path.is_file() else ""
+    return path.exists() and all(re.search(rf"(def|class) {name.partition('[')[0]}\b", text) for name in names)
 
 
 def planted(mutant: Mutant) -> str:

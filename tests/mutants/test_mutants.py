@@ -6,7 +6,17 @@ import pytest
 
 from tests.mutants.kinds import PROMISES, Mutant
 from tests.mutants.mutants import MUTANTS
-from tests.mutants.planting import BROKEN, CAUGHT, STALE, SURVIVED, is_fresh, planted, try_out, without_a_bug
+from tests.mutants.planting import (
+    BROKEN,
+    CAUGHT,
+    STALE,
+    SURVIVED,
+    is_fresh,
+    missing_tests,
+    planted,
+    try_out,
+    without_a_bug,
+)
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 NO_BUG = Mutant("no bug", "domain/rules/waiting.py", "def beat(", "def beat(", PROMISES)
@@ -20,6 +30,7 @@ def test_there_are_enough_of_them() -> None:
 def test_it_can_still_be_planted(mutant: Mutant) -> None:
     assert is_fresh(mutant), f"{mutant.file} does not have this text exactly once:\n{mutant.old}"
     assert mutant.new != mutant.old
+    assert missing_tests(mutant) == []
     planted(mutant)  # what is not even Python is noticed by every test, and proves nothing of any
 
 

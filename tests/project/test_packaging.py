@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 
+from tests.compiled.test_compiled import PARTS
 from tests.kit import selection
 from tests.kit.shell import PATIENCE, ROOT
 
@@ -37,6 +38,12 @@ def test_a_command_that_is_installed_leads_to_a_function(script: str) -> None:
 @pytest.mark.parametrize("pattern", [*COMPILED["include"], *COMPILED["exclude"]])
 def test_a_path_on_the_list_of_what_is_compiled_is_there(pattern: str) -> None:
     assert list(ROOT.glob(pattern)), "it was moved or removed: without this test it would just not be compiled any more"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_file_that_is_run_against_the_compiled_package_is_there(part: str) -> None:
+    paths = [word.removeprefix("--ignore=") for word in PARTS[part] if "tests/" in word]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_make_check_runs_nothing_that_starts_a_server() -> None:
