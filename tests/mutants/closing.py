@@ -49,6 +49,20 @@ CLOSING = (
         (*PLANTED, "-k", "secret_of_a_hook"),
     ),
     Mutant(
+        "a hook reads a command however long it is",
+        "guard/editors/shell_words.py",
+        "        if self._left < 0:\n",
+        "        if False:\n",
+        ("tests/guard/test_editor_hooks.py", "-k", "too_long_to_read_may"),
+    ),
+    Mutant(
+        "a connection takes any holder",
+        "locks/connect.py",
+        'else checks.text(holder, "holder", 256),',
+        "else holder,",
+        ("tests/locks/test_wrong_arguments.py", "-k", "where_it_is_made"),
+    ),
+    Mutant(
         "the git cache of another user is used",
         "stores/git/place.py",
         "    _refuse_planted(directory)\n    own",
