@@ -8,20 +8,20 @@ ORIGIN = ("tests/server/test_origin.py",)
 ADMITTING = (
     Mutant(
         "a page of another port may ask an open server: Origin",
-        "server/access/origin.py",
+        "server/access/authentication.py",
         '    return origin is None or origin.lower().partition("://")[1:] == ("://", host.lower())\n',
         '    return origin is None or is_loopback(_without_port(origin.partition("://")[2]))\n',
         (*ORIGIN, "-k", "nowhere or see_nothing"),
     ),
     Mutant(
         "a page of another port may ask an open server: Sec-Fetch-Site",
-        "server/access/origin.py",
+        "server/access/authentication.py",
         "    return site is None or site in OWN_SITES\n",
         '    return site != "cross-site"\n',
         (*ORIGIN, "-k", "nowhere or see_nothing"),
     ),
     Mutant(
-        "the quick way does not ask whose page it is",
+        "the quick parser does not check whose page it is",
         "server/http/quick.py",
         'for name in (b"host", b"origin", b"sec-fetch-site")))\n',
         'for name in (b"host", b"origin")))\n',

@@ -39,9 +39,9 @@ MOVING = (
     ),
     Mutant(
         "a session on the gateway escapes the bounds of its key",
-        "server/api/gateway.py",
-        "            asked = permissions.bound(who, verb, asked)\n",
-        "            asked = dict(asked)\n",
+        "server/api/dispatch.py",
+        "        bound = permissions.bound(who, verb, dict(asked))\n",
+        "        bound = dict(asked)\n",
         (GATEWAY, "-k", "keys_are_on"),
     ),
     Mutant(

@@ -50,7 +50,7 @@ PRINCIPALS = (
     ),
     Mutant(
         "a session ends with the key that it was begun with",
-        "server/access/keys.py",
+        "server/access/authentication.py",
         "        key = self._of_principal.get(id_)\n        if key is None or",
         "        key = self._by_id.get(id_)\n        if key is None or",
         (SERVER, "-k", "rotation_keeps"),

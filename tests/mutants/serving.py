@@ -207,16 +207,16 @@ SERVING = (
     ),
     Mutant(
         "a server that is stopped forgets who waited",
-        "server/api/waiting.py",
-        "                self.stays = True\n",
-        "                self.abandon()\n",
+        "server/api/long_polls.py",
+        '            if operation.arguments["request_id"] and not',
+        '            if operation.arguments["request_id"] and not operation.is_open and not',
         ("tests/server/test_waiting.py", "-k", "keeps_its_place"),
     ),
     Mutant(
-        "whose key is revoked waits on",
-        "server/api/waiting.py",
-        "                    wait.dismiss()\n",
-        "                    pass\n",
+        "a client whose key is revoked waits on",
+        "server/api/long_polls.py",
+        '                operation.fail(Problem("unauthenticated", why_not(operation.who.id)))\n',
+        "",
         ("tests/server/test_keys.py", "-k", "waits_no_longer"),
     ),
     Mutant(

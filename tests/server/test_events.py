@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import leasehold
 from leasehold.locks.connect import open_served
-from leasehold.server.access.keys import Door
+from leasehold.server.access.authentication import Authenticator
 from leasehold.server.access.principals import OPEN
-from leasehold.server.api import events
+from leasehold.server.api import events, sse
 from tests.kit.serving import PATIENCE, Running, command_with, create_key, id_of, serving, until, until_soon
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class Reader:
         self._gone.set()
 
     def scope(self) -> dict[str, Any]:
-        can = {events.HANG_UP: {"now": self.hang_up}}
+        can = {sse.ABORT: self.hang_up}
         return {"type": "http", "method": "GET", "headers": [], "extensions": can}
 
     def names(self) -> list[str]:
@@ -253,7 +253,7 @@ class Reader:
         return [json.loads(line[6:])["resources"][0] for line in found]
 
 
-async def open_stream(streams: events.Streams, reader: Reader, last: int) -> asyncio.Task[None]:
+async def open_stream(streams: events.EventStreams, reader: Reader, last: int) -> asyncio.Task[None]:
     asked = {"space": None, "resource": None, "holder": None, "last_event_id": last}
     stream = await streams.open(OPEN, asked, None)
     return asyncio.create_task(stream(reader.scope(), reader.receive, reader.send))
@@ -265,11 +265,11 @@ async def fill(served: Served, names: range) -> None:
 
 
 def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "SLOW", 0.05)
+    monkeypatch.setattr(sse, "SLOW", 0.05)
 
     async def run() -> None:
         served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.Streams(served, Door(served, loopback=True))
+        streams = events.EventStreams(served, Authenticator(served, loopback=True))
         slow, quick = Reader(), Reader()
         tasks = [await open_stream(streams, slow, 0), await open_stream(streams, quick, 0)]
         await fill(served, range(2))
@@ -293,7 +293,7 @@ def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: py
 
 def test_a_client_that_never_reads_is_hung_up_on(tmp_path: Path) -> None:
     """The whole way, through a real connection whose buffers are full."""
-    hurried = command_with("leasehold.server.api.events.SLOW = 0.5")
+    hurried = command_with("leasehold.server.api.sse.SLOW = 0.5")
     with serving(tmp_path, "--rate", "0", command=hurried) as server:
         for number in range(200):  # each of them is an event of 30 KB
             names = [f"{number}-{each}-{'x' * 450}" for each in range(64)]
@@ -314,18 +314,18 @@ def test_a_client_that_never_reads_does_not_keep_the_server_from_stopping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever waits keeps its place for some seconds only, and has to find the next server by then."""
-    monkeypatch.setattr(events, "LAST", 0.01)
+    monkeypatch.setattr(sse, "LAST", 0.01)
 
     async def run() -> None:
         served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.Streams(served, Door(served, loopback=True))
+        streams = events.EventStreams(served, Authenticator(served, loopback=True))
         stuck, idle, quick = Reader(), Reader(), Reader()
         tasks = [await open_stream(streams, reader, 0) for reader in (stuck, idle, quick)]
         await fill(served, range(2))
         await until_soon(lambda: all(reader.names() == ["r0", "r1"] for reader in (stuck, idle, quick)))
         stuck.takes.clear()  # it is in the middle of something when the server goes away,
         await fill(served, range(2, 3))
-        await until_soon(lambda: streams.writing and quick.names()[2:] == idle.names()[2:] == ["r2"])
+        await until_soon(lambda: streams.writes and quick.names()[2:] == idle.names()[2:] == ["r2"])
         idle.takes.clear()  # and this one has to be told that it is over
         streams.close()
         await asyncio.gather(*tasks)
@@ -340,7 +340,7 @@ def test_who_comes_back_too_late_is_told_of_the_gap(tmp_path: Path, monkeypatch:
 
     async def run() -> None:
         served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.Streams(served, Door(served, loopback=True))
+        streams = events.EventStreams(served, Authenticator(served, loopback=True))
         await fill(served, range(3))
         exact = Reader()
         tasks = [await open_stream(streams, exact, 0)]
@@ -361,11 +361,11 @@ def test_who_comes_back_too_late_is_told_of_the_gap(tmp_path: Path, monkeypatch:
 
 def test_an_idle_stream_shows_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "BEAT", 0.01)
-    monkeypatch.setattr(events, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(events, "POLL_EVERY", 0.01)
 
     async def run() -> None:
         served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.Streams(served, Door(served, loopback=True))
+        streams = events.EventStreams(served, Authenticator(served, loopback=True))
         reader = Reader()
         task = await open_stream(streams, reader, 0)
         await until_soon(lambda: reader.received.count(b"\n:\n\n") >= 2)

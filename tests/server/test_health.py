@@ -322,8 +322,8 @@ def test_every_line_of_the_log_is_json_and_holds_no_secret(tmp_path: Path) -> No
     assert all({"at", "level", "logger", "message"} <= set(each) for each in told)
     assert [each["message"] for each in told] == [
         "serving",
-        "no keys: everybody who reaches this server is an admin",
-        "stopping: who waits is told to come back",
+        "no keys: every client that reaches this server is an admin",
+        "stopping: waiting clients are asked to retry",
         "stopped",
     ]
     assert told[0]["url"] == server.url
@@ -381,7 +381,7 @@ def test_an_end_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_whoever_waits_is_told_however_the_server_is_asked_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_waiting_client_is_answered_whatever_the_signal_to_stop(tmp_path: Path, number: signal.Signals) -> None:
     if number == signal.SIGHUP:  # tests that run under nohup would hand its deafness on to the server
         signal.signal(number, signal.SIG_DFL)
     with serving(tmp_path) as server:

@@ -20,9 +20,9 @@ from leasehold.locks.hosted import Served
 from leasehold.requests.checks import Settings
 from leasehold.server.api.app import App, asgi
 from leasehold.server.api.batches import Batch
-from leasehold.server.api.waiting import Waits
+from leasehold.server.api.dispatch import Operation
+from leasehold.server.api.long_polls import LongPolls
 from leasehold.server.http.protocol import protocol_for
-from leasehold.server.http.quick import Several
 from leasehold.stores.sqlite import SqliteStore
 from tests.kit.serving import PATIENCE, Running, create_key, id_of, read_reply, serving, until
 
@@ -224,7 +224,7 @@ async def in_this_process(path: Path, rate: float = 0) -> AsyncIterator[tuple[Se
     """A server of this very process, and where it listens."""
     loop = asyncio.get_running_loop()
     served = Served(SqliteStore(str(path)), Settings(), loop, space="default")
-    app = App(served, loopback=True, rate=rate, waits=Waits(served, at_most=60, grace=60))
+    app = App(served, loopback=True, rate=rate, polls=LongPolls(served, at_most=60, grace=60))
     config = uvicorn.Config(asgi(app), http=protocol_for(app), ws="none", lifespan="off", log_config=None)
     config.load()
     state, kind = uvicorn.server.ServerState(), config.http_protocol_class
@@ -242,11 +242,11 @@ async def _leftovers(path: Path, cycles: int, take: Callable[[socket.socket, str
         with socket.create_connection(where, timeout=PATIENCE) as line:
             for number in range(cycles):
                 await asyncio.to_thread(take, line, f"tidy-{number:04}")
-        return sum(isinstance(each, Several | Pending | Batch) for each in gc.get_objects())
+        return sum(isinstance(each, Operation | Pending | Batch) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize(
-    ("take", "most"), [(taken, 2), (taken_together, 5), (taken_in_turn, 5)], ids=["alone", "several", "waits"]
+    ("take", "most"), [(taken, 2), (taken_together, 6), (taken_in_turn, 5)], ids=["alone", "several", "waits"]
 )
 def test_an_answered_request_leaves_nothing_for_the_collector(
     tmp_path: Path, take: Callable[[socket.socket, str], object], most: int

@@ -111,7 +111,7 @@ def test_a_new_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
     now.mkdir()
     later.mkdir()
     (cert, key), (new_cert, new_key) = make_certificate(now), make_certificate(later)
-    often = command_with("leasehold.server.http.certificates.LOOK_EVERY = 0.01")
+    often = command_with("leasehold.server.http.certificates.CHECK_EVERY = 0.01")
     with serving(tmp_path, "--tls-cert", str(cert), "--tls-key", str(key), command=often) as server:
         assert shown(server) == cert.read_text()
         put(new_key, key)
@@ -130,14 +130,14 @@ def test_half_of_a_new_certificate_is_passed_by(tmp_path: Path, caplog: pytest.L
     before = cert.read_text()
     put(new_cert, cert)
     for _ in range(2):
-        certificate.look()
+        certificate.reload()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert handshake(context) == before
     put(new_key, key)
-    certificate.look()
+    certificate.reload()
     assert handshake(context) == new_cert.read_text()
     key.unlink()
-    certificate.look()
+    certificate.reload()
     assert handshake(context) == new_cert.read_text()
 
 

@@ -153,7 +153,7 @@ def test_a_grant_that_was_read_stays_when_its_connection_is_closed(server: Runni
     assert server.holders("read") == ["ann"]
 
 
-def test_a_grant_is_kept_for_whoever_asks_again_at_once(patient: Running) -> None:
+def test_a_grant_is_kept_for_a_client_that_retries_at_once(patient: Running) -> None:
     """A connection that was reset on the way: the same request comes again, and finds what it was given."""
     line = patient.begin("acquire", wait_for("again", "ann", request_id="once"))
     until_written(line)

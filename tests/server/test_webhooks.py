@@ -17,7 +17,7 @@ from leasehold.locks.connect import open_served
 from leasehold.locks.hosted import Served
 from leasehold.server.webhooks import delivery
 from leasehold.server.webhooks.addresses import Forbidden, is_public, resolve
-from leasehold.server.webhooks.positions import Places
+from leasehold.server.webhooks.positions import Positions
 from leasehold.server.webhooks.settings import Hook, configured, state_file
 from leasehold.testing.lending import free_port
 from tests.kit.receiver import SECRET, Receiver, receiving
@@ -313,7 +313,7 @@ async def telling(
 ) -> AsyncIterator[tuple[Served, delivery.Webhooks]]:
     """A store in this process, and the receiver as its hook, which was told everything up to this number."""
     served = await open_served(f"sqlite:///{folder}/locks.db")
-    hook, places = Hook(receiver.url(), SECRET.encode(), allow_private=True), Places(str(folder / "state"))
+    hook, places = Hook(receiver.url(), SECRET.encode(), allow_private=True), Positions(str(folder / "state"))
     if told is not None:
         places.set(hook.id, told)
     hooks = delivery.Webhooks(served, [hook], places, count)
@@ -326,16 +326,16 @@ def test_what_was_told_is_never_written_through_a_link(tmp_path: Path) -> None:
     state, precious = tmp_path / "state", tmp_path / "precious"
     precious.write_text("{}")
     (tmp_path / "state.new").symlink_to(precious)
-    Places(str(state)).set("hook", 7)
-    assert (precious.read_text(), Places(str(state)).get("hook")) == ("{}", 7)
+    Positions(str(state)).set("hook", 7)
+    assert (precious.read_text(), Positions(str(state)).get("hook")) == ("{}", 7)
     state.unlink()
     state.symlink_to(precious)
     with pytest.raises(LeaseholdError, match="cannot be read"):
-        Places(str(state))
+        Positions(str(state))
     state.unlink()
     os.mkfifo(state)
     with pytest.raises(LeaseholdError, match="cannot be read"):
-        Places(str(state))
+        Positions(str(state))
 
 
 def test_an_event_that_is_never_accepted_is_given_up(
@@ -379,7 +379,7 @@ def test_who_is_too_far_behind_loses_the_oldest(
 def test_a_store_that_is_away_is_told_of_once(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(delivery, "LOOK_EVERY", 0.001)
+    monkeypatch.setattr(delivery, "POLL_EVERY", 0.001)
     caplog.set_level("INFO", "leasehold")
     looked: list[int] = []
     after = Served.after
@@ -400,11 +400,11 @@ def test_a_store_that_is_away_is_told_of_once(
             await served.locks.acquire("one", ttl=60, holder="ann")
             await until_soon(lambda: len(looked) >= 20)
             is_away = False
-            await until_soon(lambda: "webhooks go on" in caplog.messages)
+            await until_soon(lambda: "webhooks are resumed" in caplog.messages)
 
     asyncio.run(deliver())
     assert [told for told in caplog.messages if "webhooks" in told] == [
-        "webhooks wait: the store is away",
-        "webhooks go on",
+        "webhooks are paused, the store cannot be read: the store is away",
+        "webhooks are resumed",
     ]
     assert receiver.seen == [("granted", ["one"])]

@@ -32,9 +32,26 @@ NEVER: Final = 1e300
 class Pending:
     """One command for an engine, and its answer once there is one."""
 
-    __slots__ = ("_done", "abandoned", "command", "error", "is_internal", "outcome", "stays", "token", "waiter")
+    __slots__ = (
+        "_deliver",
+        "_done",
+        "abandoned",
+        "command",
+        "error",
+        "is_internal",
+        "outcome",
+        "stays",
+        "token",
+        "waiter",
+    )
 
-    def __init__(self, command: Command, token: str = "", done: Callable[[Pending], None] | None = None) -> None:
+    def __init__(
+        self,
+        command: Command,
+        token: str = "",
+        done: Callable[[Pending], None] | None = None,
+        deliver: Callable[[Callable[[Pending], None], Pending], None] | None = None,
+    ) -> None:
         self.command = command
         self.token = token
         """Added to a grant: the store and the engine know only its hash."""
@@ -49,6 +66,8 @@ class Pending:
         self.is_internal = False
         """True if no caller waits for the answer: the engine repeats it until the store accepts it."""
         self._done = done
+        self._deliver = deliver
+        """Calls `done` in the right thread; None: the thread that turns the engine calls it."""
 
     @property
     def is_done(self) -> bool:
@@ -82,8 +101,12 @@ class Pending:
 
     def _report(self) -> None:
         done, self._done = self._done, None  # it refers to this object: without the cycle both are freed at once
-        if done is not None:
+        if done is None:
+            return
+        if self._deliver is None:
             done(self)
+        else:
+            self._deliver(done, self)
 
 
 class Inbox:

@@ -125,16 +125,23 @@ class Served:
         self._driver.observing(self._observe)
         self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
-        self.watchers: list[Callable[[Sequence[Event]], None]] = []
-        """Called with the events of each committed batch of this process."""
+        self._watchers: list[Callable[[Sequence[Event]], None]] = []
         self._loop = loop
         self._probing: asyncio.Task[None] | None = None
         self._probed_until = 0.0
         self._engine.wake()  # housekeeping begins now, not with the first request
 
     def _observe(self, events: Sequence[Event]) -> None:
-        for watcher in self.watchers:
+        for watcher in self._watchers:
             watcher(events)
+
+    def watch(self, observe: Callable[[Sequence[Event]], None]) -> None:
+        """Call this with the events of each committed batch of this process."""
+        self._watchers = [*self._watchers, observe]
+
+    def unwatch(self, observe: Callable[[Sequence[Event]], None]) -> None:
+        """Stop calling this; also in the course of a call."""
+        self._watchers = [each for each in self._watchers if each != observe]
 
     def measure(self, told: Callable[[int, float], None]) -> None:
         """Call this with the size and the seconds of each turn."""
@@ -147,23 +154,22 @@ class Served:
         return AsyncLocks(AnswersTo(self._answers, authority), holder=self.locks.holder, space=self.locks.space)
 
     def order(self, verb: str, asked: dict[str, Any], authority: Authority | None) -> orders.Order | Refused:
-        """Return the command behind a call, for callers that `enter` it themselves."""
+        """Return the command to `submit`, or a refusal."""
         return self._answers.order(verb, asked, authority)
 
-    def enter(self, pending: Pending) -> None:
-        """Submit a request. Its `done` is called right after the commit, and must not raise."""
-        self._driver.enter(pending)
+    def submit(self, order: orders.Order, done: Callable[[Pending], None]) -> Pending:
+        """Hand a command to the engine; the loop calls `done` after its commit, or at once if the engine is closed.
 
-    def deliver(self, tell: Callable[[], None]) -> None:
-        """Have the loop call this as soon as the turn allows."""
-        self._driver.deliver(tell)
+        `done` must not raise: it runs within a turn of the engine.
+        """
+        return self._driver.submit(order.command, order.secret, done)
 
     def enough(self) -> None:
-        """Start the next turn without waiting for more requests."""
+        """Begin the next turn without a pause for more calls: a batch has submitted all of its own."""
         self._driver.enough()
 
     def abandon(self, pending: Pending) -> None:
-        """Cancel a request whose caller disconnected, and release what it was granted."""
+        """Cancel an acquire whose client disconnected: leave the queue, and release what was granted."""
         self._engine.abandon(pending)
 
     @property

@@ -1,4 +1,4 @@
-"""Start, listen, and end without losing anything that was acknowledged."""
+"""Start a server, listen, and stop without losing anything that was acknowledged."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from leasehold.config.urls import shown
 from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.locks.connect import open_served
-from leasehold.server.access.origin import is_loopback
-from leasehold.server.access.rates import RATE
+from leasehold.server.access.authentication import is_loopback
+from leasehold.server.access.permissions import RATE
 from leasehold.server.api.app import App, asgi
-from leasehold.server.api.waiting import GRACE, SLICE, Waits
+from leasehold.server.api.long_polls import KEEP_OPEN, KEEP_PLACE, LongPolls
 from leasehold.server.http.certificates import renewed
 from leasehold.server.http.protocol import protocol_for
 from leasehold.server.ops import logs
-from leasehold.server.ops.process import settle_in
+from leasehold.server.ops.process import tune
 from leasehold.server.webhooks.delivery import Webhooks
-from leasehold.server.webhooks.positions import Places
+from leasehold.server.webhooks.positions import Positions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from leasehold.server.webhooks.settings import Hook
 
 log = logging.getLogger("leasehold.server")
-LEAVING = 10
-"""How long requests under way may take after the signal to stop, in seconds."""
+STOP_SECONDS = 10
+"""How long requests under way may take after the signal to stop."""
 BACKLOG = 16_384
 KEEP_ALIVE = 75
 
@@ -52,17 +52,17 @@ class ServeOptions(Noun):
     tls_cert: str | None = None
     tls_key: str | None = None
     rate: float = RATE
-    keep_open: float = SLICE
+    keep_open: float = KEEP_OPEN
     """How long one waiting request is kept open, in seconds; then it gets a ticket."""
-    keep_place: float = GRACE
-    """How long a place in the queue is kept for whoever has a ticket, in seconds."""
+    keep_place: float = KEEP_PLACE
+    """How long a place in the queue is kept for a client with a ticket, in seconds."""
     webhooks: tuple[Hook, ...] = ()
     webhook_state: str = ""
-    """The file that remembers what was sent."""
+    """The file that records how far each webhook got."""
 
 
-class Server(uvicorn.Server):
-    """Tells everybody who waits before it waits for them."""
+class HttpServer(uvicorn.Server):
+    """Answers waiting clients before it waits for their connections to close."""
 
     def __init__(self, config: uvicorn.Config, app: App) -> None:
         super().__init__(config)
@@ -70,7 +70,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A signal ends the serving, and nothing else: what comes after it here must still run."""
+        """Have a signal end the serving and nothing else: the rest of `_serve` must still run."""
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup: it outlives its terminal
             numbers.append(signal.SIGHUP)
@@ -82,44 +82,44 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Who waits is told to come back, what is under way is finished."""
-        log.info("stopping: who waits is told to come back")
+        """Answer waiting clients, and finish what is under way."""
+        log.info("stopping: waiting clients are asked to retry")
         self._app.close()
         await super().shutdown(sockets)
 
 
-def serve(terms: ServeOptions, announce: Callable[[str, bool], None]) -> None:
+def serve(options: ServeOptions, announce: Callable[[str, bool], None]) -> None:
     """Serve until a signal says to stop.
 
-    Call `announce` with the URL once requests are accepted, and with True if nobody has to show a key.
+    Call `announce` with the URL once requests are accepted, and with True if no key is needed.
     """
     logs.begin()
-    settle_in()
-    uvloop.run(_serve(terms, announce))
+    tune()
+    uvloop.run(_serve(options, announce))
 
 
-async def _serve(terms: ServeOptions, announce: Callable[[str, bool], None]) -> None:
-    served = await open_served(terms.store)
+async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -> None:
+    served = await open_served(options.store)
     try:
-        loopback = is_loopback(terms.host)
+        loopback = is_loopback(options.host)
         has_keys = bool(await asyncio.get_running_loop().run_in_executor(None, served.keys))
         if not loopback and not has_keys:
             raise InvalidInput(
                 "host",
-                f"{terms.host} can be reached by others, and this store has no keys yet: create one first with "
-                f"`{_first_key(terms)}`, or listen on 127.0.0.1",
+                f"{options.host} can be reached from other machines, and this store has no keys yet. "
+                f"Listen on 127.0.0.1, or create a key first:\n{_first_key(options)}",
             )
-        waits = Waits(served, at_most=terms.keep_open, grace=terms.keep_place)
-        app = App(served, loopback=loopback, rate=terms.rate, waits=waits, ttl=terms.store.ttl)
-        config = _config(terms, app)
-        server = Server(config, app)
-        listener = _listen(terms.host, terms.port)
-        url = _url(terms, listener)
+        polls = LongPolls(served, at_most=options.keep_open, grace=options.keep_place)
+        app = App(served, loopback=loopback, rate=options.rate, polls=polls, ttl=options.store.ttl)
+        config = _config(options, app)
+        server = HttpServer(config, app)
+        listener = _listen(options.host, options.port)
+        url = _url(options, listener)
         log.info("serving", extra={"url": url})
         if not has_keys:
-            log.warning("no keys: everybody who reaches this server is an admin")
+            log.warning("no keys: every client that reaches this server is an admin")
         announce(url, not has_keys)
-        async with told(served, terms, app), renewed(config.ssl, terms.tls_cert, terms.tls_key):
+        async with webhooks(served, options, app), renewed(config.ssl, options.tls_cert, options.tls_key):
             await server.serve([listener])
         await app.agents.ended()
     finally:
@@ -127,19 +127,19 @@ async def _serve(terms: ServeOptions, announce: Callable[[str, bool], None]) -> 
         log.info("stopped")
 
 
-def _first_key(terms: ServeOptions) -> str:
-    """The command that makes a key for this very store."""
-    where = f" --url {shlex.quote(shown(terms.store.url))}" if terms.store.why == ARGUMENT else ""
+def _first_key(options: ServeOptions) -> str:
+    """Return the command that creates a key in this store."""
+    where = f" --url {shlex.quote(shown(options.store.url))}" if options.store.why == ARGUMENT else ""
     return f"leasehold keys create NAME --role admin{where}"
 
 
 @asynccontextmanager
-async def told(served: Served, terms: ServeOptions, app: App) -> AsyncIterator[None]:
-    """While this lasts, webhooks are sent."""
-    if not terms.webhooks:
+async def webhooks(served: Served, options: ServeOptions, app: App) -> AsyncIterator[None]:
+    """Send webhooks while this lasts."""
+    if not options.webhooks:
         yield
         return
-    hooks = Webhooks(served, terms.webhooks, Places(terms.webhook_state), app.metrics.webhook)
+    hooks = Webhooks(served, options.webhooks, Positions(options.webhook_state), app.metrics.webhook)
     await hooks.begin()
     try:
         yield
@@ -147,7 +147,7 @@ async def told(served: Served, terms: ServeOptions, app: App) -> AsyncIterator[N
         await hooks.close()
 
 
-def _config(terms: ServeOptions, app: App) -> uvicorn.Config:
+def _config(options: ServeOptions, app: App) -> uvicorn.Config:
     config = uvicorn.Config(
         asgi(app),
         http=protocol_for(app),
@@ -160,19 +160,19 @@ def _config(terms: ServeOptions, app: App) -> uvicorn.Config:
         proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=LEAVING,
-        ssl_certfile=terms.tls_cert,
-        ssl_keyfile=terms.tls_key,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
     )
     try:
         config.load()
     except OSError as error:  # an SSLError is one, too
-        raise InvalidInput("tls_cert", f"{terms.tls_cert} and {terms.tls_key} cannot be used: {error}") from None
+        raise InvalidInput("tls_cert", f"{options.tls_cert} and {options.tls_key} cannot be used: {error}") from None
     return config
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listening from here on: whoever connects after the URL was announced is served."""
+    """Return a socket that listens already, so that clients can connect once the URL is announced."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
             0
@@ -187,7 +187,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _url(terms: ServeOptions, listener: socket.socket) -> str:
-    scheme = "https" if terms.tls_cert else "http"
-    host = f"[{terms.host}]" if ":" in terms.host else terms.host
+def _url(options: ServeOptions, listener: socket.socket) -> str:
+    scheme = "https" if options.tls_cert else "http"
+    host = f"[{options.host}]" if ":" in options.host else options.host
     return f"{scheme}://{host}:{listener.getsockname()[1]}"

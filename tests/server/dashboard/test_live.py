@@ -137,7 +137,7 @@ def test_the_details_live_and_tell_of_every_name(browser: Browser, server: Runni
     with looking(browser, server) as page:
         row(page, f"path:docs +{len(names) - 1}").click()
         panel = page.locator("#panel")
-        expect(panel).to_contain_text("Nobody waits.")
+        expect(panel).to_contain_text("No request waits.")
         runs_on(panel.locator(".facts dd").filter(has_text="(").first)
         with (
             server.begin("acquire", {"resources": "other-door", "holder": "bob", "wait_seconds": 50}),
@@ -162,7 +162,7 @@ def test_a_search_that_finds_nothing_does_not_say_that_nothing_is_held(browser: 
     lease = take(server, "last-of-its-space", space="lonely")
     with looking(browser, server) as page:
         page.get_by_label("Search").fill("no such thing")
-        expect(page.locator(".now .empty")).to_have_text("Nothing that is held fits.")
+        expect(page.locator(".now .empty")).to_have_text("No lease matches.")
         page.get_by_label("Search").fill("")
         expect(
             row(page, "last-of-its-space · lonely")
@@ -170,7 +170,7 @@ def test_a_search_that_finds_nothing_does_not_say_that_nothing_is_held(browser: 
         page.get_by_label("Space").select_option("lonely")
         expect(row(page, "last-of-its-space")).to_be_visible()
         server.post("force-release", {"target": lease, "reason": "over", "space": "lonely"})
-        expect(page.locator(".now .empty")).to_have_text("Nothing that is held fits.")
+        expect(page.locator(".now .empty")).to_have_text("No lease matches.")
         expect(page.get_by_label("Space")).to_have_value("lonely")
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
+    from typing import Any, TypeVar
 
     from leasehold.domain.commands import Command
     from leasehold.domain.events import Event
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from leasehold.engine.engine import Engine
     from leasehold.steps import Steps
     from leasehold.stores.protocol import Answering
+
+    T = TypeVar("T")
 
 PATIENCE = 0.25
 """Seconds for which the loop awaits a store's answer; then a thread does."""
@@ -73,7 +76,8 @@ class LoopDriver:
         self._seen = 0
         """The number of requests at the last look."""
         self._looks = 0
-        self._to_deliver: list[Callable[[], None]] = []
+        self._to_deliver: list[tuple[Callable[[Any], None], Any]] = []
+        self._deliver_pending: Callable[[Callable[[Pending], None], Pending], None] = self.deliver
         self._closed = False
         self.measure: Callable[[int, float], None] | None = None
         """Called after each turn with its number of commands and its seconds."""
@@ -101,23 +105,19 @@ class LoopDriver:
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
         """Submit without waiting; the loop calls `done` with the answer."""
-        pending = Pending(command, token, lambda pending: self.deliver(lambda: done(pending)))
-        self.enter(pending)
+        pending = Pending(command, token, done, self._deliver_pending)
+        self._engine.enter(pending)
+        if pending.error is not None:  # at once: the engine is closed
+            self._loop.call_soon(self._deliver)
         return pending
 
-    def enter(self, pending: Pending) -> None:
-        """Submit a request whose `done` calls `deliver`."""
-        self._engine.enter(pending)
-        if pending.is_done:  # at once: the engine is closed
-            self._loop.call_soon(self._deliver)
-
-    def deliver(self, tell: Callable[[], None]) -> None:
-        """Have the loop call this when the turn is over. Called by a turn, perhaps in the thread."""
-        self._to_deliver.append(tell)
+    def deliver(self, call: Callable[[T], None], argument: T) -> None:
+        """Have the loop make this call when the turn is over. Called by a turn, perhaps in the thread."""
+        self._to_deliver.append((call, argument))
 
     def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
         """Have the loop call this with the events of each committed batch."""
-        self._engine.observe = lambda events: self.deliver(lambda: told(events))
+        self._engine.observe = lambda events: self.deliver(told, events)
 
     def enough(self) -> None:
         """Start the next turn without waiting for more requests: one caller has just brought many."""
@@ -249,8 +249,8 @@ class LoopDriver:
 
     def _deliver(self) -> None:
         to_deliver, self._to_deliver = self._to_deliver, []
-        for tell in to_deliver:
-            tell()
+        for call, argument in to_deliver:
+            call(argument)
 
     def close(self) -> None:
         """Finish the turn that is under way, answer every request and stop."""
@@ -308,12 +308,12 @@ class PacedDriver(LoopDriver):
         self._turns = 0
         super().__init__(engine, loop)
 
-    def deliver(self, tell: Callable[[], None]) -> None:
-        """Call this now, or have the loop call it when the turn in the thread is over. Called by a turn."""
+    def deliver(self, call: Callable[[T], None], argument: T) -> None:
+        """Make this call now, or have the loop make it when the turn in the thread is over. Called by a turn."""
         if self._turning is None:
-            tell()
+            call(argument)
         else:
-            self._to_deliver.append(tell)
+            self._to_deliver.append((call, argument))
 
     def _begin(self) -> None:
         if self._pace.wants_thread():

@@ -1,1 +1,1 @@
-"""Who may do what on a server: keys, roles, rates, origins."""
+"""Access to a server: keys, sessions, origins, roles, rates and shares."""

@@ -1,15 +1,16 @@
-"""What a principal may do: which verbs, in which space, on which names. One table, and the bounds of each call."""
+"""Permissions of a principal: which verbs, in which space, on which names, and how often."""
 
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from leasehold.domain.api_keys import Whoami
 from leasehold.domain.leases import Inspection, Lease
 from leasehold.domain.sessions import Session
 from leasehold.requests import checks
-from leasehold.server.access.keys import session_id
+from leasehold.server.access.authentication import session_id
 from leasehold.server.access.principals import OPEN
 from leasehold.server.api.problems import Problem
 
@@ -41,31 +42,32 @@ _DOES = {
     "renew_session": "renew a session",
     "end_session": "end a session",
 } | {verb: f"{verb.partition('_')[0].replace('beat', 'renew')} a run" for verb in RUNNING}
-"""Verbs whose names are no words of a sentence."""
+"""How to say in a sentence that a role may not call a verb, where the verb's name does not do."""
 NAME_BYTES: Final = 256
-"""How long a name may be, and two of them together."""
+"""The longest name, also of two names that are written together."""
 PROVEN: Final = ("renew", "release", "update")
+"""Verbs that need the token of the lease, or its session."""
 EVERYWHERE = ("list", "graph", "history", "sessions", "events", "losses")
-"""Where an admin who names no space means all of them."""
+"""Verbs for which an admin that names no space means every space."""
+RATE = 1_000.0
+"""Requests a second that each principal may make."""
+RATED_MOST = 10_000
 
 
 def allow(who: Principal, verb: str) -> None:
-    """Whether this role has this verb at all."""
+    """Refuse a verb that this role does not have."""
     if verb not in ROLES[who.role]:
         does = _DOES.get(verb, verb.replace("_", "-"))
-        raise Problem("not_allowed", f"{_a(who.role)} may not {does}; it takes another key")
-
-
-def _a(role: str) -> str:
-    return {"session": "a session", "viewer": "a viewer", "agent": "an agent"}.get(role, role)
+        article = "an" if who.role[0] == "a" else "a"
+        raise Problem("not_allowed", f"{article} {who.role} may not {does}; it takes another key")
 
 
 def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """The call as this principal may make it: its space, its names, its own name."""
+    """Return the arguments of a call within the principal's bounds: its space, its names, its own name."""
     if "space" in asked:
         asked["space"] = space_of(who, verb, asked["space"])
     if "by" in asked:
-        asked["by"] = _told_as(who, asked["by"])
+        asked["by"] = _by(who, asked["by"])
     if "holder" in asked and asked["holder"] is None and verb not in LOOKING:
         asked["holder"] = who.name
     if verb in ("acquire", "steal") and who.prefixes:
@@ -75,41 +77,41 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
     elif verb in PROVEN:
         asked["admin"] = who.name if who.role == "admin" and not asked["token"] and not asked["session"] else None
     elif verb in ("renew_session", "end_session"):
-        _of_session(who, asked)
+        _prove_session(who, asked)
     elif verb == "start_session":
-        _start(who, asked)
+        _choose_session(who, asked)
     return asked
 
 
-def _told_as(who: Principal, by: str | None) -> str:
-    """Who does it, for the history: always the name of the key, and who says to use it."""
+def _by(who: Principal, by: str | None) -> str:
+    """Return the name for the history: always that of the key, with the name that the caller gave."""
     if by is None:
         return who.name
-    told = checks.text(by, "by", NAME_BYTES)
-    if who is OPEN or told == who.name:
-        return told
-    both = f"{who.name} ({told})"
+    given = checks.text(by, "by", NAME_BYTES)
+    if who is OPEN or given == who.name:
+        return given
+    both = f"{who.name} ({given})"
     return both if len(both.encode()) <= NAME_BYTES else who.name
 
 
 def bounded(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """The call as this principal may make it, if it may make it at all."""
+    """Refuse a verb that the principal does not have, and return the arguments within its bounds."""
     allow(who, verb)
     asked = bound(who, verb, asked)
     if verb in PROVEN:
-        del asked["space"]  # it only told where a session lives: a lease's id is enough
+        del asked["space"]  # it only said where a session lives: a lease's id is enough
     return asked
 
 
 def whoami(who: Principal) -> Whoami:
-    """What a caller is told of itself."""
+    """Return what the server knows of a caller."""
     session = None if who.session is None else checks.session_id(who.session)
     principal, key = (None, None) if who.authority is None else who.authority[:2]
     return Whoami(who.name, who.role, who.space if who.role != "admin" else None, who.prefixes, principal, key, session)
 
 
 def as_seen_by(who: Principal, outcome: Any) -> Any:  # noqa: ANN401 (each verb knows what it gives)
-    """The outcome without the principals and keys of others, unless an admin asks."""
+    """Return the outcome without principals and keys, which only admins see."""
     if who.role == "admin":
         return outcome
     if isinstance(outcome, Inspection):
@@ -125,7 +127,7 @@ def _nameless(it: Any) -> Any:  # noqa: ANN401 (a lease, a waiting request or a 
 
 
 def space_of(who: Principal, verb: str, space: str | None) -> str | None:
-    """The space that this principal means, if it may."""
+    """Return the space of a call; refuse one that the principal's key is not for."""
     if who.role == "admin":
         return space if space is not None or verb in EVERYWHERE else who.space
     if space is not None and space != who.space:
@@ -134,14 +136,14 @@ def space_of(who: Principal, verb: str, space: str | None) -> str | None:
 
 
 def check_names(who: Principal, resources: object) -> None:
-    """Names are compared as the rules see them, or `path:docs/../secret` would begin with `path:docs`."""
+    """Refuse names outside the principal's prefixes, as the rules see them: `path:docs/../secret` is `path:secret`."""
     for name in checks.resource_names(resources):
         if who.prefixes and not name.startswith(who.prefixes):
             raise Problem("not_allowed", f"this key is only for names that begin with {' or '.join(who.prefixes)}")
 
 
 def _as_session(who: Principal, verb: str, asked: dict[str, Any]) -> None:
-    """A session acts in its own name, on its own leases: its secret is the proof, and no token stands in for it."""
+    """Have a session act in its own name and on its own leases, with its secret as the proof in place of any token."""
     if "session" in asked:
         if asked["session"] not in (None, who.session):
             raise Problem("not_allowed", "a session acts in its own name only")
@@ -154,13 +156,13 @@ def _as_session(who: Principal, verb: str, asked: dict[str, Any]) -> None:
         asked["admin"] = None
 
 
-def _of_session(who: Principal, asked: dict[str, Any]) -> None:
+def _prove_session(who: Principal, asked: dict[str, Any]) -> None:
     if asked["session"] is None:
         raise Problem("invalid", "session: is missing: which one? ID.SECRET, or for admins its id", field="session")
     asked["admin"] = who.name if who.role == "admin" and not checks.is_credential(asked["session"]) else None
 
 
-def _start(who: Principal, asked: dict[str, Any]) -> None:
+def _choose_session(who: Principal, asked: dict[str, Any]) -> None:
     secret = asked.pop("secret", None)
     if secret is not None and asked["session"] is not None:
         raise Problem("invalid", "secret: is part of session, ID.SECRET: give one of them", field="secret")
@@ -170,3 +172,48 @@ def _start(who: Principal, asked: dict[str, Any]) -> None:
         raise Problem("not_allowed", "only an admin chooses the id and the secret of a session", field="session")
     if asked["session"] is None and who.id != "open":
         asked["session"] = f"{session_id(who.principal, os.urandom(8).hex())}.{os.urandom(16).hex()}"
+
+
+# ------------------------------------------------------------------------------------------ how often
+
+
+class TokenBucket:
+    """How many requests a principal has left, and since when they fill up again."""
+
+    __slots__ = ("left", "since")
+
+    def __init__(self, left: float, since: float) -> None:
+        self.left = left
+        self.since = since
+
+
+class Rates:
+    """Limits the requests of each principal to `rate` a second. A bucket holds one second's worth."""
+
+    def __init__(self, rate: float = RATE) -> None:
+        self._rate = float(rate)
+        self._buckets: dict[str, TokenBucket] = {}
+
+    def take(self, who: str) -> None:
+        """Count one request; refuse it if there were too many."""
+        rate = self._rate
+        if not rate:
+            return
+        now = time.monotonic()
+        bucket = self._buckets.get(who)
+        if bucket is None:
+            bucket = self._add(who, now)
+        left = min(rate, bucket.left + (now - bucket.since) * rate)
+        if left < 1:
+            raise Problem(
+                "rate_limited",
+                f"more than {rate:g} requests a second; slow down",
+                retry_after_seconds=round((1 - left) / rate, 6),
+            )
+        bucket.left = left - 1
+        bucket.since = now
+
+    def _add(self, who: str, now: float) -> TokenBucket:
+        if len(self._buckets) >= RATED_MOST:  # a bucket that was not used for a second is full, and need not be kept
+            self._buckets = {name: bucket for name, bucket in self._buckets.items() if now - bucket.since < 1}
+        return self._buckets.setdefault(who, TokenBucket(self._rate, now))

@@ -1,4 +1,4 @@
-"""Who asks, in a few words. What they may do is in ``permissions``."""
+"""Principals: the callers that a server knows. ``permissions`` says what they may do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from leasehold.requests.calls import Authority  # noqa: TC001 (msgspec asks for 
 
 
 class Principal(msgspec.Struct, frozen=True, gc=False):
-    """Who asks, and within which bounds."""
+    """A caller and its bounds."""
 
     name: str
     role: str
@@ -16,14 +16,14 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     space: str
     prefixes: tuple[str, ...] = ()
     id: str = ""
-    """What its rate is counted under: the id of the key or of the session."""
+    """The id of the key, `session ` and that of the session, or `open`: its rate is counted under this."""
     session: str | None = None
-    """`ID.SECRET`, if it is a session that asks."""
+    """`ID.SECRET`, if the caller is a session."""
     authority: Authority | None = None
-    """What the rules are told of it; None: nobody has to prove who asks."""
+    """Its identity for the rules; None on a server without keys, where no caller proves its identity."""
     principal: str = ""
-    """The id of the principal, which stays while its keys rotate: what is shared is counted under it."""
+    """The id of the principal, which stays while its keys rotate: shares are counted under it."""
 
 
 OPEN = Principal(name="anonymous", role="admin", space="default", id="open")
-"""Whoever asks a server that asks for nothing."""
+"""Every caller of a server without keys."""

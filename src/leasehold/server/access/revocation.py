@@ -1,4 +1,4 @@
-"""A wait is a question that goes on: whether whoever asks may still ask is looked at every second (docs/adr/0038)."""
+"""Ends waits of callers whose key was revoked: a wait may outlive the check of the key (docs/adr/0038)."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ import logging
 from typing import TYPE_CHECKING
 
 from leasehold.errors import LeaseholdError
-from leasehold.server.access.keys import FRESH
+from leasehold.server.access.authentication import FRESH
 from leasehold.server.access.principals import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.server.access.keys import Door
+    from leasehold.server.access.authentication import Authenticator
 
 log = logging.getLogger("leasehold.server")
 
 
 class RevocationWatch:
-    """Has those looked at who wait, each time that the keys were, for as long as there are any."""
+    """Reads the keys every second while callers wait, and has the waits checked after each read."""
 
-    def __init__(self, door: Door, is_waited: Callable[[], object], look: Callable[[], None]) -> None:
-        self._door = door
-        self._is_waited = is_waited
-        self._look = look
+    def __init__(self, authenticator: Authenticator, waits: Callable[[], object], check: Callable[[], None]) -> None:
+        self._authenticator = authenticator
+        self._waits = waits
+        self._check = check
         self._watching: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Somebody waits."""
+        """Watch until nothing waits any more."""
         if self._watching is None or self._watching.done():
             self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
-        while self._is_waited():
+        while self._waits():
             await asyncio.sleep(FRESH)
             try:
-                await self._door.refresh()
+                await self._authenticator.refresh()
             except LeaseholdError as error:
-                log.warning("nobody could tell whose keys were revoked: %s", error)
+                log.warning("the keys cannot be read, so waits go on whose key may be revoked: %s", error)
                 continue
-            self._look()
+            self._check()
 
     def close(self) -> None:
-        """The server goes away."""
+        """Stop watching, because the server stops."""
         if self._watching is not None:
             self._watching.cancel()
 
 
 def why_not(who: str) -> str:
-    """Why whoever was let in under this id (`Principal.id`) no longer is."""
-    return "this server asks for a key now" if who == OPEN.id else "the key that this was asked with was revoked"
+    """Return why the caller with this id (`Principal.id`) is not admitted any more."""
+    return "this server needs a key now" if who == OPEN.id else "the key of this request was revoked"

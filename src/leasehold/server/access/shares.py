@@ -1,4 +1,4 @@
-"""What a server has a bounded number of is shared: a principal that takes much loses some before another is refused."""
+"""Shares of what a server has a bounded number of: the principal with most loses some before another is refused."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ Seat = TypeVar("Seat")
 
 
 def payer(who: Principal) -> str:
-    """Under whose name a principal takes something: a session takes it from its key, however many sessions that has."""
+    """Return the name whose share a caller uses: all sessions of a principal use that of the principal."""
     return who.principal or party_of(who)
 
 
 def party_of(who: Principal) -> str:
-    """What names a caller for as long as it lives: a session, or a principal, whichever of its keys it shows."""
+    """Return the name of a caller for its whole life: its session, or its principal, whichever key it uses."""
     return who.id if who.session is not None else who.principal or who.id
 
 
 class Shares(Generic[Seat]):
-    """Seats: at most `each` for one principal, and at most `most` for all of them together."""
+    """Seats: at most `each` for one principal, and at most `most` in all."""
 
     def __init__(self, each: int, most: int, drop: Callable[[Seat], None], is_idle: Callable[[Seat], bool]) -> None:
         self._each = each
         self._most = most
         self._drop = drop
-        """Called with a seat that had to be given up, once it is free."""
+        """Called with a seat that was taken away, once it is free."""
         self._is_idle = is_idle
         self._seats: dict[str, dict[Seat, None]] = {}
-        """Of each principal, the one that was used last at the end."""
+        """By principal; the one used last is at the end."""
         self.taken = 0
 
     def take(self, who: str, seat: Seat) -> bool:
-        """False if there is no room: this principal has as many as it may, and uses all of them."""
+        """Take a seat; False if this principal has as many as it may, and uses all of them."""
         own = len(self._seats.get(who, ()))
         if own >= self._each and not self._drop_idle(who):
             return False
@@ -47,7 +47,7 @@ class Shares(Generic[Seat]):
         return True
 
     def use(self, who: str, seat: Seat) -> None:
-        """Seats that were not used for long go first."""
+        """Note that a seat is used: those not used for long are taken away first."""
         own = self._seats.get(who, {})
         if seat in own:
             del own[seat]
@@ -63,18 +63,18 @@ class Shares(Generic[Seat]):
                 del self._seats[who]
 
     def _make_room(self, who: str, own: int) -> bool:
-        """Whoever has most gives one up, unless the new one would then have as many."""
+        """Take a seat away from the principal with most, unless the new one would then have as many."""
         greediest = max(self._seats, key=lambda each: len(self._seats[each]))
         if len(self._seats[greediest]) <= own + 1:
             return self._drop_idle(who)
-        return self._drop_idle(greediest) or self._give_up(greediest, next(iter(self._seats[greediest])))
+        return self._drop_idle(greediest) or self._take_away(greediest, next(iter(self._seats[greediest])))
 
     def _drop_idle(self, who: str) -> bool:
-        """Give up the one of this principal that was not used for longest, if one is not in use."""
+        """Take away the least recently used seat of this principal that is not in use."""
         idle = next((seat for seat in self._seats.get(who, ()) if self._is_idle(seat)), None)
-        return idle is not None and self._give_up(who, idle)
+        return idle is not None and self._take_away(who, idle)
 
-    def _give_up(self, who: str, seat: Seat) -> bool:
+    def _take_away(self, who: str, seat: Seat) -> bool:
         self.leave(who, seat)
         self._drop(seat)
         return True

@@ -1,1 +1,1 @@
-"""Routes, requests and answers of HTTP. It decodes, calls one verb, and encodes the outcome."""
+"""Routes, requests and answers of HTTP. Requests are parsed, dispatched to a verb, and its outcome is encoded."""

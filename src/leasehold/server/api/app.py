@@ -1,8 +1,12 @@
-"""The ASGI application: thin. Decode, authorise, call one verb, answer; problems become problem+json in one place."""
+"""The application: what its routes share, and the parser of requests that Starlette has read.
+
+``http/quick.py`` parses plain requests without Starlette. Both call the dispatcher.
+"""
 
 from __future__ import annotations
 
-import logging
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -11,28 +15,23 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route as Path
 
-from leasehold.compat.steps import aask, verbs_of
-from leasehold.errors import LeaseholdError
 from leasehold.requests.verbs import DEFAULT_TTL
-from leasehold.server.access import permissions
-from leasehold.server.access.keys import Door
-from leasehold.server.access.origin import check_place
-from leasehold.server.access.rates import Rates
-from leasehold.server.api import batches, decoding, events, hooks, losses, openapi, problems
+from leasehold.server.access.authentication import Authenticator, check_origin
+from leasehold.server.access.permissions import Rates
+from leasehold.server.api import decoding, events, hooks, losses, openapi, problems
 from leasehold.server.api import mcp as agents
+from leasehold.server.api.dispatch import Dispatcher
 from leasehold.server.api.gateway import endpoints as gateway_endpoints
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.requests import Body, Query
 from leasehold.server.api.routes import ROUTES
-from leasehold.server.api.waiting import GIVEN
-from leasehold.server.api.workflows import shaped
-from leasehold.server.dashboard import login as signing
+from leasehold.server.api.sse import gone
+from leasehold.server.dashboard import login
 from leasehold.server.dashboard import routes as dashboard
 from leasehold.server.http.bodies import read_body
 from leasehold.server.ops import health
 from leasehold.server.ops.exposition import MEDIA_TYPE, Exposition
 from leasehold.server.ops.metrics import Metrics
-from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,73 +40,83 @@ if TYPE_CHECKING:
 
     from leasehold.locks.hosted import Served
     from leasehold.server.access.principals import Principal
+    from leasehold.server.api.dispatch import Operation
+    from leasehold.server.api.long_polls import LongPolls
     from leasehold.server.api.routes import Route
-    from leasehold.server.api.waiting import Waits
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
-log = logging.getLogger("leasehold.server")
+CANCELLABLE = ("acquire", "batch")
+"""Verbs that are cancelled when the client disconnects: others acquire nothing that nobody would release."""
+ANSWERED = "leasehold.answered"
+"""The extension of ASGI by which a request says what it answers, in case that the client does not receive it."""
 
 
 class App:
-    """What the routes share."""
+    """The parts of a server that its routes share."""
 
     def __init__(
-        self, served: Served, *, loopback: bool, rate: float, waits: Waits, ttl: float | str = DEFAULT_TTL
+        self, served: Served, *, loopback: bool, rate: float, polls: LongPolls, ttl: float | str = DEFAULT_TTL
     ) -> None:
         self.served = served
         self.ttl = ttl
-        """How long a lease lives where nobody said, on the routes that leave it to the configuration."""
-        self.door = Door(served, loopback=loopback)
+        """The TTL on routes whose requests may leave it to the configuration."""
+        self.authenticator = Authenticator(served, loopback=loopback)
         self.rates = Rates(rate)
-        self.waits = waits
-        waits.watch(self.door)
         self.metrics = Metrics(served)
         self.exposition = Exposition(self.metrics)
-        self.streams = events.Streams(served, self.door)
-        self.losses = losses.Losses(served, self.door)
-        self.agents = agents.Agents(self)
+        self._polls = polls
+        polls.watch(self.authenticator)
+        self.dispatcher = Dispatcher(served, self.rates, polls, self.metrics)
+        self.streams = events.EventStreams(served, self.authenticator)
+        self.losses = losses.LossStreams(served, self.authenticator)
+        self.agents = agents.McpEndpoint(self)
 
     def close(self) -> None:
-        """Tell everybody who waits or watches that the server goes away."""
-        self.waits.close()
+        """Answer every waiting client, and end every stream, because the server stops."""
+        self._polls.close()
         self.streams.close()
         self.losses.close()
         self.agents.close()
 
-    def noted(self, error: BaseException) -> Problem:
-        """Whatever ended a call, as a problem; it is counted."""
-        problem = problem_of(error)
-        self.metrics.refused(problem.code)
-        return problem
+    def refuse(self, error: BaseException) -> Response:
+        """Return the answer to a request that failed."""
+        return problems.respond(self.dispatcher.refuse(error))
 
-    def tell(self, error: BaseException) -> Response:
-        """Whatever ended a request, as problem+json."""
-        return problems.respond(self.noted(error))
+    def check_origin(self, request: Request) -> None:
+        """Refuse requests from pages of other origins to a server without keys."""
+        if self.authenticator.is_open:
+            given = request.headers
+            check_origin(given.get("host"), given.get("origin"), given.get("sec-fetch-site"))
 
-    def check_place(self, request: Request) -> None:
-        """Refuse what a page of another origin asks of a server without keys."""
-        if self.door.is_open:
-            told = request.headers
-            check_place(told.get("host"), told.get("origin"), told.get("sec-fetch-site"))
-
-    async def admit(self, request: Request, space: str | None) -> Principal:
-        """Who asks; counted against its rate."""
+    async def identify(self, request: Request, space: str | None = None) -> Principal:
+        """Return the caller."""
         header = request.headers.get("authorization")
-        who = await self.door.admit(header, space, lambda: signing.shown(request))
-        self.check_place(request)
+        who = await self.authenticator.identify(header, space, lambda: login.header_of(request))
+        self.check_origin(request)
+        return who
+
+    async def admit(self, request: Request, space: str | None = None) -> Principal:
+        """Return the caller, and count the request against its rate."""
+        who = await self.identify(request, space)
         self.rates.take(who.id)
         return who
 
-    async def understand(self, request: Request, route: Route) -> tuple[Principal, dict[str, Any]]:
-        """Who asks for what, within its bounds."""
+    async def parse(self, request: Request, route: Route) -> tuple[Principal, dict[str, Any]]:
+        """Return the caller and the arguments of a request."""
         try:
-            asked = await _decode(request, route)
+            decoded = await _decode(request, route)
         except Problem:
-            await self.admit(request, None)  # whoever is not let in is told that, and nothing about the body
+            await self.admit(request)  # a caller without a valid key learns that, and nothing about the body
             raise
-        who = await self.admit(request, getattr(asked, "space", None))
-        return who, permissions.bounded(who, route.verb, decoding.arguments(asked))
+        given = decoding.arguments(decoded)
+        who = await self.identify(request, given.get("space"))
+        return who, given
+
+    async def checked(self, request: Request, route: Route) -> tuple[Principal, dict[str, Any]]:
+        """Return the caller and the arguments of a request that is answered without the dispatcher, within bounds."""
+        who, given = await self.parse(request, route)
+        return who, self.dispatcher.check(who, route.verb, given)
 
 
 async def _decode(request: Request, route: Route) -> Body | Query:
@@ -116,55 +125,38 @@ async def _decode(request: Request, route: Route) -> Body | Query:
     return decoding.decode(route.takes, await read_body(request), request.headers.get("content-type"))
 
 
-def endpoint(app: App, route: Route) -> Endpoint:
-    """The handler of one route."""
-
-    async def answer(request: Request) -> Response:
-        who, asked = await app.understand(request, route)
-        if route.steps is not None:
-            told = await aask(verbs_of(app.served.locks_for(who.authority)), route.steps(who, asked))
-            return problems.ok(shaped(told, route.gives))
-        given = request.scope["extensions"][GIVEN]["tell"]
-        if route.verb == "batch":
-            batch = batches.Batch(app, who, asked["calls"])
-            return await batches.answer(batch, request.receive, given) or Response(status_code=499)
-        if route.verb == "acquire":
-            return await app.waits.acquire(who, asked, request.receive, given) or Response(status_code=499)
-        if route.verb == "whoami":
-            return problems.ok(wire.answer(permissions.whoami(who)))
-        outcome = await getattr(app.served.locks_for(who.authority), route.verb)(**asked)
-        if wire.is_refusal(outcome):
-            raise problems.of_refusal(outcome)
-        return problems.ok(wire.encoded(route.gives, permissions.as_seen_by(who, outcome)))
-
-    return answer
-
-
-def _watching(app: App) -> Endpoint:
-    async def answer(request: Request) -> Response:
-        who, asked = await app.understand(request, events.ROUTE)
-        return await app.streams.open(who, asked, request.headers.get("last-event-id"))
-
-    return answer
+async def answer_verb(app: App, route: Route, request: Request) -> Response:
+    """Answer a request for a verb."""
+    who, given = await app.parse(request, route)
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[Operation] = loop.create_future()
+    operation = app.dispatcher.begin(who, route.verb, given, lambda it: None if over.done() else over.set_result(it))
+    waited: list[asyncio.Future[Any]] = [over]
+    if route.verb in CANCELLABLE:
+        waited.append(loop.create_task(gone(request.receive)))
+    try:
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if any(each.done() for each in waited[1:]):
+            operation.cancel()
+            raise ClientDisconnect
+    except asyncio.CancelledError:
+        operation.cancel()
+        raise
+    finally:
+        for each in waited:
+            each.cancel()
+    request.scope["extensions"][ANSWERED](operation)
+    return problems.respond(app.dispatcher.answer(operation))
 
 
-def _following(app: App) -> Endpoint:
-    async def answer(request: Request) -> Response:
-        _, asked = await app.understand(request, losses.ROUTE)
-        return app.losses.open(asked)
-
-    return answer
+async def _watch_events(app: App, request: Request) -> Response:
+    who, given = await app.checked(request, events.ROUTE)
+    return await app.streams.open(who, given, request.headers.get("last-event-id"))
 
 
-def _looking(app: App, look: Callable[[App], Awaitable[Response]]) -> Endpoint:
-    """What anybody may see who gets through to this port; a link to it may stand on any page."""
-
-    async def answer(request: Request) -> Response:
-        if app.door.is_open:
-            check_place(request.headers.get("host"), request.headers.get("origin"))
-        return await look(app)
-
-    return answer
+async def _watch_losses(app: App, request: Request) -> Response:
+    _, given = await app.checked(request, losses.ROUTE)
+    return app.losses.open(given)
 
 
 async def _metrics(app: App) -> Response:
@@ -179,53 +171,30 @@ async def _healthy(_app: App) -> Response:
     return problems.ok({"status": "ok"})
 
 
-async def _described(_app: App) -> Response:
+async def _description(_app: App) -> Response:
     return problems.ok(openapi.document())
 
 
-OPEN_LOOKS = {"/healthz": _healthy, "/readyz": _ready, "/metrics": _metrics, "/openapi.json": _described}
+WITHOUT_KEY = {"/healthz": _healthy, "/readyz": _ready, "/metrics": _metrics, "/openapi.json": _description}
 
 
-def problem_of(error: BaseException) -> Problem:
-    """Whatever ended a request, as a problem."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, LeaseholdError):
-        return problems.of_error(error)
-    if isinstance(error, HTTPException):
-        if error.status_code == 405:
-            return Problem("method", "this route has another method", **_allow(error))
-        return Problem("not_found", "there is no such route; see /openapi.json")
-    log.error("a request broke", exc_info=error)
-    return Problem("internal", "something broke that never should; the server's log tells what")
-
-
-def _allow(error: HTTPException) -> dict[str, str]:
-    return {"allow": error.headers["Allow"]} if error.headers and "Allow" in error.headers else {}
-
-
-def _guarded(app: App, answer: Endpoint) -> Endpoint:
-    async def guarded(request: Request) -> Response:
-        try:
-            return await answer(request)
-        except ClientDisconnect:
-            return Response(status_code=499)  # nobody will read it
-        except Exception as error:  # noqa: BLE001 (told, and logged if it is a bug)
-            return app.tell(error)
-
-    return guarded
+async def _answer_without_key(app: App, answer: Callable[[App], Awaitable[Response]], request: Request) -> Response:
+    """Answer every client that reaches this port; a link may stand on any page."""
+    if app.authenticator.is_open:
+        check_origin(request.headers.get("host"), request.headers.get("origin"))
+    return await answer(app)
 
 
 def _paths(app: App) -> list[Path]:
     by_path: dict[str, dict[str, Endpoint]] = {}
     for route in ROUTES:
-        by_path.setdefault(route.path, {})[route.method] = endpoint(app, route)
-    by_path["/v1/events"] = {"GET": _watching(app)}
-    by_path[losses.ROUTE.path] = {"POST": _following(app)}
+        by_path.setdefault(route.path, {})[route.method] = partial(answer_verb, app, route)
+    by_path[events.ROUTE.path] = {"GET": partial(_watch_events, app)}
+    by_path[losses.ROUTE.path] = {"POST": partial(_watch_losses, app)}
     by_path.update(gateway_endpoints(app))
     by_path.update(hooks.endpoints(app))
-    for path, look in OPEN_LOOKS.items():
-        by_path[path] = {"GET": _looking(app, look)}
+    for path, answer in WITHOUT_KEY.items():
+        by_path[path] = {"GET": partial(_answer_without_key, app, answer)}
     by_path.update(dashboard.paths(app))
     paths = [Path(path, _by_method(app, handlers), methods=list(handlers)) for path, handlers in by_path.items()]
     return [*paths, *(Path(path, app.agents) for path in (agents.PATH, f"{agents.PATH}/"))]
@@ -233,21 +202,23 @@ def _paths(app: App) -> list[Path]:
 
 def _by_method(app: App, handlers: dict[str, Endpoint]) -> Endpoint:
     async def answer(request: Request) -> Response:
-        return await handlers["GET" if request.method == "HEAD" else request.method](request)
+        try:
+            return await handlers["GET" if request.method == "HEAD" else request.method](request)
+        except ClientDisconnect:
+            return Response(status_code=499)  # nobody will read it
+        except Exception as error:  # noqa: BLE001 (answered, and logged if it is a bug)
+            return app.refuse(error)
 
-    return _guarded(app, answer)
+    return answer
 
 
 def asgi(app: App) -> Starlette:
-    """The application."""
+    """Return the application for ASGI."""
 
-    async def told(_request: Request, error: Exception) -> Response:
-        return app.tell(error)
+    async def refuse(_request: Request, error: Exception) -> Response:
+        return app.refuse(error)
 
-    application = Starlette(routes=_paths(app), exception_handlers={HTTPException: told, Exception: told})
+    application = Starlette(routes=_paths(app), exception_handlers={HTTPException: refuse, Exception: refuse})
     # `/v1/leases/` is no route. Sent elsewhere, a client behind a proxy would be sent from https to http, with its key.
     application.router.redirect_slashes = False
     return application
-
-
-__all__ = ["App", "asgi"]

@@ -1,10 +1,11 @@
-"""Action Llama's gateway routes, `/locks/…`: thin. A run shows its secret; answers and refusals are spelled as there.
+"""Action Llama's gateway routes, `/locks/…`. A run shows its secret; answers and refusals are spelled as there.
 
-What the routes mean is in ``compat.action_llama``; here is only who asks, and what a body must have.
+``compat.action_llama`` says what the routes mean; this module identifies the caller and reads the body.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,53 +29,57 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
 
     Endpoint = Callable[[Request], Awaitable[Response]]
+    Answering = Callable[[App, Request], Awaitable[llama.LlamaReply]]
 
 
 def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
-    """The handlers, by path and method."""
+    """Return the handlers, by path and method."""
+
+    def of(answer: Answering) -> Endpoint:
+        return partial(_answer, app, answer)
+
     return {
-        "/locks/acquire": {"POST": _changing(app, _acquire)},
-        "/locks/release": {"POST": _changing(app, lambda _app, run, key, _body: llama.release(run, key))},
-        "/locks/heartbeat": {"POST": _changing(app, _heartbeat)},
-        "/locks/list": {"GET": _told_our_way(app, _own)},
-        "/locks/status": {"GET": _told_our_way(app, _status)},
+        "/locks/acquire": {"POST": of(partial(_change, _acquire))},
+        "/locks/release": {"POST": of(partial(_change, lambda _app, run, key, _body: llama.release(run, key)))},
+        "/locks/heartbeat": {
+            "POST": of(partial(_change, lambda _app, run, key, body: llama.heartbeat(run, key, body["ttl"])))
+        },
+        "/locks/list": {"GET": of(_list_own)},
+        "/locks/status": {"GET": of(_status)},
     }
 
 
-def _told_our_way(app: App, answer: Callable[[App, Request], Awaitable[llama.LlamaReply]]) -> Endpoint:
-    """Whatever goes wrong is told in the gateway's words, not as problem+json."""
-
-    async def answered(request: Request) -> Response:
-        try:
-            reply = await answer(app, request)
-        except InvalidInput as error:
-            reply = llama.bad(error.message)
-        except Problem as problem:
-            app.metrics.refused(problem.code)
-            return _of_problem(problem)
-        except LeaseholdError as error:
-            return _of_problem(problems.of_error(error))
-        return problems.respond_json(reply.body, reply.status)
-
-    return answered
+async def _answer(
+    app: App, answer: Callable[[App, Request], Awaitable[llama.LlamaReply]], request: Request
+) -> Response:
+    """Answer as the gateway does, also if something fails."""
+    try:
+        reply = await answer(app, request)
+    except InvalidInput as error:
+        reply = llama.bad(error.message)
+    except Problem as problem:
+        app.metrics.refused(problem.code)
+        return _of_problem(problem)
+    except LeaseholdError as error:
+        return _of_problem(problems.of_error(error))
+    return problems.respond_json(reply.body, reply.status)
 
 
 def _of_problem(problem: Problem) -> Response:
     if problem.code == "unauthenticated":
         return problems.respond_json({"error": llama.INVALID_SECRET}, 403)
-    return problems.respond_json(
-        {"error": problem.detail}, problems.STATUS.get(problem.code, 400), problems.headers(problem)
-    )
+    answer = problems.answer(problem)
+    return problems.respond_json({"error": problem.detail}, answer.status, answer.headers)
 
 
-# --------------------------------------------------------------------------------------------- who asks
+# ------------------------------------------------------------------------------------------- the caller
 
 
 async def _admit(app: App, secret: str, space: str | None) -> Principal:
-    """The session behind a secret, counted against its rate."""
+    """Return the session with this secret, and count the request against its rate."""
     for credential in llama.credentials(secret):
         try:
-            who = await app.door.admit(f"Bearer {credential}", space)
+            who = await app.authenticator.identify(f"Bearer {credential}", space)
         except Problem as problem:
             if problem.code != "unauthenticated":
                 raise
@@ -89,41 +94,29 @@ def _run_of(who: Principal) -> llama.Run:
 
 
 async def _ask(app: App, who: Principal, steps: Steps[llama.LlamaReply]) -> llama.LlamaReply:
-    """Each verb as this principal may call it: a session is bound by the key that started it."""
-
-    async def asking(verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (each verb knows what it gets)
-        if verb == "acquire":
-            asked = permissions.bound(who, verb, asked)
-        return await getattr(app.served.locks_for(who.authority), verb)(**asked)
-
-    return await aask(asking, steps)
+    return await aask(partial(app.dispatcher.ask, who), steps)
 
 
 # ------------------------------------------------------------------------------------------- the routes
 
 
-def _changing(app: App, steps: Callable[[App, llama.Run, str, dict[str, Any]], Steps[llama.LlamaReply]]) -> Endpoint:
-    async def answer(app: App, request: Request) -> llama.LlamaReply:
-        app.check_place(request)
-        body = await _body(request)
-        secret = _text(body, "secret")
-        if secret is None:
-            return llama.bad("missing secret")
-        key = llama.key_of(body.get("resourceKey"))
-        ttl = llama.ttl_of(body.get("ttl"))
-        who = await _admit(app, secret, _text(body, "space"))
-        return await _ask(app, who, steps(app, _run_of(who), key, {**body, "ttl": ttl}))
-
-    return _told_our_way(app, answer)
+async def _change(
+    steps: Callable[[App, llama.Run, str, dict[str, Any]], Steps[llama.LlamaReply]], app: App, request: Request
+) -> llama.LlamaReply:
+    app.check_origin(request)
+    body = await _body(request)
+    secret = _text(body, "secret")
+    if secret is None:
+        return llama.bad("missing secret")
+    key = llama.key_of(body.get("resourceKey"))
+    ttl = llama.ttl_of(body.get("ttl"))
+    who = await _admit(app, secret, _text(body, "space"))
+    return await _ask(app, who, steps(app, _run_of(who), key, {**body, "ttl": ttl}))
 
 
 def _acquire(app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.LlamaReply]:
     ttl = app.ttl if body["ttl"] is None else body["ttl"]
     return llama.acquire(run, key, ttl, body["resourceKey"])
-
-
-def _heartbeat(_app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.LlamaReply]:
-    return llama.heartbeat(run, key, body["ttl"])
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -143,8 +136,8 @@ def _text(body: dict[str, Any], field: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-async def _own(app: App, request: Request) -> llama.LlamaReply:
-    app.check_place(request)
+async def _list_own(app: App, request: Request) -> llama.LlamaReply:
+    app.check_origin(request)
     secret = request.query_params.get("secret") or _bearer(request)
     if not secret:
         return llama.bad("missing secret")
@@ -158,11 +151,11 @@ def _bearer(request: Request) -> str:
 
 
 async def _status(app: App, request: Request) -> llama.LlamaReply:
-    """For whoever may look: nobody has to show anything where there are no keys."""
+    """Return every lock, also to callers with a key and, where there are no keys, to every caller."""
     space = request.query_params.get("space")
     token = _bearer(request)
     if token and not token.startswith("lh_"):
-        app.check_place(request)
+        app.check_origin(request)
         who = await _admit(app, token, space)
     else:
         who = await app.admit(request, space)

@@ -1,13 +1,14 @@
-"""POST /v1/hooks/EDITOR: what `leasehold hook` answers, without a process for each edit. Keys and bounds count, too.
+"""POST /v1/hooks/EDITOR: the answer of `leasehold hook`, without a process for each edit, within the bounds of a key.
 
-The sessions' secrets are drawn here and kept in memory. After a restart an agent goes on under its name: what it held
-before counts as its own until it expires.
+The secrets of the agents' sessions are drawn here and kept in memory. After a restart an agent goes on under its name:
+what it held before counts as its own until it expires.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     Endpoint = Callable[[Request], Awaitable[Response]]
 
 BODY_MOST = 2 * 1024 * 1024
-"""A hook's input carries whole files, of which only what is named here is made into objects."""
+"""A hook's input contains whole files. Only the fields below are made into objects."""
 _FIELDS = (
     "session_id", "conversation_id", "agent_id", "subagent_id", "cwd", "workspace_roots", "hook_event_name",
     "tool_name", "tool_input", "command",
@@ -47,41 +48,41 @@ _TOOL_FIELDS = ("command", "file_path", "notebook_path", "agent_id")
 _NOTHING = msgspec.Raw(b"null")
 
 
-def _picking(name: str, fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """Reads these fields of a JSON object, each as it stands there, and skips the others."""
+def _decoder(name: str, fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Return a decoder that keeps these fields of a JSON object as they are written, and skips the others."""
     kind = msgspec.defstruct(name, [(field, msgspec.Raw, _NOTHING) for field in fields])
     return msgspec.json.Decoder(kind)
 
 
-_given = _picking("Given", _FIELDS)
-_of_tool = _picking("OfTool", _TOOL_FIELDS)
-REMEMBERED_EACH, REMEMBERED = 2_000, 10_000
-"""So many agents of one principal have their secret remembered, and so many in all."""
+_given = _decoder("Given", _FIELDS)
+_of_tool = _decoder("OfTool", _TOOL_FIELDS)
+SECRETS_EACH, SECRETS_MOST = 2_000, 10_000
+"""So many secrets of agents are kept for one principal, and so many in all."""
 
 
 def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
-    """The handlers, by path and method."""
-    secrets = Secrets()
-    return {f"/v1/hooks/{editor}": {"POST": _endpoint(app, editor, secrets)} for editor in occasions.EDITORS}
+    """Return the handlers, by path and method."""
+    agents = HookedAgents()
+    return {f"/v1/hooks/{editor}": {"POST": _endpoint(app, editor, agents)} for editor in occasions.EDITORS}
 
 
-class Secrets:
-    """The secrets of agents' sessions, and the leases that their hooks took.
+class HookedAgents:
+    """The secrets of agents' sessions, and the leases that their hooks acquired.
 
-    Of too many, the principal that has most loses the one not used for longest.
+    If there are too many agents, the principal with most loses the one that was not used for longest.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
         self._leases: dict[tuple[str, str], dict[str, KnownLease]] = {}
-        self._shares = Shares[tuple[str, str]](REMEMBERED_EACH, REMEMBERED, self._drop, lambda _: True)
+        self._shares = Shares[tuple[str, str]](SECRETS_EACH, SECRETS_MOST, self._drop, lambda _: True)
 
     def _drop(self, seat: tuple[str, str]) -> None:
         del self._known[seat]
         self._leases.pop(seat, None)
 
-    def of(self, who: Principal, session: str) -> str:
-        """`ID.SECRET`, the same until it is forgotten."""
+    def credential(self, who: Principal, session: str) -> str:
+        """Return `ID.SECRET` of this agent's session, the same until it is dropped."""
         seat = (party_of(who), session)
         if seat in self._known:
             self._shares.use(payer(who), seat)
@@ -92,40 +93,40 @@ class Secrets:
         return f"{session}.{self._known[seat]}"
 
     def leases(self, who: Principal, session: str) -> tuple[KnownLease, ...]:
-        """The leases that hooks of this agent took, and of whose loss it was not told."""
+        """Return the leases that hooks of this agent acquired, but those whose loss it knows of."""
         return tuple(self._leases.get((party_of(who), session), {}).values())
 
     def remember(self, who: Principal, session: str, decision: Decision) -> None:
-        """What a hook took, and which losses it told."""
+        """Add the leases that a hook acquired, and remove those whose loss it reported."""
         leases = self._leases.setdefault((party_of(who), session), {})
         leases.update((each.lease, each) for each in decision.taken)
         for lease in decision.lost:
             leases.pop(lease, None)
 
     def forget(self, who: Principal, session: str) -> None:
-        """It has ended."""
+        """Drop an agent whose session has ended."""
         seat = (party_of(who), session)
         if seat in self._known:
             self._drop(seat)
             self._shares.leave(payer(who), seat)
 
 
-def _endpoint(app: App, editor: str, secrets: Secrets) -> Endpoint:
+def _endpoint(app: App, editor: str, agents: HookedAgents) -> Endpoint:
     async def respond(request: Request) -> Response:
-        who = await app.admit(request, None)
+        who = await app.admit(request)
         permissions.allow(who, "acquire")
         content = await read_body(request, BODY_MOST)
         decoding.check_media_type(request.headers.get("content-type"))
         given = _decoded(content)
         occasion = occasions.of(editor, occasions.flatten(given))
-        told = await _told(app, who, occasion, given, request, secrets)
-        return problems.ok(told or {})
+        verdict = await _verdict(app, who, occasion, given, request, agents)
+        return problems.ok(verdict or {})
 
     return respond
 
 
 def _decoded(content: bytes) -> dict[str, Any]:
-    """What matters of a hook's input; the rest may be large, and costs nothing but to be skipped."""
+    """Return the fields of a hook's input that matter. The rest may be large, and is skipped."""
     try:
         given = msgspec.structs.asdict(_given.decode(content))
         found: dict[str, Any] = {name: _decoded_text(raw) for name, raw in given.items()}
@@ -151,21 +152,21 @@ def _decoded_text(raw: msgspec.Raw) -> str:
     return text
 
 
-async def _told(
-    app: App, who: Principal, occasion: HookCall, given: dict[str, Any], request: Request, secrets: Secrets
+async def _verdict(
+    app: App, who: Principal, occasion: HookCall, given: dict[str, Any], request: Request, agents: HookedAgents
 ) -> dict[str, Any] | None:
     session = hooking.session_id(occasion)
-    credential = secrets.of(who, session)
-    terms = _terms(app, occasion, request, credential)._replace(known=secrets.leases(who, session))
+    credential = agents.credential(who, session)
+    terms = _terms(app, occasion, request, credential)._replace(known=agents.leases(who, session))
     root = request.query_params.get("root") or occasion.cwd
-    # It looks at a command of any length, and at folders.
+    # In a thread: it parses a command of any length, and reads folders.
     steps = await asyncio.to_thread(hooking.steps, occasion, terms, root)
     if steps is None:
         return None
-    decision = await aask(lambda verb, asked: _ask(app, who, verb, asked), steps)
-    secrets.remember(who, session, decision)
+    decision = await aask(partial(_ask, app, who), steps)
+    agents.remember(who, session, decision)
     if occasion.moment == occasions.END:
-        secrets.forget(who, session)
+        agents.forget(who, session)
     return answer(occasion, decision, given.get("tool_input"))
 
 
@@ -176,24 +177,14 @@ def _terms(app: App, occasion: HookCall, request: Request, credential: str) -> H
     return HookTerms(hooking.holder_of(occasion), credential, policy, app.ttl)
 
 
-_ASKED: dict[str, dict[str, Any]] = {
-    "acquire": {"space": None},
-    "inspect": {"space": None},
-    "start_session": {"space": None, "name": None},
-    "renew_session": {"space": None},
-    "end_session": {"space": None},
-    "renew": {"token": None, "ttl": None},
-}
-
-
 async def _ask(app: App, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
-    """One verb, in this principal's space and on its names only; the session is one that this server chose for it."""
-    full = {**_ASKED[verb], **asked}
+    """Return the outcome of one verb, in this principal's space and on its names. The server chose the session's id."""
     try:
-        if verb == "start_session":
-            full["space"] = permissions.space_of(who, verb, None)
-        else:
-            full = permissions.bound(who, verb, full)
+        if verb == "renew":
+            return await app.dispatcher.ask(who, verb, {"token": None, "ttl": None, **asked})
+        if verb != "start_session":
+            return await app.dispatcher.ask(who, verb, {"space": None, **asked})
+        asked = {**asked, "space": permissions.space_of(who, verb, None)}
     except Problem as problem:
         return problems.as_refusal(problem)
-    return await getattr(app.served.locks_for(who.authority), verb)(**full)
+    return await app.served.locks_for(who.authority).start_session(**asked)

@@ -1,7 +1,7 @@
-"""/mcp: the tools for agents, behind the same door as every other path.
+"""/mcp: the tools for agents, with the same keys and bounds as every other path.
 
-They are imported with the first request to that path, since that takes a second and many servers never need it.
-Whose key is revoked waits no longer, as everywhere on this server (`waiting.Waits`).
+The tools are imported with the first request to this path: that takes a second, and many servers never need them.
+A wait may outlive the request that began it, so it ends when its key is revoked, as in `long_polls.LongPolls`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import ClientDisconnect, Request
 
 from leasehold.domain.outcomes import Granted, Refused
-from leasehold.server.access import permissions
 from leasehold.server.access.revocation import RevocationWatch, why_not
 from leasehold.server.access.shares import party_of, payer
 from leasehold.server.api import decoding, problems
@@ -34,93 +33,82 @@ BODY_MOST = 256 * 1024
 """A call of a tool is wrapped more than once."""
 
 
-class Agents:
+class McpEndpoint:
     """The application behind the path."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._opening: asyncio.Task[McpHttpSessions] | None = None
-        self._living: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._waiting: dict[asyncio.Timeout, str] = {}
-        """What ends each acquire that waits, and the id of whoever asks (`Principal.id`),"""
-        self._watch = RevocationWatch(app.door, lambda: self._waiting, self._dismiss)
-        """and who looks after their keys meanwhile."""
+        """The timeout of each acquire that waits, with the caller's id (`Principal.id`)."""
+        self._watch = RevocationWatch(app.authenticator, lambda: self._waiting, self._end_revoked)
         self._handed = HandedLeases(app.losses)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let it in, and answer."""
+        """Admit the caller, and answer."""
         request = Request(scope, receive)
         try:
-            who = await self._app.admit(request, None)
+            who = await self._app.admit(request)
             body = await read_body(request, BODY_MOST)
             if body:
                 decoding.check_media_type(request.headers.get("content-type"))
             sessions = await self._opened()
+            from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
+
+            party, session = party_of(who), request.headers.get(SESSION_HEADER, "")
+            ask, news = partial(self._ask, who, party), partial(self._handed.news, party)
+            caller = Caller(party, who.name, who.session, ask, news, session)
+            await sessions.answer(payer(who), caller, scope, body, _again(body, receive), send)
         except ClientDisconnect:
             return
         except Problem as problem:
-            await self._app.tell(problem)(scope, receive, send)
-            return
-        from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
+            await self._app.refuse(problem)(scope, receive, send)
 
-        party = party_of(who)
-
-        async def ask(verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
-            outcome = await self._ask(who, verb, asked)
-            self._handed.note(party, verb, outcome)
-            return outcome
-
-        news = partial(self._handed.news, party)
-        caller = Caller(party, who.name, who.session, ask, news, request.headers.get(SESSION_HEADER, ""))
+    async def _ask(self, who: Principal, party: str, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
+        """Return the outcome of a verb, within the caller's bounds."""
         try:
-            await sessions.answer(payer(who), caller, scope, body, _read_already(body, receive), send)
+            if verb == "acquire":
+                outcome = await self._acquire(who, asked)
+            else:
+                outcome = await self._app.dispatcher.ask(who, verb, asked)
         except Problem as problem:
-            await self._app.tell(problem)(scope, receive, send)
+            outcome = problems.as_refusal(problem)
+        self._handed.note(party, verb, outcome)
+        return outcome
 
-    async def _ask(self, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
-        """Ask as this principal may."""
-        try:
-            permissions.allow(who, verb)
-            bound = permissions.bound(who, verb, dict(asked))
-        except Problem as problem:
-            return problems.as_refusal(problem)
-        if verb == "acquire":
-            return await self._acquire(who, bound)
-        return permissions.as_seen_by(who, await getattr(self._app.served.locks_for(who.authority), verb)(**bound))
-
-    async def _acquire(self, who: Principal, bound: dict[str, Any]) -> Any:  # noqa: ANN401 (see `_ask`)
-        """A wait may outlive the request that began it, and the key that this was let in with."""
-        locks, ending = self._app.served.locks_for(who.authority), asyncio.timeout(None)
+    async def _acquire(self, who: Principal, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `_ask`)
+        revoked = Refused("unauthenticated", "", why_not(who.id))
+        ending = asyncio.timeout(None)
         try:
             async with ending:
                 self._waiting[ending] = who.id
                 self._watch.begin()
                 try:
-                    outcome = await locks.acquire(**bound)
+                    outcome = await self._app.dispatcher.ask(who, "acquire", asked)
                 finally:
                     self._waiting.pop(ending, None)
         except TimeoutError:
             if not ending.expired():
                 raise
-            return _revoked(who)
-        if self._app.door.knows(who.id):
+            return revoked
+        if self._app.authenticator.knows(who.id):
             return outcome
-        if isinstance(outcome, Granted) and outcome.fresh:  # what it had before is left alone: work may go on under it
-            why = "its key was revoked"
+        if isinstance(outcome, Granted) and outcome.fresh:  # one that it had before stays: work may go on under it
+            locks, why = self._app.served.locks_for(who.authority), "its key was revoked"
             release = locks.release(outcome.lease.id, outcome.token, status="cancelled", error=why)
             await asyncio.shield(release)
-        return _revoked(who)
+        return revoked
 
-    def _dismiss(self) -> None:
-        """Send away whose key is revoked."""
-        for ending in [each for each, id_ in self._waiting.items() if not self._app.door.knows(id_)]:
+    def _end_revoked(self) -> None:
+        for ending in [each for each, id_ in self._waiting.items() if not self._app.authenticator.knows(id_)]:
             del self._waiting[ending]
             ending.reschedule(0)
 
     async def _opened(self) -> McpHttpSessions:
         if self._closing.is_set():
-            raise Problem("closed", "the server is going away; connect again")
+            raise Problem("closed", "the server is stopping; connect again")
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         return await asyncio.shield(self._opening)
@@ -128,35 +116,35 @@ class Agents:
     async def _open(self) -> McpHttpSessions:
         loop = asyncio.get_running_loop()
         try:
-            sessions = await loop.run_in_executor(None, _make)
+            sessions = await loop.run_in_executor(None, _import_sessions)
         except ImportError as error:
             self._opening = None
-            missing = f"{error.name} is missing on this server: pip install 'leasehold[mcp]'"
+            missing = f"{error.name} is missing on this server. Install it there:\npip install 'leasehold[mcp]'"
             raise Problem("unsupported", missing) from None
         ready = asyncio.Event()
-        self._living = loop.create_task(self._live(sessions, ready))
+        self._running = loop.create_task(self._run(sessions, ready))
         await ready.wait()
         return sessions
 
-    async def _live(self, sessions: McpHttpSessions, ready: asyncio.Event) -> None:
+    async def _run(self, sessions: McpHttpSessions, ready: asyncio.Event) -> None:
         async with sessions.endpoint.run():
             ready.set()
             await self._closing.wait()
             sessions.close()
 
     def close(self) -> None:
-        """The server goes away: whoever waits here leaves the queue."""
+        """End every session, because the server stops: waiting requests leave the queue."""
         self._closing.set()
         self._watch.close()
 
     async def ended(self) -> None:
-        """Until everybody has left."""
-        if self._living is not None:
-            await self._living
+        """Return when every session has ended."""
+        if self._running is not None:
+            await self._running
 
 
-def _read_already(body: bytes, receive: Receive) -> Receive:
-    """The body once more, for who reads it by itself; then whatever comes after it."""
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body, which was read already, once more, and then what comes after it."""
     rest = [body]
 
     async def again() -> Message:
@@ -165,11 +153,7 @@ def _read_already(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def _revoked(who: Principal) -> Refused:
-    return Refused("unauthenticated", "", why_not(who.id))
-
-
-def _make() -> McpHttpSessions:
+def _import_sessions() -> McpHttpSessions:
     from leasehold.mcp.http import Endpoint  # noqa: PLC0415 (see above)
     from leasehold.server.api.mcp_sessions import McpHttpSessions  # noqa: PLC0415 (see above)
 

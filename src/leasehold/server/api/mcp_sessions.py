@@ -1,9 +1,8 @@
-"""The MCP sessions of a server. Until one is used, and again while it is idle, it costs a line in a table.
+"""The MCP sessions of a server. A session that is idle, or was not used yet, costs only a row in a table.
 
-The SDK keeps tasks and buffers for each session: 55 KB, and 300 KB once a tool was called. So `initialize` is answered
-without them, and its body is kept: with it, the SDK's part of a session is made when the session is used, and given up
-when it is idle or others need the room. A client does not notice that. A principal has a share of both; one that takes
-much loses some before others.
+The SDK keeps tasks and buffers for each of its sessions: 55 KB, and 300 KB once a tool was called. So `initialize` is
+answered without one, and its body is kept. From it the SDK's session is started when the client uses the session, and
+ended when the session is idle or others need the room; the client does not notice. A principal has a share of both.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("leasehold.server")
 HEADER = "mcp-session-id"
 KNOWN_EACH, KNOWN_MOST = 1_000, 10_000
-"""Sessions that are remembered."""
+"""Sessions that are known, for one principal and in all."""
 LIVE_EACH, LIVE_MOST = 200, 500
-"""Sessions that the SDK has a part of."""
+"""Sessions that the SDK has started, for one principal and in all."""
 OPENING_BYTES = 8 * 1024
-"""What a client may say of itself: as much is kept for each session."""
+"""The largest `initialize`, which is kept for each session."""
 IDLE = 60.0
-"""The SDK's part of a session that was not used for so long is given up, in seconds,"""
+"""The SDK's session is ended after so long without use, in seconds."""
 FORGOTTEN = 8 * 3600.0
-"""and the session itself is forgotten."""
+"""The session itself is dropped after so long without use, in seconds."""
 TOO_MANY = "you use {} MCP sessions at once already; end some first (DELETE /mcp)"
 
 
@@ -46,15 +45,15 @@ class McpHttpSession:
     def __init__(self, owner: str, opening: bytes) -> None:
         self.id = uuid4().hex
         self.owner = owner
-        """Whose share it is taken from; nobody else may use it."""
+        """The principal whose share it is taken from; no other may use it."""
         self.opening = opening
-        """The body that it was opened with."""
+        """The body of its `initialize`."""
         self.live: str | None = None
-        """Under which id the SDK knows it, while it does."""
+        """The id of the SDK's session, while there is one."""
         self.busy = 0
-        """How many requests are under way,"""
+        """How many requests are under way."""
         self.listening = 0
-        """and how many only listen for what a server may say of its own, which this one does not."""
+        """How many requests only listen for messages of the server, which sends none of its own."""
         self.making = asyncio.Lock()
         self.timer: asyncio.TimerHandle | None = None
 
@@ -70,22 +69,22 @@ class McpHttpSessions:
         self._ending: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """The server goes away, and the SDK's parts with it."""
+        """Drop every session, because the server stops."""
         for session in self._by_id.values():
             if session.timer is not None:
                 session.timer.cancel()
         self._by_id.clear()
 
     async def answer(self, owner: str, caller: Caller, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Answer one request, whose body was read already."""
+        """Answer a request whose body was read already."""
         given = Headers(scope=scope).get(HEADER)
         session = self._by_id.get(given) if given is not None else None
         if session is not None and session.owner == owner:
-            await self._go_on(session, caller, scope, receive, send)
+            await self._use(session, caller, scope, receive, send)
         elif given is None and scope["method"] == "POST" and _is_opening(body):
             await self._open(owner, caller, scope, body, receive, send)
         else:
-            await self.endpoint.answer(caller, scope, receive, send)  # it knows no such session, or needs none
+            await self.endpoint.answer(caller, scope, receive, send)  # which refuses an unknown session
 
     async def _open(self, owner: str, caller: Caller, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         if len(body) > OPENING_BYTES:
@@ -94,7 +93,7 @@ class McpHttpSessions:
         if not self._known.take(owner, session):
             raise Problem("too_many", TOO_MANY.format(KNOWN_EACH))
         self._by_id[session.id] = session
-        named = _Named(send, session.id)
+        named = _Renaming(send, session.id)
         session.busy += 1
         try:
             await self.endpoint.answer(caller, scope, receive, named, alone=True)
@@ -104,7 +103,7 @@ class McpHttpSessions:
             if named.status != 200:
                 self._forget(session)
 
-    async def _go_on(self, session: McpHttpSession, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _use(self, session: McpHttpSession, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         self._known.use(session.owner, session)
         self._live.use(session.owner, session)
         if scope["method"] == "DELETE":
@@ -117,20 +116,20 @@ class McpHttpSessions:
         session.listening += is_listening
         session.busy += not is_listening
         try:
-            live = await self._made(session, caller)
+            live = await self._started(session, caller)
             headers = [(name, value) for name, value in scope["headers"] if name != HEADER.encode()]
             headers.append((HEADER.encode(), live.encode()))
-            named = _Named(send, session.id)
+            named = _Renaming(send, session.id)
             await self.endpoint.answer(caller, {**scope, "headers": headers}, receive, named)
-            if named.status == 404:  # the SDK has lost it
+            if named.status == 404:  # the SDK has ended it
                 self._rest(session)
         finally:
             session.listening -= is_listening
             session.busy -= not is_listening
             self._done(session)
 
-    async def _made(self, session: McpHttpSession, caller: Caller) -> str:
-        """The SDK's id of this session."""
+    async def _started(self, session: McpHttpSession, caller: Caller) -> str:
+        """Return the id of the SDK's session, which is started if there is none."""
         async with session.making:
             if session.live is None:
                 if not self._live.take(session.owner, session):
@@ -154,7 +153,7 @@ class McpHttpSessions:
         session.timer = asyncio.get_running_loop().call_later(FORGOTTEN, self._forget, session)
 
     def _rest(self, session: McpHttpSession) -> None:
-        """Give up the SDK's part; whatever still goes on there ends."""
+        """End the SDK's session, and whatever still runs in it."""
         self._live.leave(session.owner, session)
         live, session.live = session.live, None
         if live is not None:
@@ -165,10 +164,10 @@ class McpHttpSessions:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._ending.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.error("a session of MCP could not be ended", exc_info=task.exception())
+            log.error("an MCP session could not be ended", exc_info=task.exception())
 
     def _forget(self, session: McpHttpSession) -> None:
-        """Its client is told so when it comes back, and opens another."""
+        """Drop a session. A client that uses it again is refused, and opens another."""
         self._known.leave(session.owner, session)
         self._by_id.pop(session.id, None)
         if session.timer is not None:
@@ -176,8 +175,8 @@ class McpHttpSessions:
         self._rest(session)
 
 
-class _Named:
-    """The way to the client, which is told the id of its session, and not the SDK's."""
+class _Renaming:
+    """A `send` that replaces the id of the SDK's session by that of the client's."""
 
     def __init__(self, send: Send, session: str) -> None:
         self._send = send
@@ -197,7 +196,7 @@ def _is_idle(session: McpHttpSession) -> bool:
 
 
 def _is_opening(body: bytes) -> bool:
-    """Whether the SDK would begin a session for it: it reads JSON in the same way."""
+    """True if the SDK would start a session for this body; the JSON is read as the SDK does."""
     try:
         message = pydantic_core.from_json(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""From a refusal or a breakage to a status and a problem+json body: the one table of HTTP."""
+"""Refusals and errors as answers of HTTP: the one table of statuses, and problem+json bodies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TITLES = {
     "not_allowed": "Not allowed",
     "not_found": "Not found",
     "rate_limited": "Too many requests",
-    "closed": "The server is going away",
+    "closed": "The server is stopping",
 }
 RETRY_AFTER = {"rate_limited": 1, "too_many": 1}
 TROUBLE = 503
@@ -70,12 +70,20 @@ SPELLED = {
     for each in verbs.verb(name).arguments
     if each.kind.startswith("seconds")
 }
-"""Durations, which a request calls after their unit."""
+"""Durations, whose names end with their unit in a request."""
 encode = msgspec.json.Encoder().encode
 
 
+class HttpAnswer(msgspec.Struct, gc=False):
+    """A status, a body that can be encoded as JSON, and headers besides those that every answer has."""
+
+    status: int
+    body: object
+    headers: dict[str, str] | None = None
+
+
 class Problem(Exception):
-    """A request ends here, with this answer."""
+    """Ends a request with this answer."""
 
     def __init__(self, code: str, detail: str, **more: Any) -> None:
         super().__init__(code, detail)
@@ -85,7 +93,7 @@ class Problem(Exception):
 
 
 def of_refusal(outcome: object) -> Problem:
-    """The problem that tells of a refusal."""
+    """Return the problem that reports a refusal."""
     told = wire.answer(outcome)
     code, detail = told.pop("code"), told.pop("message")
     if told.get("field") in SPELLED:
@@ -94,71 +102,61 @@ def of_refusal(outcome: object) -> Problem:
 
 
 def of_error(error: LeaseholdError) -> Problem:
-    """The problem that tells of a breakage."""
+    """Return the problem that reports an error."""
     if isinstance(error, InvalidInput):
         return _of_field("invalid", error.field, str(error))
     return Problem(error.code, str(error))
 
 
 def as_refusal(problem: Problem) -> Refused:
-    """The same for whoever is told outcomes, and not answers of HTTP."""
+    """Return the problem as an outcome, for conversations, which know no HTTP."""
     return Refused(problem.code, str(problem.more.get("field") or ""), problem.detail)
 
 
 def _of_field(code: str, field: str, detail: str) -> Problem:
-    """The problem with a field, under the name that it has in a request."""
+    """Return the problem with a field, under the name that it has in a request."""
     spelled = SPELLED.get(field, field)
     if spelled != field:
         detail = detail.replace(durations.FORMS, "write a number of seconds")
     return Problem(code, f"{spelled}: {detail.removeprefix(f'{field}: ')}", field=spelled)
 
 
-def body(problem: Problem) -> dict[str, Any]:
-    """The problem as JSON values."""
-    status = STATUS.get(problem.code, 400)
-    return {
-        "type": f"urn:leasehold:problem:{problem.code}",
-        "title": TITLES.get(problem.code, problem.code.replace("_", " ").capitalize()),
-        "status": status,
-        "detail": problem.detail,
-        "code": problem.code,
-        **problem.more,
-    }
-
-
-def headers(problem: Problem) -> dict[str, str]:
-    """What a client must know without reading the body."""
-    told: dict[str, str] = {}
-    status = STATUS.get(problem.code, 400)
-    retry = problem.more.get("retry_after_seconds", RETRY_AFTER.get(problem.code, 1 if status == TROUBLE else None))
+def answer(problem: Problem) -> HttpAnswer:
+    """Return the answer to a request that ends with this problem."""
+    code, more = problem.code, dict(problem.more)
+    status = STATUS.get(code, 400)
+    headers: dict[str, str] = {}
+    retry = more.get("retry_after_seconds", RETRY_AFTER.get(code, 1 if status == TROUBLE else None))
     if retry is not None:
-        told["retry-after"] = str(math.ceil(retry))
-    if problem.code == "unauthenticated":
-        told["www-authenticate"] = "Bearer"
-    if "allow" in problem.more:
-        told["allow"] = problem.more.pop("allow")
-    return told
+        headers["retry-after"] = str(math.ceil(retry))
+    if code == "unauthenticated":
+        headers["www-authenticate"] = "Bearer"
+    if "allow" in more:
+        headers["allow"] = more.pop("allow")
+    title = TITLES.get(code, code.replace("_", " ").capitalize())
+    kind = f"urn:leasehold:problem:{code}"
+    body = {"type": kind, "title": title, "status": status, "detail": problem.detail, "code": code, **more}
+    return HttpAnswer(status, body, headers)
 
 
-def respond(problem: Problem) -> Response:
-    """The whole answer."""
-    told = headers(problem)
-    content = encode(body(problem))
-    return Response(content, STATUS.get(problem.code, 400), told, media_type="application/problem+json")
+def respond(answer: HttpAnswer) -> Response:
+    """Return the answer for ASGI."""
+    kind = "application/problem+json" if answer.status >= 400 else "application/json"
+    return Response(encode(answer.body), answer.status, answer.headers, media_type=kind)
 
 
 def as_bytes(response: Response) -> bytes:
-    """A whole answer as it goes over the wire."""
+    """Return a whole answer as it is sent over HTTP/1.1."""
     phrase = HTTPStatus(response.status_code).phrase.encode()
     head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (response.status_code, phrase, head, bytes(response.body))
 
 
 def ok(content: Mapping[str, Any], status: int = 200) -> Response:
-    """A yes."""
+    """Return a successful answer for ASGI."""
     return respond_json(content, status)
 
 
-def respond_json(content: object, status: int, told: Mapping[str, str] | None = None) -> Response:
-    """JSON, whatever it says."""
-    return Response(encode(content), status, told, media_type="application/json")
+def respond_json(content: object, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Return JSON for ASGI, whatever the status."""
+    return Response(encode(content), status, headers, media_type="application/json")

@@ -1,6 +1,6 @@
-"""Agiflow's runs over HTTP, `/v1/workflows`: what can be asked, and who may touch which run.
+"""Agiflow's runs over HTTP, `/v1/workflows`: from a request to a conversation of several verbs.
 
-What the routes mean is in ``compat.agiflow``. A run belongs to the key that began it, by its name, or to the session.
+``compat.agiflow`` says what the routes mean. A run belongs to the principal or the session that began it.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ STEPS: dict[str, tuple[tuple[str, ...], Callable[[Principal, Asked], Steps[Any]]
     "beat_run": (TOUCHING, _beat),
     "release_run": (TOUCHING, _release),
 }
-"""By verb: the refusals of its route besides those that every route has, and the conversation that it stands for."""
+"""By verb: the refusals of its route besides those that every route has, and the conversation that answers it."""
 
 
 def shaped(told: Any, gives: str) -> dict[str, Any]:  # noqa: ANN401 (a run, or why not)
-    """The answer; a refusal is raised as a problem."""
+    """Return the body of the answer. Raises `Problem` for a refusal."""
     if isinstance(told, agiflow.RunConflict):
         problem = problems.of_refusal(told.held)
         if told.run is not None:

@@ -1,1 +1,1 @@
-"""The live page at `/`: its files, signing in, and the looks that only it needs. It decides nothing about leases."""
+"""The live page at `/`: its files, signing in, and the views that only it needs. It decides nothing about leases."""

@@ -1,4 +1,4 @@
-"""The files of the page, served from the package, with headers that let nothing else run or be fetched."""
+"""The files of the page, with headers that allow no other script to run and no other file to be fetched."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEADERS = {
 }
 
 
-class File(msgspec.Struct, frozen=True):
+class PageFile(msgspec.Struct, frozen=True):
     """One file, read once."""
 
     content: bytes
@@ -46,30 +46,30 @@ class File(msgspec.Struct, frozen=True):
     tag: str
 
 
-def _read() -> dict[str, File]:
-    found: dict[str, File] = {}
+def _read() -> dict[str, PageFile]:
+    found: dict[str, PageFile] = {}
     for path in sorted(FOLDER.iterdir()):
         if path.suffix in TYPES:
             content = path.read_bytes()
-            found[path.name] = File(content, TYPES[path.suffix], f'"{sha256(content).hexdigest()[:20]}"')
+            found[path.name] = PageFile(content, TYPES[path.suffix], f'"{sha256(content).hexdigest()[:20]}"')
     return found
 
 
-class Files:
-    """What the page is made of. Only what lies in the folder is served: a path is a key here, never a path."""
+class PageFiles:
+    """The files of the page. Names are keys of a table, never paths, so nothing else can be read."""
 
     def __init__(self) -> None:
         self._files = _read()
 
     async def page(self, request: Request) -> Response:
-        """The page itself."""
-        return self._give("index.html", request)
+        """Return the page itself."""
+        return self._respond("index.html", request)
 
     async def part(self, request: Request) -> Response:
-        """A script, a style or a picture of it."""
-        return self._give(str(request.path_params["name"]), request)
+        """Return a script, a style or a picture of the page."""
+        return self._respond(str(request.path_params["name"]), request)
 
-    def _give(self, name: str, request: Request) -> Response:
+    def _respond(self, name: str, request: Request) -> Response:
         file = self._files.get(name)
         if file is None:
             raise Problem("not_found", "there is no such file; the page is at /")

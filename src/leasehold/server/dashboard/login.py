@@ -1,8 +1,8 @@
-"""Signing in with a key: from a cookie to what `Authorization` would have said, for requests of our own page only.
+"""Signing in with a key: a cookie stands for an `Authorization` header, for requests of our own page only.
 
-The cookie carries the key itself, so that a restart, another server of the same store and a revocation all do what
-one expects (docs/adr/0016). Scripts cannot read it, other sites cannot send it, and whatever changes something must
-also carry a header that no form and no page of another origin can send without asking first.
+The cookie contains the key itself, so it survives a restart, works at every server of the store, and ends when the key
+is revoked (docs/adr/0016). Scripts cannot read it and other sites cannot send it. A request that changes something must
+also have a header that no form and no page of another origin can send without a preflight request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 import leasehold
 from leasehold.server.access import permissions
-from leasehold.server.access.origin import is_own_site, is_same_origin
+from leasehold.server.access.authentication import is_own_site, is_same_origin
 from leasehold.server.api import decoding, problems
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.requests import Body
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from leasehold.server.api.app import App
 
 HEADER = "x-leasehold"
-"""What our page sends with every request. Anything will do: that it can be sent is the proof."""
-LOOKS = ("GET", "HEAD")
+"""Our page sends it with every request. Its value does not matter: other origins cannot send it."""
+READING = ("GET", "HEAD")
 OWN_PAGE = "a signed-in browser may only be used by the dashboard's own page"
 
 
 class SignIn(Body):
-    """Who wants in."""
+    """Sign in with a key."""
 
     key: str
 
 
 def cookie_name(request: Request) -> str:
-    """One for each port: cookies know none, and several servers of one machine must not sign each other out."""
+    """Return a name with the port: cookies ignore ports, and servers of one machine must not sign each other out."""
     host = request.headers.get("host", "")
     _, colon, port = host.rpartition(":")
     return f"leasehold_{port}" if colon and port.isdigit() else "leasehold"
 
 
-def shown(request: Request) -> str | None:
-    """What the cookie stands for; None without one. Who sends it from elsewhere is refused."""
+def header_of(request: Request) -> str | None:
+    """Return the header that the cookie stands for, or None. Refuse a cookie that another page sends."""
     key = request.cookies.get(cookie_name(request))
     if not key:
         return None
@@ -55,19 +55,19 @@ def shown(request: Request) -> str | None:
 
 
 def check_page(request: Request) -> None:
-    """Whether it is our own page that asks."""
+    """Refuse requests that do not come from our own page."""
     origin, host = request.headers.get("origin"), request.headers.get("host", "")
     if not is_own_site(request.headers.get("sec-fetch-site")):
         raise Problem("not_allowed", OWN_PAGE)
     if origin is not None and not is_same_origin(host, origin):
-        behind = f"it is at {origin[:100]} and asks {host[:100]}: if there is a proxy between, it must pass the Host on"
+        behind = f"it is at {origin[:100]} and requests {host[:100]}: a proxy between them must forward the Host"
         raise Problem("not_allowed", f"{OWN_PAGE}; {behind}")
-    if request.method not in LOOKS and HEADER not in request.headers:
+    if request.method not in READING and HEADER not in request.headers:
         raise Problem("not_allowed", f"with a cookie, the header {HEADER} is needed; with a key: Authorization")
 
 
 async def sign_in(app: App, request: Request) -> Response:
-    """A cookie for whoever has a key."""
+    """Set the cookie for a caller with a key."""
     check_page(request)
     if HEADER not in request.headers:
         raise Problem("not_allowed", f"the header {HEADER} is needed")
@@ -75,16 +75,16 @@ async def sign_in(app: App, request: Request) -> Response:
     key = asked.key.strip()
     if not key.startswith("lh_") or not key.isascii() or not key.isprintable():
         raise Problem("invalid", "key: must be a key, which begins with lh_", field="key")
-    who = await app.door.admit(f"Bearer {key}", None)
+    who = await app.authenticator.identify(f"Bearer {key}", None)
     app.rates.take(who.id)
-    response = problems.ok(_told(app, who))
+    response = problems.ok(_signed_in(app, who))
     secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
     response.set_cookie(cookie_name(request), key, path="/", httponly=True, samesite="strict", secure=secure)
     return response
 
 
 async def sign_out(_app: App, request: Request) -> Response:
-    """The cookie is forgotten."""
+    """Delete the cookie."""
     check_page(request)
     response = problems.ok({"signed_in": False})
     response.delete_cookie(cookie_name(request), path="/", httponly=True, samesite="strict")
@@ -92,18 +92,18 @@ async def sign_out(_app: App, request: Request) -> Response:
 
 
 async def who_am_i(app: App, request: Request) -> Response:
-    """Who is signed in. That nobody is, is an answer as well: a browser would log a refusal as an error."""
+    """Return who is signed in. If no one is, answer so: a browser would log a refusal as an error."""
     try:
-        who = await app.admit(request, None)
+        who = await app.admit(request)
     except Problem as problem:
         if problem.code != "unauthenticated":
             raise
         return problems.ok({"signed_in": False, "version": leasehold.__version__})
-    return problems.ok(_told(app, who))
+    return problems.ok(_signed_in(app, who))
 
 
-class Told(msgspec.Struct):
-    """What the page has to know of who looks at it."""
+class SignedIn(msgspec.Struct):
+    """The facts about its user that the page needs."""
 
     name: str
     role: str
@@ -114,11 +114,11 @@ class Told(msgspec.Struct):
     signed_in: bool = True
 
 
-def _told(app: App, who: Principal) -> dict[str, object]:
+def _signed_in(app: App, who: Principal) -> dict[str, object]:
     everywhere = who.role == "admin"
     can = sorted(permissions.ROLES[who.role])
     space = None if everywhere else who.space
-    is_open = app.door.is_open and who.id == "open"
+    is_open = app.authenticator.is_open and who.id == "open"
     return msgspec.to_builtins(  # type: ignore[no-any-return] # of a struct: a dict
-        Told(name=who.name, role=who.role, space=space, open=is_open, can=can, version=leasehold.__version__)
+        SignedIn(name=who.name, role=who.role, space=space, open=is_open, can=can, version=leasehold.__version__)
     )

@@ -1,13 +1,12 @@
-"""Which paths of the server belong to the page. The app gives each of them its way of telling what went wrong."""
+"""The paths of the server that belong to the page."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leasehold.server.dashboard import login as signing
-from leasehold.server.dashboard import views as looks
-from leasehold.server.dashboard.files import Files
+from leasehold.server.dashboard import login, views
+from leasehold.server.dashboard.files import PageFiles
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def paths(app: App) -> dict[str, dict[str, Endpoint]]:
-    """Each path, and what answers each method there."""
-    files = Files()
+    """Return the handlers, by path and method."""
+    files = PageFiles()
     return {
         "/": {"GET": files.page},
         "/dashboard/session": {
-            "GET": partial(signing.who_am_i, app),
-            "POST": partial(signing.sign_in, app),
-            "DELETE": partial(signing.sign_out, app),
+            "GET": partial(login.who_am_i, app),
+            "POST": partial(login.sign_in, app),
+            "DELETE": partial(login.sign_out, app),
         },
-        "/dashboard/graph": {"GET": partial(looks.graph, app)},
-        "/dashboard/runs": {"GET": partial(looks.runs, app)},
-        "/dashboard/contention": {"GET": looks.Contention(app).answer},
-        "/dashboard/closed": {"GET": partial(looks.closed, app)},
+        "/dashboard/graph": {"GET": partial(views.graph, app)},
+        "/dashboard/runs": {"GET": partial(views.runs, app)},
+        "/dashboard/contention": {"GET": views.ContentionView(app).answer},
+        "/dashboard/closed": {"GET": partial(views.closed, app)},
         "/dashboard/{name}": {"GET": files.part},
     }

@@ -1,6 +1,6 @@
-"""What only the page asks for: the graph with places to draw it at, runs, contention, what is closed.
+"""Views that only the page needs: the graph and its layout, runs, contention, closed resources.
 
-Each is one or a few calls of the verbs that anybody may use, shaped for a picture.
+Each makes one or a few calls of the public verbs, and shapes their outcome for a picture.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 
 PAGE = 10_000
 EVENTS_MOST = 50_000
-"""Contention is told from so many events at most; the answer says since when."""
+"""Contention is computed from at most so many events; the answer says since when."""
 EDGES_MOST = 10_000
 """Each waiter waits for all who stand before it: of one resource, that is some 140 waiters."""
 BEHIND_MOST = 8
-"""Of more than this, only how many there are is told: nobody reads them."""
+"""Of more holders than these, only the number is sent."""
 CLOSED_MOST = 200
 WINDOWS = {"hour": 3_600, "day": 86_400, "week": 604_800}
 
 
 class Window(r.Query):
-    """How far to look back."""
+    """How far back contention is computed."""
 
     space: str | None = None
     window: str = "hour"
@@ -79,14 +79,14 @@ def _checked(outcome: Any) -> Any:  # noqa: ANN401 (whatever a verb gives)
 
 
 async def _apart(shape: Callable[..., dict[str, Any]], *given: object) -> Response:
-    """Shaped and spelled in a thread: the event loop commits for everybody, and must not be kept from it."""
+    """Shape and encode in a thread: the event loop commits for all callers, and must not be blocked."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(None, lambda: problems.ok(shape(*given)))
 
 
 async def graph(app: App, request: Request) -> Response:
-    """Who waits for whom, and where to draw them."""
-    _, asked = await app.understand(request, GRAPH)
+    """Return the wait-for graph and where to draw it."""
+    _, asked = await app.checked(request, GRAPH)
     return await _apart(_graph, _checked(await app.served.locks.graph(**asked, limit=EDGES_MOST)))
 
 
@@ -110,7 +110,7 @@ def _graph(seen: Graph) -> dict[str, Any]:
 
 
 def _wait(it: WaitSummary) -> dict[str, Any]:
-    """A wait as JSON values: not every edge, of which a long queue has far too many to be sent again and again."""
+    """Return a wait as JSON values, without all of its edges: a long queue has too many to send every time."""
     return {
         "id": it.id,
         "holder": it.holder,
@@ -126,8 +126,8 @@ def _wait(it: WaitSummary) -> dict[str, Any]:
 
 
 async def runs(app: App, request: Request) -> Response:
-    """The runs in these events, and from where to page on."""
-    _, asked = await app.understand(request, RUNS)
+    """Return the runs in a page of events, and where the next page begins."""
+    _, asked = await app.checked(request, RUNS)
     events = _checked(await app.served.locks.history(**asked, lease=None, kinds=KINDS))
     return await _apart(_runs, events, asked["limit"])
 
@@ -138,7 +138,7 @@ def _runs(events: Sequence[Event], limit: int) -> dict[str, Any]:
 
 
 def run(it: LeaseRun) -> dict[str, Any]:
-    """A run as JSON values."""
+    """Return a run as JSON values."""
     return {
         "lease": it.lease,
         "space": it.space,
@@ -158,16 +158,16 @@ def run(it: LeaseRun) -> dict[str, Any]:
     }
 
 
-class Contention:
-    """The figures of each window, remembered for a little while, as they are made of many events."""
+class ContentionView:
+    """The figures of each window, cached for a while, as they are computed from many events."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._known: dict[tuple[str | None, str], tuple[float, dict[str, Any]]] = {}
 
     async def answer(self, request: Request) -> Response:
-        """The most contended resources of a window."""
-        _, asked = await self._app.understand(request, CONTENTION)
+        """Return the most contended resources of a window."""
+        _, asked = await self._app.checked(request, CONTENTION)
         window = asked["window"]
         if window not in WINDOWS:
             raise Problem("invalid", f"window: must be one of {', '.join(WINDOWS)}", field="window")
@@ -175,15 +175,15 @@ class Contention:
         known = self._known.get(key)
         if known is None or time.monotonic() > known[0]:
             begun = time.monotonic()
-            told = await self._look(*key)
+            content = await self._compute(*key)
             took = time.monotonic() - begun
-            known = (time.monotonic() + max(2.0, took * 20), told)
+            known = (time.monotonic() + max(2.0, took * 20), content)
             if len(self._known) > 1_000:
                 self._known.clear()
             self._known[key] = known
         return problems.ok(known[1])
 
-    async def _look(self, space: str | None, window: str) -> dict[str, Any]:
+    async def _compute(self, space: str | None, window: str) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         now = await loop.run_in_executor(None, self._app.served.ping)
         asked_since = now - WINDOWS[window] * SECOND
@@ -228,8 +228,8 @@ def _figures(it: Figures) -> dict[str, Any]:
 
 
 async def closed(app: App, request: Request) -> Response:
-    """What an accident has closed until somebody clears it: as the history tells, and as it still is."""
-    _, asked = await app.understand(request, CLOSED)
+    """Return the resources that an unclean end closed and that were not cleared since."""
+    _, asked = await app.checked(request, CLOSED)
     locks = app.served.locks
     events = _checked(await locks.history(**asked, kinds=("quarantined", "cleared"), limit=2_000))
     names = dict.fromkeys((event.space, name) for event in events for name in event.resources)

@@ -1,4 +1,4 @@
-"""The body of a request that goes the ordinary way: of a bounded size, and within bounded time, on every path."""
+"""The body of a request that the quick parser does not take: of a bounded size, and within bounded time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 BODY_BYTES = 64 * 1024
 BODY_SECONDS = 20.0
-"""How long a client may take to send its body."""
+"""How long a client may take to send its body, in seconds."""
 
 
 async def read_body(request: Request, most: int = BODY_BYTES) -> bytes:
-    """The whole body, if it is not too large and comes in time."""
+    """Return the whole body; refuse one that is too large or does not arrive in time."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             return await _read(request, most)
@@ -37,10 +37,10 @@ async def _read(request: Request, most: int) -> bytes:
 
 
 def too_large(most: int) -> Problem:
-    """The refusal of a body of more than that."""
+    """Return the refusal of a body of more bytes than that."""
     return Problem("too_large", f"a body may have at most {most} bytes")
 
 
 def slow() -> Problem:
-    """The refusal of a body that takes too long."""
+    """Return the refusal of a body that takes too long."""
     return Problem("slow", f"the body did not arrive within {BODY_SECONDS:g} s")

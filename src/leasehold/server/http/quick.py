@@ -1,268 +1,275 @@
-"""The hot path: acquire, renew and release, answered without building an ASGI request.
+"""The quick parser: acquire, renew, release and batch, read from raw bytes without building an ASGI request.
 
-It only ever takes what is plain and allowed; whatever is not goes the ordinary way, which says why not. So there is one
-place for refusals of callers, and this one only has to be right about a yes.
+It takes only what it understands at once: plain requests with a JSON body, of callers that a cached key identifies.
+Every other request, also one that it cannot parse, is parsed by Starlette in `api/app.py`. Both parsers hand what they
+read to `api/dispatch.py`.
+
+A head that was parsed once is not parsed again: a client that keeps its connection sends the same head each time, but
+for its length (docs/adr/0041). It is compiled, unlike ``protocol``, which inherits from uvicorn's (docs/adr/0035).
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from leasehold.domain.outcomes import Granted, Refused
-from leasehold.engine.pending import Pending
-from leasehold.errors import InvalidInput
-from leasehold.server.access import permissions
-from leasehold.server.access.origin import check_place
+from leasehold.server.access.authentication import check_origin
 from leasehold.server.access.principals import OPEN
 from leasehold.server.api import decoding, problems
-from leasehold.server.api import encoding as shapes
-from leasehold.server.api.batches import Batch
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.routes import ROUTES
-from leasehold.server.api.waiting import Wait
-from leasehold.server.http.lines import END
-from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
-    from starlette.responses import Response
-
-    from leasehold.requests.to_command import Order
     from leasehold.server.access.principals import Principal
     from leasehold.server.api.app import App
+    from leasehold.server.api.dispatch import Operation
     from leasehold.server.api.requests import Body
     from leasehold.server.api.routes import Route
-    from leasehold.server.api.waiting import Answer
-    from leasehold.server.http.lines import Line
     from leasehold.server.http.protocol import Protocol
 
 log = logging.getLogger("leasehold.server")
-HOT = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release", "batch")}
+QUICK = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release", "batch")}
 HEADS = 4_096
 """So many heads are cached: a request with a cached one costs a third less processor time (docs/adr/0041)."""
 HEAD_BYTES = 1_024
 """Longer ones are not cached."""
+HEAD_END: Final = b"\r\n\r\n"
 _KEY = b"Bearer lh_"
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 _OKS: Final = tuple(_OK % length for length in range(2_048))
-"""By the length of what follows."""
-_UNUSABLE: Final = (Problem, InvalidInput, *decoding.MISSPELLED)
-"""Why a request may have to go the ordinary way."""
+"""By the length of the body."""
 
 
-class Asked(Pending):
-    """One call that is answered at once."""
+class ParsedHead:
+    """The content of a request's head, for the next request with the same bytes."""
 
-    __slots__ = ("_hot", "_line")
+    __slots__ = ("decode", "size", "start", "token", "verb")
 
-    def __init__(self, hot: Hot, line: Line, order: Order) -> None:
-        super().__init__(order.command, order.secret, self._deliver)
-        self._hot = hot
-        self._line = line
-
-    def _deliver(self, _pending: Pending) -> None:
-        self._hot.served.deliver(self._answered)
-
-    def _answered(self) -> None:
-        """The engine has committed. Nothing that happens here may break it."""
-        line = self._line
-        try:
-            if line.has_left():
-                self.take_back()
-            else:
-                line.end(self._hot.answer(self), self)
-        except Exception:
-            log.exception("an answer could not be given")
-            line.transport.close()
-
-    def take_back(self) -> None:
-        """What it was given was not heard."""
-        if isinstance(self.outcome, Granted):
-            self._hot.served.abandon(self)
-
-
-class WaitingAnswer(Wait):
-    """An acquire that waits."""
-
-    __slots__ = ("_hot", "_line")
-
-    def __init__(self, hot: Hot, line: Line, who: Principal, asked: dict[str, Any], order: Order) -> None:
-        super().__init__(hot.waits, who, asked, order)
-        self._hot = hot
-        self._line = line
-
-    def hear(self, answer: Answer) -> None:
-        """The wait is over."""
-        if self._line.has_left():
-            self.leave()
-            return
-        said = self._hot.answer(answer) if isinstance(answer, Pending) else self._hot.written(answer)
-        self._line.end(said, self)
-
-
-class Several:
-    """Several calls in one request."""
-
-    __slots__ = ("_batch", "_line")
-
-    def __init__(self, line: Line, batch: Batch) -> None:
-        self._line = line
-        self._batch = batch
-
-    def ended(self) -> None:
-        """The engine has committed. Nothing that happens here may break it."""
-        try:
-            if self._line.has_left():
-                self.take_back()
-            else:
-                self._line.end(_ok(problems.encode(self._batch.told)), self)
-        except Exception:
-            log.exception("the answers could not be given")
-            self._line.transport.close()
-
-    def take_back(self) -> None:
-        """What they were given was not heard."""
-        self._batch.take_back()
-
-
-class Head:
-    """What the first lines of a request said, for the next time that they are the same."""
-
-    __slots__ = ("decode", "length", "size", "start", "token", "verb")
-
-    def __init__(self, verb: str, decode: Callable[[bytes], Body], length: int, token: str | None) -> None:
+    def __init__(self, verb: str, decode: Callable[[bytes], Body], token: str | None) -> None:
         self.verb = verb
         self.decode = decode
-        self.length = length
         self.token = token
-        """The key that it shows; None: nothing, on a server that asks for nothing."""
+        """The key; None: no key, on a server that needs none."""
         self.start = b""
-        """The head itself, once it is kept in mind, and what ends it;"""
+        """The bytes of the head and its end, once it is cached."""
         self.size = 0
-        """and how long such a request is."""
-
-    def keep(self, head: bytes) -> None:
-        """It is kept in mind."""
-        self.start = head + END
-        self.size = len(self.start) + self.length
+        """The length of a whole request with this head."""
 
 
-class Hot:
-    """Takes what it can."""
+class QuickParser:
+    """Parses heads for all connections of a server."""
 
     def __init__(self, app: App) -> None:
-        self._app = app
-        self._door = app.door
-        self._rates = app.rates
-        self.waits = app.waits
-        self.served = app.served
-        self.heads: dict[bytes, Head] = {}
-        """Of requests that were plain and allowed, bytes and all."""
+        self.app = app
+        self._authenticator = app.authenticator
+        self.heads: dict[bytes, ParsedHead] = {}
+        """Heads of requests that were understood and whose caller was identified."""
 
-    def take(self, line: Line, protocol: Protocol, body: bytes, head: bytes | None) -> bool:
-        """Whether this request is being answered; if not, nothing has happened. `head`: keep it in mind."""
-        route = HOT[protocol.url]
-        try:
-            known = self._understood(protocol.headers, route, len(body))
-        except Problem:
-            return False
-        if known is None or not self.begin(line, known, body, keep_alive=protocol.parser.should_keep_alive()):
-            return False
-        if head is not None and len(head) <= HEAD_BYTES:
-            if len(self.heads) >= HEADS:
-                self.heads.clear()
-            known.keep(head)
-            self.heads[head] = known
-        return True
-
-    def _understood(self, headers: Iterable[tuple[bytes, bytes]], route: Route, length: int) -> Head | None:
+    def parse(self, route: Route, headers: Iterable[tuple[bytes, bytes]]) -> ParsedHead | None:
+        """Return what a head says, or None if it takes the other parser to tell."""
         given: dict[bytes, bytes] = {}
         for name, value in headers:
             given.setdefault(name, value)
-        decoding.check_media_type(_text(given.get(b"content-type")))
-        decoder = decoding.decoder_of(route.takes)
         shown = given.get(b"authorization")
-        if shown is not None:
-            token = shown[7:].decode("latin-1").strip() if shown.startswith(_KEY) else None
-            return None if token is None else Head(route.verb, decoder, length, token)
-        check_place(*(_text(given.get(name)) for name in (b"host", b"origin", b"sec-fetch-site")))
-        return Head(route.verb, decoder, length, None)
-
-    def begin(self, line: Line, head: Head, body: bytes, *, keep_alive: bool = True) -> bool:
-        """A request with a head that is known, likewise."""
-        now = time.monotonic()
-        if not self._door.is_fresh(now):
-            return False
-        if head.verb == "batch":
-            return self._begin_several(line, head, body, keep_alive=keep_alive)
+        if shown is not None and not shown.startswith(_KEY):
+            return None
         try:
-            who = self._who(head.token)
-            if who is None:
-                return False
-            asked = permissions.bounded(who, head.verb, decoding.arguments(head.decode(body)))
-            self._rates.take(who.id, now)
-        except _UNUSABLE:
-            return False
-        if asked.get("wait"):
-            return self._begin_wait(line, who, asked, keep_alive=keep_alive)
-        order = self.served.order(head.verb, asked, who.authority)
-        if isinstance(order, Refused):
-            return False
-        line.begin(None, keep_alive=keep_alive)
-        self.served.enter(Asked(self, line, order))
-        return True
+            decoding.check_media_type(_text(given.get(b"content-type")))
+            if shown is None:
+                check_origin(*(_text(given.get(name)) for name in (b"host", b"origin", b"sec-fetch-site")))
+        except Problem:
+            return None
+        token = None if shown is None else shown[7:].decode("latin-1").strip()
+        return ParsedHead(route.verb, decoding.decoder_of(route.takes), token)
 
-    def _begin_wait(self, line: Line, who: Principal, asked: dict[str, Any], *, keep_alive: bool) -> bool:
-        order = self.waits.order(who, asked)
-        if isinstance(order, Problem):
-            return False
-        wait = WaitingAnswer(self, line, who, asked, order)
-        line.begin(wait, keep_alive=keep_alive)
-        self.waits.begin(wait)
-        return True
-
-    def _begin_several(self, line: Line, head: Head, body: bytes, *, keep_alive: bool) -> bool:
+    def caller(self, head: ParsedHead) -> Principal | None:
+        """Return the caller, or None if it takes the other parser to identify it or to refuse it."""
+        if not self._authenticator.is_fresh(time.monotonic()):
+            return None
+        if head.token is None:
+            return OPEN if self._authenticator.is_open else None
         try:
-            who = self._who(head.token)
-            if who is None:
-                return False
-            permissions.allow(who, head.verb)
-            batch = Batch(self._app, who, decoding.arguments(head.decode(body))["calls"])
-        except (Problem, *decoding.MISSPELLED):
+            return self._authenticator.by_key(head.token)
+        except Problem:
+            return None
+
+    def keep(self, head: ParsedHead, start: bytes, length: int) -> None:
+        """Cache a head."""
+        if len(start) > HEAD_BYTES:
+            return
+        if len(self.heads) >= HEADS:
+            self.heads.clear()
+        head.start = start + HEAD_END
+        head.size = len(head.start) + length
+        self.heads[start] = head
+
+
+class QuickConnection:
+    """The quick requests of one connection. While one is under way, it stands in for uvicorn's request."""
+
+    __slots__ = (
+        "_dispatcher",
+        "_latest",
+        "_operation",
+        "_parser",
+        "_protocol",
+        "_write",
+        "answered_at",
+        "arrived",
+        "disconnected",
+        "is_between",
+        "is_timed",
+        "keep_alive",
+        "response_complete",
+        "transport",
+        "unheard",
+        "was_used",
+    )
+
+    def __init__(self, parser: QuickParser, protocol: Protocol) -> None:
+        self._parser = parser
+        self._dispatcher = parser.app.dispatcher
+        self._protocol = protocol
+        self._latest: tuple[ParsedHead | None, ParsedHead | None] = (None, None)
+        """The heads of the last requests, which are likely to be those of the next."""
+        self._operation: Operation | None = None
+        """The quick request under way."""
+        self.is_between = True
+        """True unless a part of a request has arrived without the rest of it."""
+        self.is_timed = True
+        """True while a request is expected before a deadline."""
+        self.arrived = b""
+        """The bytes being parsed, if they began between two requests."""
+        self.was_used = False
+        """True if a request came since the keep-alive timer was set."""
+        self.unheard: Operation | None = None
+        """The operation answered last: the client may not have received it until it sends another request."""
+        self.answered_at = 0.0
+        self.response_complete = True
+        self.disconnected = False
+        self.keep_alive = True
+
+    def connect(self, transport: asyncio.Transport) -> None:
+        """Take over the transport of a new connection."""
+        self.transport = transport
+        self._write = transport.write
+
+    def received(self, data: bytes) -> None:
+        """Answer a request with a cached head, or pass the bytes to the protocol."""
+        if self.is_between:
+            head = self._cached(data)
+            if head is not None and self.is_free():
+                self.was_used = True
+                if self.begin(head, data[len(head.start) :], keep_alive=True):
+                    if self.is_timed:
+                        self._protocol.stop_timer()
+                    return
+            self.arrived = data
+        self._protocol.take_in(data)
+        self.arrived = b""
+
+    def _cached(self, data: bytes) -> ParsedHead | None:
+        """Return the cached head of these bytes, if they are exactly one request."""
+        first, second = self._latest
+        if first is not None and first.size == len(data) and data.startswith(first.start):
+            return first
+        if second is not None and second.size == len(data) and data.startswith(second.start):
+            return second
+        known = self._parser.heads.get(data.partition(HEAD_END)[0])
+        if known is None or known.size != len(data):
+            return None
+        self._latest = (known, first)
+        return known
+
+    def is_free(self) -> bool:
+        """True if no other request of this connection comes first, and the client reads what it is sent."""
+        return not self.is_busy() and not self._protocol.flow.write_paused
+
+    def is_busy(self) -> bool:
+        """True while a request is under way."""
+        last: object = self._protocol.cycle
+        if last is self:
+            return not self.response_complete
+        return last is not None and not self._protocol.cycle.response_complete
+
+    # ------------------------------------------------------------------------------------- a request
+
+    def take(self, route: Route, body: bytes, start: bytes | None, *, keep_alive: bool) -> bool:
+        """Begin a request whose head is not cached. `start`: the bytes of the head, if it is worth caching."""
+        head = self._parser.parse(route, self._protocol.headers)
+        if head is None or not self.begin(head, body, keep_alive=keep_alive):
             return False
-        line.begin(None, keep_alive=keep_alive)
-        batch.begin(Several(line, batch).ended)
+        if start is not None:
+            self._parser.keep(head, start, len(body))
         return True
 
-    def _who(self, token: str | None) -> Principal | None:
-        if token is not None:
-            return self._door.by_key(token)
-        return OPEN if self._door.is_open else None
+    def begin(self, head: ParsedHead, body: bytes, *, keep_alive: bool) -> bool:
+        """Begin a request; False if the other parser has to take it."""
+        who = self._parser.caller(head)
+        if who is None:
+            return False
+        try:
+            arguments = decoding.arguments(head.decode(body))
+        except decoding.MISSPELLED:
+            return False
+        self.keep_alive = keep_alive
+        self.response_complete = False
+        last: object = self._protocol.cycle
+        if last is not self:
+            self._protocol.take_quick(self)
+        operation = self._dispatcher.begin(who, head.verb, arguments, self._answer)
+        if not self.response_complete:
+            self._operation = operation
+        return True
 
-    def answer(self, pending: Pending) -> bytes:
-        """What goes over the wire."""
-        if pending.error is not None:
-            return self.written(pending.error)
-        outcome = pending.outcome
-        if wire.is_refusal(outcome):
-            return self.written(problems.of_refusal(outcome))
-        return _yes(outcome)
+    def _answer(self, operation: Operation) -> None:
+        """Send the answer. Called within a turn of the engine, which no error may break."""
+        if self.disconnected or self.transport.is_closing():
+            operation.cancel()
+            return
+        try:
+            answer = self._dispatcher.answer(operation)
+            if answer.status == 200:
+                content = problems.encode(answer.body)
+                length = len(content)
+                data = (_OKS[length] if length < len(_OKS) else _OK % length) + content
+            else:
+                data = problems.as_bytes(problems.respond(answer))
+            self.response_complete = True
+            self._operation = None
+            self.answered(operation)
+            self._write(data)
+            if not self.keep_alive:
+                self.transport.close()
+            if self._protocol.pipeline or self._protocol.timeout_keep_alive_task is None:
+                self._protocol.on_response_complete()
+            # If not, the timer that runs finds out by itself that the connection was used.
+        except Exception:
+            log.exception("an answer could not be sent")
+            self.transport.close()
 
-    def written(self, answer: Response | BaseException) -> bytes:
-        """An answer of the ordinary way, likewise."""
-        return problems.as_bytes(self._app.tell(answer) if isinstance(answer, BaseException) else answer)
+    def answered(self, operation: Operation) -> None:
+        """Remember what is being answered, in case that the client does not receive it."""
+        self.unheard = operation
+        self.answered_at = time.monotonic()
 
+    # --------------------------------------------------------------------------- what uvicorn expects of a request
 
-def _yes(outcome: object) -> bytes:
-    return _ok(problems.encode(shapes.answer(outcome)))
+    @property
+    def message_event(self) -> QuickConnection:
+        """The event that uvicorn sets when the client has disconnected."""
+        return self
 
-
-def _ok(content: bytes) -> bytes:
-    length = len(content)
-    return (_OKS[length] if length < len(_OKS) else _OK % length) + content
+    def set(self) -> None:
+        """Cancel a request that waits, if its client has disconnected. Others are over soon."""
+        operation = self._operation
+        if operation is not None and operation.wait is not None and self.disconnected:
+            self._operation = None
+            operation.cancel()
 
 
 def _text(value: bytes | None) -> str | None:

@@ -1,14 +1,14 @@
-"""What can be known of an answer that was written: whether whoever asked can have heard it. It changes nothing.
+"""Whether a client can have received an answer that was written to its connection. It changes nothing.
 
-A grant that was written and not read belongs to nobody. Two signs are good enough to give it back:
+A grant that was written and not read belongs to nobody. Two signs are good enough to release it:
 
-- the other side hung up before all of it had arrived there: some of it is still waiting to be sent, or to be
-  acknowledged by the other side's kernel;
-- the other side reset the connection soon after, without having asked anything else. That is what a kernel does when a
-  program ends, or closes the connection, with something unread.
+- the client disconnected before all of it had arrived: some of it is still waiting to be sent, or to be acknowledged by
+  the client's kernel;
+- the client reset the connection soon after, without another request. A kernel does so when a program ends, or closes
+  the connection, with something unread.
 
-What cannot be known is whether a program that closed the connection properly did anything with what it had read, nor
-what became of one whose machine or network went away without a word: there the lease runs out by itself.
+It cannot be known whether a program that closed the connection properly used what it had read, nor what became of a
+client whose machine or network failed silently: that lease expires by itself.
 """
 
 from __future__ import annotations
@@ -20,23 +20,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
-    from typing import Protocol
-
-    class Answered(Protocol):
-        """What was answered."""
-
-        def take_back(self) -> None:
-            """It was not heard: what was given is given back."""
-
 
 SOON = 5.0
-"""A reset that comes later than this says nothing about the last answer: an idle connection may be cut by anybody."""
+"""A later reset says nothing about the last answer: anything between may cut an idle connection."""
 PATIENCE = 1.0
-"""Whoever asks again with the same request_id within so many seconds keeps what it was given."""
+"""A client that retries with the same request_id within so many seconds keeps its grant."""
 
 
 def is_on_its_way(transport: asyncio.Transport) -> bool:
-    """Whether some of what was written has not arrived at the other side."""
+    """True if some of what was written has not arrived at the client."""
     if transport.get_write_buffer_size():
         return True
     line = transport.get_extra_info("socket")

@@ -1,1 +1,1 @@
-"""Metrics, health, logs and the limits of the process: what operators of a server need."""
+"""Metrics, health, logs and the limits of the process, for operators of a server."""

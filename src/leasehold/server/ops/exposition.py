@@ -33,7 +33,7 @@ MEDIA_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 PLACE: Final = ("space", "scheme")
 COUNTERS: Final = {
     "leasehold_grants_total": ("Leases granted.", PLACE),
-    "leasehold_refusals_total": ("Requests refused or timed out because somebody else holds it.", (*PLACE, "code")),
+    "leasehold_refusals_total": ("Requests refused or timed out because another holds the resource.", (*PLACE, "code")),
     "leasehold_deadlocks_total": ("Requests that would have closed a cycle.", PLACE),
     "leasehold_expiries_total": ("Leases that expired.", PLACE),
     "leasehold_forced_total": ("Leases that an admin ended.", PLACE),
@@ -56,7 +56,7 @@ class Exposition(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric of ours; `prometheus_client` calls this for each text."""
+        """Yield every metric of the server; `prometheus_client` calls this for each text."""
         metrics = self._metrics
         build = {"version": __version__, "python": platform.python_version()}
         yield InfoMetricFamily("leasehold_build", "The version of Leasehold and of Python.", build)

@@ -1,4 +1,4 @@
-"""Is it there, and can it serve: the second really asks the store, and has the engine commit something."""
+"""Readiness: the store answers, and the engine can commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 5.0
 
 
 async def ready(served: Served) -> Response:
-    """Whether requests can be served right now."""
+    """Answer that requests can be served, or raise the problem that says why not."""
     try:
         async with asyncio.timeout(SECONDS):
             await asyncio.get_running_loop().run_in_executor(None, served.ping)

@@ -1,4 +1,4 @@
-"""What a server counts, from the events of each commit: so every surface of this process is in it.
+"""The counters of a server, from the events of each commit, so that every surface of this process is counted.
 
 Labels are bounded: spaces and schemes beyond a limit are counted as `other`. `exposition` turns the counts into text.
 """
@@ -83,7 +83,7 @@ class Histogram:
 
 
 class Metrics:
-    """Everything that is counted."""
+    """The counters and histograms of one server."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -102,7 +102,7 @@ class Metrics:
         self._scheme = Bounded(SCHEMES_MOST)
         self._labelled: dict[tuple[str, str], Labels] = {}
         """Labels by space and scheme: they do not change once they were given."""
-        served.watchers.append(self.observe)
+        served.watch(self.observe)
         served.measure(self.measure)
 
     def refused(self, code: str) -> None:
@@ -134,7 +134,7 @@ class Metrics:
                 if isinstance(since, int):
                     self.holds.add((at - since) / SECOND, labels)
             elif kind == "queued" and detail.get("again"):
-                continue  # it came back with its ticket, to the place where it was counted before
+                continue  # a client with a ticket, whose wait was counted before
             if kind in CODES:
                 labels = (*labels, CODES[kind])
             counts = self.counts[counted]
@@ -159,7 +159,7 @@ class Metrics:
         return labels
 
     def queue_lengths(self) -> dict[Labels, int]:
-        """Count waiting requests, with 0 where none waits any more: a figure that vanishes looks like trouble."""
+        """Count waiting requests, with 0 where none waits any more: a series that vanishes looks like a failure."""
         lengths = dict.fromkeys(self._queued, 0)
         for space, name in self._served.queues():
             labels = self._labels(space, name)

@@ -1,7 +1,7 @@
-"""What a process needs that serves for long: as many open files as it may have, and a garbage collector that rests.
+"""Settings of a process that serves for long: the limit of open files, and a garbage collector that seldom runs.
 
-Whoever waits has a connection of its own, so the usual limit of open files ends a queue at a thousand. And what is in
-memory here lives long and has few cycles: to look through all of it again and again only makes callers wait.
+Each waiting client has a connection, so the usual limit of open files ends a queue at a thousand. And objects here live
+long and have few cycles: collecting often only makes callers wait.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import gc
 import resource
 
 NEW_OBJECTS = 50_000
-"""So many objects more than were given up before the collector looks at the youngest."""
+"""So many more objects than were freed before the collector runs on the youngest generation."""
 GENERATIONS = (10, 20)
 
 
-def settle_in() -> None:
-    """Once, before the first request."""
+def tune() -> None:
+    """Apply the settings. Call it once, before the first request."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,5 +1,5 @@
-"""Webhooks: what happens, told to other people's servers, signed. It reads the history; it decides nothing.
+"""Webhooks: signed events, sent to other servers. They are read from the history; this decides nothing about leases.
 
-``settings`` says who wants to be told what, ``addresses`` whom may be reached at all, ``posting`` makes one request,
-``delivery`` goes through the history for each hook and remembers how far it got.
+``settings`` has the receivers and their kinds of events, ``addresses`` those that may be reached, ``posting`` makes one
+request, ``delivery`` goes through the history for each hook, and ``positions`` saves how far it got.
 """

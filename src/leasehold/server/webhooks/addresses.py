@@ -1,7 +1,7 @@
-"""Whom a webhook may reach: never this machine or a private network, unless its owner says so.
+"""Which addresses a webhook may reach: not this machine or a private network, unless its owner allows it.
 
-A name is resolved once, every address is checked, and the connection goes to a checked address: a name that means
-something else a moment later changes nothing.
+A name is resolved once, every address is checked, and the connection goes to a checked address. So a name that resolves
+differently a moment later changes nothing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _EMBEDDING = (
 
 
 class Forbidden(LeaseholdError):
-    """A webhook is not to go there."""
+    """A webhook may not be sent to this address."""
 
     code = "not_allowed"
 
 
 async def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
-    """The addresses of this host that may be reached; raises `Forbidden` if there is none, `OSError` if unknown."""
+    """Return the allowed addresses of this host. Raises `Forbidden` if none is allowed, `OSError` if none is known."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
-        raise OSError(f"{host} is no name of a host") from error
+        raise OSError(f"{host} is not a host name") from error
     addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
     allowed = [address for address in addresses if allow_private or is_public(address)]
     if not allowed:
@@ -41,7 +41,7 @@ async def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
 
 
 def is_plainly_private(host: str) -> bool:
-    """Whether this can be told without asking anybody: of an address, and of this machine's own name."""
+    """True if the name itself says that it is private: an address, or this machine's own name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -50,7 +50,7 @@ def is_plainly_private(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether this address is somewhere on the Internet, and not on this machine or in a private network."""
+    """True if this address is on the Internet, and not on this machine or in a private network."""
     try:
         meant = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -59,7 +59,7 @@ def is_public(address: str) -> bool:
 
 
 def _all_meanings(address: Address) -> list[Address]:
-    """The address, and the IPv4 addresses that it stands for in one of the ways of writing one as IPv6."""
+    """Return the address and the IPv4 addresses that are embedded in it."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:

@@ -1,8 +1,8 @@
-"""Delivery: through the history, one event after the other, for each hook by itself; again until it is taken.
+"""Delivery of webhooks: each hook goes through the history, and sends each event until the receiver accepts it.
 
-The queue is the history: nothing is kept in memory but a page of it, and a restart goes on where the last one was. So
-an event is told at least once, in order, as long as the history has it; a hook that is more than `BACKLOG` events
-behind loses the oldest, and that is logged and counted.
+The queue is the history: only a page of it is kept in memory, and a restart resumes where the last process stopped. So
+an event is delivered at least once, in order, while the history has it. A hook that is more than `BACKLOG` events
+behind skips the oldest, which is logged and counted.
 """
 
 from __future__ import annotations
@@ -21,116 +21,120 @@ if TYPE_CHECKING:
 
     from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served
-    from leasehold.server.webhooks.positions import Places
+    from leasehold.server.webhooks.positions import Positions
     from leasehold.server.webhooks.settings import Hook
 
     Count = Callable[[str, str], None]
 
 log = logging.getLogger("leasehold.webhooks")
 BACKLOG = 10_000
-LOOK_EVERY = 1.0
-"""Other processes on the same store do not tell us what they do: look this often, in seconds."""
-REMEMBER_EVERY = 100
-"""After so many events in a row the place is written down; it always is when there is nothing more to send."""
+POLL_EVERY = 1.0
+"""How often to read what other processes on the same store did, of which this one is not notified, in seconds."""
+SAVE_EVERY = 100
+"""The position is saved after so many events in a row, and whenever there is nothing more to send."""
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
 REFUSALS_MOST = 5
-"""A receiver that answers, but never with a yes, is asked so often; then the event is given up."""
-_COME_BACK = (408, 425, 429)
+"""An event that the receiver refuses so often is dropped."""
+_TEMPORARY = (408, 425, 429)
+"""Statuses below 500 that are no refusal."""
 
 
 class Delivery:
-    """One hook, on its way through the history."""
+    """One hook and its position in the history."""
 
-    def __init__(self, hook: Hook, served: Served, places: Places, count: Count) -> None:
+    def __init__(self, hook: Hook, served: Served, positions: Positions, count: Count) -> None:
         self._hook = hook
         self._served = served
-        self._places = places
+        self._positions = positions
         self._count = count
         self._query = served.watched(hook.space, None, None, hook.kinds)
         self._news = asyncio.Event()
         self._at = 0
         self._written = -1
-        self._is_held_up = False
+        self._is_paused = False
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Something was committed in this process."""
+        """Wake up for events that were committed in this process."""
         if any(event.kind in self._hook.kinds for event in events):
             self._news.set()
 
     async def begin(self) -> None:
-        """Find out where to go on; from here on nothing is missed."""
+        """Find the position to resume from: no event after it is missed."""
         loop = asyncio.get_running_loop()
         newest = await loop.run_in_executor(None, self._served.newest)
-        known = self._places.get(self._hook.id)
+        known = self._positions.get(self._hook.id)
         if known is not None and known > newest:
-            log.warning("the history is older than what was sent: going on with what happens next", extra=self._told())
+            log.warning(
+                "the history is older than what was sent: resuming with the next event",
+                extra=self._shown(),
+            )
         self._at = newest if known is None else min(known, newest)
-        await self._remember()
+        await self._save()
 
     async def run(self) -> None:
-        """Tell what happens, until this task is cancelled."""
+        """Deliver events until this task is cancelled."""
         while True:
             self._news.clear()
             try:
                 await self._catch_up()
             except LeaseholdError as error:
-                self._hold_up(error)
+                self._pause(error)
             else:
-                self._go_on()
+                self._resume()
             try:
-                async with asyncio.timeout(LOOK_EVERY):
+                async with asyncio.timeout(POLL_EVERY):
                     await self._news.wait()
             except TimeoutError:
                 continue
 
-    def _hold_up(self, error: LeaseholdError) -> None:
-        """The store is away: to say so once is enough, however often it is looked for."""
-        if not self._is_held_up:
-            log.warning("webhooks wait: %s", error, extra=self._told())
-        self._is_held_up = True
+    def _pause(self, error: LeaseholdError) -> None:
+        """Log once that the store cannot be read, however often it is tried."""
+        if not self._is_paused:
+            log.warning("webhooks are paused, the store cannot be read: %s", error, extra=self._shown())
+        self._is_paused = True
 
-    def _go_on(self) -> None:
-        if self._is_held_up:
-            log.info("webhooks go on", extra=self._told())
-        self._is_held_up = False
+    def _resume(self) -> None:
+        if self._is_paused:
+            log.info("webhooks are resumed", extra=self._shown())
+        self._is_paused = False
 
     async def _catch_up(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             found, has_gap = await loop.run_in_executor(None, self._served.after, self._at, self._query, BACKLOG)
             if has_gap:
-                log.error("webhooks are too far behind: older events are not sent", extra=self._told())
+                log.error("webhooks are too far behind: older events are skipped", extra=self._shown())
                 self._count(self._hook.shown, "skipped")
             if not found:
                 return
             for number, event in enumerate(found, 1):
                 await self._deliver(event)
                 self._at = event.seq
-                if number % REMEMBER_EVERY == 0:
-                    await self._remember()
-            await self._remember()
+                if number % SAVE_EVERY == 0:
+                    await self._save()
+            await self._save()
 
     async def _deliver(self, event: Event) -> None:
-        """Until it is taken, or given up because the receiver keeps saying no."""
+        """Send an event until the receiver accepts it or has refused it too often."""
         pause, refusals = FIRST_PAUSE, 0
         while True:
             asked_for: float | None = None
             try:
                 reply = await post(self._hook, event)
             except (OSError, TimeoutError, Forbidden) as error:
-                what = str(error) or type(error).__name__
+                why = str(error) or type(error).__name__
             else:
                 if 200 <= reply.status < 300:
                     self._count(self._hook.shown, "delivered")
                     return
-                what, asked_for = f"it answered {reply.status}", reply.retry_after
-                refusals += 0 if reply.status >= 500 or reply.status in _COME_BACK else 1
+                why, asked_for = f"it answered {reply.status}", reply.retry_after
+                refusals += 0 if reply.status >= 500 or reply.status in _TEMPORARY else 1
             if refusals >= REFUSALS_MOST:
-                log.error("a webhook was given up: %s", what, extra=self._told())
+                log.error("an event was dropped: %s", why, extra=self._shown())
                 self._count(self._hook.shown, "given_up")
                 return
-            log.warning("a webhook will be sent again: %s", what, extra=self._told())
+            log.warning("an event will be sent again: %s", why, extra=self._shown())
             self._count(self._hook.shown, "retried")
             await asyncio.sleep(self._wait(pause, asked_for))
             pause = min(LONGEST_PAUSE, 2 * pause)
@@ -140,31 +144,32 @@ class Delivery:
         jittered = random.uniform(pause / 2, pause)  # noqa: S311 (only to spread the load)
         return jittered if asked_for is None else min(LONGEST_PAUSE, max(jittered, asked_for))
 
-    async def _remember(self) -> None:
+    async def _save(self) -> None:
         if self._at != self._written:
-            await asyncio.get_running_loop().run_in_executor(None, self._places.set, self._hook.id, self._at)
+            await asyncio.get_running_loop().run_in_executor(None, self._positions.set, self._hook.id, self._at)
             self._written = self._at
 
     async def close(self) -> None:
-        """Remember where it got. What was being sent is sent again by the next."""
-        await self._remember()
+        """Save the position. The next process sends again what was being sent."""
+        await self._save()
 
-    def _told(self) -> dict[str, str]:
+    def _shown(self) -> dict[str, str]:
         return {"url": self._hook.shown}
 
 
 class Webhooks:
     """All hooks of one server."""
 
-    def __init__(self, served: Served, hooks: Sequence[Hook], places: Places, count: Count) -> None:
+    def __init__(self, served: Served, hooks: Sequence[Hook], positions: Positions, count: Count) -> None:
         if hooks and not served.has_history:
-            raise LeaseholdError("webhooks are told from the history, and this store keeps none")
-        self._deliveries = [Delivery(hook, served, places, count) for hook in hooks]
+            raise LeaseholdError("webhooks are sent from the history, and this store keeps none")
+        self._deliveries = [Delivery(hook, served, positions, count) for hook in hooks]
         self._tasks: list[asyncio.Task[None]] = []
-        served.watchers += [delivery.observe for delivery in self._deliveries]
+        for delivery in self._deliveries:
+            served.watch(delivery.observe)
 
     async def begin(self) -> None:
-        """From now on, everybody is told."""
+        """Deliver from now on."""
         for delivery in self._deliveries:
             await delivery.begin()
             task = asyncio.create_task(delivery.run())
@@ -172,7 +177,7 @@ class Webhooks:
             self._tasks.append(task)
 
     async def close(self) -> None:
-        """Stop, and remember how far each got."""
+        """Stop, and save the position of each hook."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -182,4 +187,4 @@ class Webhooks:
 
 def _ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
-        log.error("webhooks have broken, and stay so until a restart", exc_info=task.exception())
+        log.error("webhooks have failed, and are not sent until a restart", exc_info=task.exception())

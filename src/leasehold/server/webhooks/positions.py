@@ -11,11 +11,11 @@ from stat import S_ISREG
 from leasehold.errors import LeaseholdError
 
 _SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW
-"""Another user may have put a link there."""
+"""Another user may have put a symbolic link there."""
 
 
-class Places:
-    """The file: for each hook the number of the last event that it needs not be told again."""
+class Positions:
+    """The file: for each hook the number of the last event that need not be sent again."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -29,18 +29,18 @@ class Places:
             return {}
         except (OSError, ValueError) as error:
             raise LeaseholdError(
-                f"{self._path}, which remembers what webhooks were sent, cannot be read ({error}); mend or remove it"
+                f"{self._path}, which records what webhooks were sent, cannot be read ({error}); repair or remove it"
             ) from None
         if not isinstance(found, dict) or not all(type(seq) is int for seq in found.values()):
-            raise LeaseholdError(f"{self._path} does not say which webhooks were sent; mend or remove it")
+            raise LeaseholdError(f"{self._path} does not record which webhooks were sent; repair or remove it")
         return found
 
     def get(self, hook: str) -> int | None:
-        """Where it got; None: nobody knows, so it begins with what happens next."""
+        """Return the position of a hook, or None for a new one, which begins with the next event."""
         return self._known.get(hook)
 
     def set(self, hook: str, seq: int) -> None:
-        """Remember, durably: what is written replaces the file in one step."""
+        """Save a position durably: the new file replaces the old one in one step."""
         with self._writing:  # several hooks share the file
             self._known = {**self._known, hook: seq}
             try:

@@ -1,4 +1,4 @@
-"""One POST of one event, signed, to a checked address. Redirects are not followed; what comes back is a status."""
+"""One signed POST of one event to a checked address. Redirects are not followed; only the status is read."""
 
 from __future__ import annotations
 
@@ -21,56 +21,56 @@ if TYPE_CHECKING:
     from leasehold.server.webhooks.settings import Hook
 
 SECONDS = 10.0
-"""A receiver has so long to answer; it should take the event and work later."""
+"""How long a receiver may take to answer. It should accept the event first and process it later."""
 HEAD_MOST = 16 * 1024
 
 
 class HookReply(NamedTuple):
-    """What a receiver said."""
+    """The answer of a receiver."""
 
     status: int
     retry_after: float | None
 
 
 def body_of(event: Event) -> bytes:
-    """What is told: the event as the history has it."""
+    """Return the body: the event as the history has it."""
     told = wire.event(event)
     return problems.encode({"type": event.kind, "timestamp": told["at"], "data": told})
 
 
 def signature(secret: bytes, id_: str, timestamp: int, body: bytes) -> str:
-    """Over the id, the time and the body, so that none of them can be exchanged."""
+    """Return the signature of the id, the time and the body, so that none of them can be replaced."""
     signed = b"%b.%d.%b" % (id_.encode(), timestamp, body)
     return "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
 
 
 async def post(hook: Hook, event: Event) -> HookReply:
-    """Tell this receiver of this event; raises `OSError` or `TimeoutError` if it does not answer."""
+    """Send an event to a receiver. Raises `OSError` or `TimeoutError` if it does not answer."""
     async with asyncio.timeout(SECONDS):
         reader, writer = await _connect(hook)
         try:
             writer.write(_request(hook, event))
             return _understood(await reader.readuntil(b"\r\n\r\n"))
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
-            raise ConnectionError("what answers there does not speak HTTP") from error
+            raise ConnectionError("the receiver does not speak HTTP") from error
         finally:
             writer.transport.abort()
 
 
 async def _connect(hook: Hook) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """To the first of the receiver's addresses that takes it, and to no other than those that were checked."""
+    """Connect to the first of the checked addresses that accepts a connection."""
     parts = urlsplit(hook.url)
     host, is_tls = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
-    trouble: OSError = ConnectionError(f"{host} has no address")
+    failure: OSError = ConnectionError(f"{host} has no address")
     for address in await resolve(host, port, allow_private=hook.allow_private):
         try:
             if is_tls:
                 return await asyncio.open_connection(address, port, limit=HEAD_MOST, ssl=_trust(), server_hostname=host)
             return await asyncio.open_connection(address, port, limit=HEAD_MOST)
         except OSError as error:
-            trouble = error
-    raise trouble
+            failure = error
+    raise failure
 
 
 @cache
@@ -97,7 +97,7 @@ def _request(hook: Hook, event: Event) -> bytes:
 
 
 def id_of(event: Event) -> str:
-    """The same each time that this event is sent: a receiver forgets what it has seen before."""
+    """Return the id of a delivery, the same each time that this event is sent, so that receivers can drop repeats."""
     return f"event-{event.seq}"
 
 

@@ -1,4 +1,4 @@
-"""Which webhooks there are: from the tables of a configuration file, or the options of `serve`, to checked hooks."""
+"""Settings of webhooks: from tables of a configuration file, or options of `serve`, to checked hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 KINDS = ("granted", "expired", "forced", "deadlock")
-"""What can be told."""
+"""Kinds of events that can be sent."""
 FIELDS = ("url", "secret", "secret_env", "kinds", "space", "allow_private")
 HOOKS_MOST = 20
 SECRET_LEAST = 16
@@ -35,24 +35,24 @@ class Hook(Noun):
     secret: bytes
     kinds: tuple[str, ...] = KINDS
     space: str | None = None
-    """Only what happens there; None: everywhere."""
+    """Only events of this space; None: of every space."""
     allow_private: bool = False
-    """Whether it may be on this machine or in a private network."""
+    """True if the receiver may be on this machine or in a private network."""
 
     @property
     def shown(self) -> str:
-        """For logs and figures: a path or a query may hold a secret."""
+        """The URL for logs and metrics, without path and query, which may contain a secret."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def id(self) -> str:
-        """What its place in the history is remembered under."""
+        """The key of its position in the history."""
         return hashlib.sha256(f"{self.url}\0{self.space or ''}".encode()).hexdigest()[:16]
 
 
 def configured(tables: Sequence[Mapping[str, Any]], env: Mapping[str, str] | None = None) -> tuple[Hook, ...]:
-    """The hooks of these tables, or an error that says which is wrong."""
+    """Return the hooks of these tables. Raises `InvalidInput` for a wrong one."""
     env = os.environ if env is None else env
     if len(tables) > HOOKS_MOST:
         raise InvalidInput("webhooks", f"there are more than {HOOKS_MOST}")
@@ -63,9 +63,9 @@ def configured(tables: Sequence[Mapping[str, Any]], env: Mapping[str, str] | Non
 
 
 def state_file(store: str) -> str:
-    """Where it is remembered what was sent: beside a database file, else in the user's state directory.
+    """Return the file of the positions: beside a database file, else in the user's state directory.
 
-    The options of a URL, and a password, are not in its name: whoever changes them goes on with the same locks.
+    Options and password of the URL are not part of its name: they may change while the store stays the same.
     """
     scheme, _, rest = store.partition("://")
     if scheme == "sqlite":
@@ -74,14 +74,14 @@ def state_file(store: str) -> str:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        why = f"{directory}, where it would be remembered what was sent, cannot be made: {error.strerror}"
+        why = f"{directory}, where the positions of webhooks would be saved, cannot be created: {error.strerror}"
         raise LeaseholdError(f"{why}; name a file with --webhook-state") from error
     by_place, by_url = places.digest(urls.one_spelling(store)), places.digest(store)
     return _kept(directory / f"webhooks-{by_place[:16]}.json", directory / f"webhooks-{by_url[:16]}.json")
 
 
 def _kept(file: Path, before: Path) -> str:
-    """This file; what it was called before is taken over."""
+    """Return this file, after renaming one that has its previous name."""
     if before != file and before.exists() and not file.exists():
         try:
             before.replace(file)
@@ -113,7 +113,7 @@ def _refuse_unknown(table: Mapping[str, Any]) -> None:
 
 
 def check_url(url: object, *, allow_private: bool) -> str:
-    """A URL that can be posted to. What a name means is looked up when something is sent there."""
+    """Return a URL that can be posted to. Its host name is resolved when an event is sent."""
     text = checks.text(url, "url", 2_048)
     try:
         parts = urlsplit(text)
@@ -142,7 +142,7 @@ def _secret(table: Mapping[str, Any], env: Mapping[str, str]) -> bytes:
 
 
 def check_secret(given: object) -> bytes:
-    """The key of the signature: text as it is, or `whsec_` and base64."""
+    """Return the key of the signature: the text as it is, or decoded after `whsec_`."""
     text = checks.text(given, "secret", 1_024)
     try:
         secret = base64.b64decode(text[len(_BASE64) :], validate=True) if text.startswith(_BASE64) else text.encode()

@@ -1,4 +1,4 @@
-// Act: what only admins see. Everything here asks for a reason and for a yes.
+// Act: only admins see it. Every action asks for a reason and for confirmation.
 
 import { get } from "./api.js";
 import { clear, createKey, endSession, forceRelease, revokeKey, steal } from "./acts.js";
@@ -6,7 +6,7 @@ import { el, say } from "./dom.js";
 import { ago, left, moment, now } from "./times.js";
 
 const TOLD_MOST = 5;
-const OLD = 10_000; // the time left of a session is told anew, though nothing happens
+const OLD = 10_000; // refresh the time left of sessions, though nothing happens
 
 export class Act {
   constructor(app) {
@@ -27,12 +27,12 @@ export class Act {
     this.element = el("section", { class: "view act", "aria-labelledby": "act-title" },
       el("h1", { id: "act-title" }, "Act"),
       el("p", { class: "hint" }, `You are ${app.me.name}. What you do is in the history under this name, with your reason.`),
-      card("A lease", "End somebody's lease, or take it over. Choose it under Now, or name it here.",
+      card("A lease", "End a lease of another holder, or take it over. Choose it under Now, or name it here.",
         el("div", { class: "tools" }, el("label", { for: "act-name" }, "Resource or lease"), this.name,
           el("button", { type: "button", class: "danger", onclick: of(forceRelease) }, "Force-release …"), el("button", { type: "button", onclick: of(steal) }, "Steal …")), this.trouble),
-      card("Closed after an accident", "Nobody gets these until somebody has looked and clears them.", this.closed),
+      card("Closed after an accident", "No one can acquire these until an admin has checked and cleared them.", this.closed),
       card("Sessions", "The live runs of agents. Ending one releases all that it holds.", this.sessions),
-      card("Keys", "Who may ask this server for what.", this.keys, el("p", { class: "buttons" }, el("button", { type: "button", class: "primary", onclick: () => createKey(app.me.open).finally(() => this.look()) }, "Create a key …"))));
+      card("Keys", "The callers of this server and their roles.", this.keys, el("p", { class: "buttons" }, el("button", { type: "button", class: "primary", onclick: () => createKey(app.me.open).finally(() => this.look()) }, "Create a key …"))));
   }
 
   #say(text) {
@@ -65,7 +65,7 @@ export class Act {
   }
 }
 
-// A name may be held by several, and in several spaces: whose lease ends is for people to say.
+// A name may have several holders, in several spaces: the admin says which lease ends.
 function whichOf(name, found) {
   const told = found.slice(0, TOLD_MOST).map((each) => `${each.holder} in ${each.space}: ${each.id}`);
   const more = found.length > TOLD_MOST ? `; and ${found.length - TOLD_MOST} more` : "";
@@ -82,7 +82,7 @@ async function fill(place, path, pick, heads, cells) {
   try {
     const found = pick(await get(path));
     const key = JSON.stringify(found);
-    if (place.known === key && document.activeElement && place.contains(document.activeElement)) return; // do not take a button away under somebody's finger
+    if (place.known === key && document.activeElement && place.contains(document.activeElement)) return; // do not replace a button that has the focus
     place.known = key;
     if (!found.length) return place.replaceChildren(el("p", { class: "empty" }, "None."));
     const rows = found.slice(0, 500).map((each) => el("tr", {}, ...cells(each).map((cell, number) => el(number ? "td" : "th", number ? {} : { scope: "row" }, cell))));

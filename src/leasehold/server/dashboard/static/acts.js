@@ -1,9 +1,9 @@
-// What admins can do, each with a reason and a confirmation. The server decides whether they may.
+// Actions of admins, each with a reason and a confirmation. The server decides whether they are allowed.
 
 import { get, post, Refusal } from "./api.js";
 import { confirm, tellOnce, toast } from "./dialog.js";
 
-const OTHERS_MOST = 5; // so many are named, the rest is counted
+const OTHERS_MOST = 5; // so many are named, the rest are counted
 const inSpace = (space) => (space === "default" ? "" : ` in ${space}`);
 const about = (lease) => `${lease.holder} holds ${lease.resources.join(" + ")}${lease.name ? ` (${lease.name})` : ""}${inSpace(lease.space)}.`;
 
@@ -20,7 +20,7 @@ export function forceRelease(lease) {
   });
 }
 
-// To take over names the resources: it ends every lease that is in the way there, and not only this one.
+// Taking over names the resources: it ends every lease that is in the way there, not only this one.
 async function inTheWay(lease) {
   const seen = await Promise.all(lease.resources.map((resource) => get("/v1/inspect", { resource, space: lease.space })));
   return new Map(seen.flatMap((each) => each.leases).map((each) => [each.id, each]));
@@ -35,28 +35,28 @@ export async function steal(lease) {
     title: "Take over this lease?",
     says: [about(lease), ...others.slice(0, OTHERS_MOST).map((each) => `Ends as well: ${about(each)}`),
       others.length > OTHERS_MOST && `Ends as well: ${others.length - OTHERS_MOST} more leases that are in the way.`,
-      "Its lease ends and yours begins, in one step. Whoever waits goes on waiting."],
-    fields: [{ name: "holder", label: "New holder", hint: "Who holds it from now on; you, if left empty.", required: false },
+      "Its lease ends and yours begins, in one step. Waiting requests go on waiting."],
+    fields: [{ name: "holder", label: "New holder", hint: "The holder from now on; you, if left empty.", required: false },
       { name: "ttl", label: "For how many seconds", value: "1800", type: "number" }],
     action: "Take over",
     run: async ({ reason, holder, ttl }) => {
-      // The server takes over whatever it finds by then, so look right before: nobody may lose a lease that was not named here.
+      // The server takes over every lease that it finds by then, so check right before: no lease may end that was not named here.
       const found = await inTheWay(lease);
-      if (!found.has(lease.id)) throw new Refusal(410, { detail: `${lease.holder}'s lease is over by now. Nothing was done: look anew who holds it.` });
+      if (!found.has(lease.id)) throw new Refusal(410, { detail: `${lease.holder}'s lease is over by now. Nothing was done: check again who holds it.` });
       const newcomer = [...found.values()].find((each) => !meant.has(each.id));
-      if (newcomer) throw new Refusal(409, { detail: `Meanwhile ${about(newcomer)} Nothing was done: look anew.` });
+      if (newcomer) throw new Refusal(409, { detail: `Meanwhile ${about(newcomer)} Nothing was done: check again.` });
       return post("/v1/steal", { resources: lease.resources, reason, ttl_seconds: Number(ttl), space: lease.space, ...(holder ? { holder } : {}) });
     },
   });
   if (told?.token) {
-    tellOnce({ title: "It is yours", says: `Lease ${told.lease.id}, fence ${told.lease.fence}. Its token is told here and nowhere else:`, secret: told.token });
+    tellOnce({ title: "It is yours", says: `Lease ${told.lease.id}, fence ${told.lease.fence}. Its token is shown here and nowhere else:`, secret: told.token });
   }
 }
 
 export function clear(closed) {
   return confirm({
     title: "Open this resource again?",
-    says: [`${closed.resource}${inSpace(closed.space)} is closed since ${closed.holder} ended uncleanly.`, "Look at what was left half-done first: the next holder will not know."],
+    says: [`${closed.resource}${inSpace(closed.space)} is closed since ${closed.holder} ended uncleanly.`, "Check what was left half-done first: the next holder will not know."],
     action: "Clear it",
     run: async ({ reason }) => {
       const told = await post("/v1/clear", { resource: closed.resource, reason, space: closed.space });
@@ -77,13 +77,13 @@ export function endSession(session) {
   });
 }
 
-const FIRST = "There are no keys yet, and this server lets in everybody on its machine. From the first key on it asks everybody for one, you and every agent too: make an admin's first.";
+const FIRST = "There are no keys yet, and every program on this machine may use this server. From the first key on, every caller needs one, you and every agent too: create an admin's key first.";
 
 export async function createKey(isFirst) {
   const told = await confirm({
     title: "Create a key",
-    says: [isFirst && FIRST, "Whoever has it may do what its role allows."],
-    fields: [{ name: "name", label: "Whose", hint: "What an admin does is told under this name." },
+    says: [isFirst && FIRST, "Its owner may do what its role allows."],
+    fields: [{ name: "name", label: "Whose", hint: "The history shows the actions of an admin under this name." },
       { name: "role", label: "Role", options: ["viewer", "agent", "admin"], value: isFirst ? "admin" : "viewer" },
       { name: "space", label: "Space", value: "default" },
       { name: "prefixes", label: "Only names that begin with", hint: "Several with blanks between them; empty: every name.", required: false }],
@@ -92,14 +92,14 @@ export async function createKey(isFirst) {
     run: ({ name, role, space, prefixes, reason }) => post("/v1/keys", { name, role, space, prefixes: prefixes.split(/\s+/).filter(Boolean), reason }),
   });
   if (told?.credential) {
-    tellOnce({ title: `The key of ${told.key.name}`, says: "It is told here and never again. Hand it over on a safe way:", secret: told.credential });
+    tellOnce({ title: `The key of ${told.key.name}`, says: "It is shown here and never again. Send it to its owner on a secure channel:", secret: told.credential });
   }
 }
 
 export function revokeKey(key) {
   return confirm({
     title: "Revoke this key?",
-    says: [`${key.name} (${key.role}, ${key.space}) is let in no more, within a second.`],
+    says: [`${key.name} (${key.role}, ${key.space}) stops working within a second.`],
     action: "Revoke",
     run: async ({ reason }) => {
       const told = await post("/v1/keys/revoke", { id: key.id, reason });

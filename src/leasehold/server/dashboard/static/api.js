@@ -1,4 +1,4 @@
-// Requests to our own server, and to no other. The cookie says who we are; the header says that it is this page.
+// Requests to our own server, and to no other. The cookie identifies the user; the header proves that this page sends them.
 
 export class Refusal extends Error {
   constructor(status, problem) {

@@ -1,4 +1,4 @@
-// Contention: what people wait for most, how long, and how busy it is.
+// Contention: the resources with the longest waits, and how busy they are.
 
 import { get } from "./api.js";
 import { el, say } from "./dom.js";
@@ -15,7 +15,7 @@ export class Contention {
     this.note = el("p", { class: "hint grow", role: "status" });
     this.body = el("tbody");
     this.element = el("section", { class: "view contention", "aria-labelledby": "contention-title" },
-      el("h1", { id: "contention-title" }, "What is waited for most"),
+      el("h1", { id: "contention-title" }, "Most waited for"),
       el("div", { class: "tools" }, el("div", { class: "segments", role: "group", "aria-label": "How far back" }, ...this.buttons), this.note),
       el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Contention; scroll to see all of it" },
         el("table", {}, el("thead", {}, el("tr", {}, ...HEADS.map((each) => el("th", { scope: "col" }, each)))), this.body)));

@@ -1,4 +1,4 @@
-// Asking before doing: what will happen, why (it is in the history), and a button that says what it does.
+// Confirmation: what will happen, a reason for the history, and a button that says what it does.
 
 import { Refusal } from "./api.js";
 import { byId, el, say } from "./dom.js";
@@ -17,11 +17,11 @@ function field({ name, label, hint, value = "", type = "text", options, required
   return el("p", { class: "field" }, el("label", { for: id }, label), input, hint && el("small", { id: `${id}-hint` }, hint));
 }
 
-// Resolves to what `run(values)` gave, or to undefined if one thought better of it.
+// Resolves to the result of `run(values)`, or to undefined if the user cancels.
 export function confirm({ title, says, fields = [], reason = true, action, danger = true, run }) {
   return new Promise((resolve) => {
     const trouble = el("p", { class: "trouble", role: "alert", hidden: true });
-    const asked = [...fields, ...(reason ? [{ name: "reason", label: "Reason", hint: "Everybody can read it in the history." }] : [])];
+    const asked = [...fields, ...(reason ? [{ name: "reason", label: "Reason", hint: "Every user of this server can read it in the history." }] : [])];
     const go = el("button", { type: "submit", class: danger ? "danger" : "primary" }, action);
     const form = el("form", { method: "dialog" },
       el("h2", { id: "dialog-title" }, title),
@@ -51,12 +51,12 @@ export function confirm({ title, says, fields = [], reason = true, action, dange
   });
 }
 
-// Whoever is signed out is asked nothing more; a secret that is told once stays until somebody has it.
+// Signing out closes questions; a secret that is shown once stays until the user closes it.
 export function askNothingMore() {
   for (const dialog of document.querySelectorAll("dialog.asking[open]")) dialog.close();
 }
 
-// A secret that is told once, and never again.
+// Shows a secret once, and never again.
 export function tellOnce({ title, says, secret }) {
   const text = el("output", { class: "secret", id: "secret" }, secret);
   const copy = el("button", { type: "button", onclick: async () => {

@@ -1,8 +1,8 @@
-// Elements without markup: whatever came from elsewhere becomes text, and text only. Nothing here parses HTML.
+// Elements without markup: data from the server becomes text, and only text. Nothing here parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// What is invisible or gives orders (controls, marks of direction, fillers) is spelled out, as on the terminal.
+// Invisible and control characters (also marks of direction, fillers) are spelled out, as on the terminal.
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/gu;
 
 export function shown(text) {

@@ -1,4 +1,4 @@
-// Pictures of who waits for whom: the graph at the places the server gave it, and a refused cycle as a ring.
+// Pictures of the wait-for graph, laid out by the server, and of a refused cycle as a ring.
 
 import { cut, svg } from "./dom.js";
 
@@ -24,7 +24,7 @@ export function drawGraph(drawing) {
   const { node_width: width, node_height: height } = drawing;
   const places = new Map(drawing.nodes.map((each) => [each.id, each]));
   const picture = svg("svg", { class: "graph", viewBox: `0 0 ${drawing.width} ${drawing.height}`, width: drawing.width, height: drawing.height, role: "img",
-    "aria-label": `Wait-for graph: ${drawing.nodes.length} nodes, ${drawing.joins.length} lines. The table says the same.` });
+    "aria-label": `Wait-for graph: ${drawing.nodes.length} nodes, ${drawing.joins.length} lines. The table has the same content.` });
   for (const join of drawing.joins) {
     const a = places.get(join.begin), b = places.get(join.end), ahead = b.x > a.x;
     picture.append(arrow(a.x + (ahead ? width : 0), a.y + height / 2, b.x + (ahead ? 0 : width), b.y + height / 2, join.kind));

@@ -1,4 +1,4 @@
-// What is shown, as a file: JSON for programs, CSV for spreadsheets.
+// Exports what the view shows: JSON for programs, CSV for spreadsheets.
 
 import { el } from "./dom.js";
 
@@ -13,7 +13,7 @@ function give(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-// A spreadsheet takes what begins like this for a formula: names come from elsewhere, so it is told that it is text.
+// A spreadsheet takes text that begins like this for a formula. Names come from other users, so they are marked as text.
 export function cell(value) {
   const text = value === null || value === undefined ? "" : Array.isArray(value) ? value.join(" ") : typeof value === "object" ? JSON.stringify(value) : String(value);
   const safe = typeof value !== "number" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;

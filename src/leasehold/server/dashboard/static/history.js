@@ -1,4 +1,4 @@
-// History: the timeline, the table behind it, and the same as a file.
+// History: the timeline, its table, and both as a file.
 
 import { get } from "./api.js";
 import { el, say } from "./dom.js";
@@ -39,7 +39,7 @@ export class History {
   hide() { this.visible = false; }
   graph() {}
 
-  // While much happens, it is asked for seldom; while nothing does, not at all.
+  // It is fetched seldom while much happens, and not at all while nothing does.
   update() {
     if (!this.visible || this.app.state.version === this.drawn || performance.now() < (this.again ?? 0) || this.paged) return;
     this.look();
@@ -80,7 +80,7 @@ export class History {
       return say(this.note, error.message);
     }
     const known = new Map(told.runs.map((run) => [run.lease, run]));
-    // A run whose end is on one page and whose grant is on the next is one run: what is newer tells how it ended.
+    // A run whose end is on one page and whose grant is on the next is one run: the newer page has its outcome.
     for (const run of this.runs) known.set(run.lease, { ...known.get(run.lease), ...run, waited_seconds: known.get(run.lease)?.waited_seconds || run.waited_seconds });
     this.runs = [...known.values()].sort((a, b) => (a.began < b.began ? 1 : -1));
     this.before = told.more_before;
@@ -96,7 +96,7 @@ export class History {
     this.older.hidden = !this.before;
     const count = `${this.shown.length.toLocaleString()} run${this.shown.length === 1 ? "" : "s"}`;
     const more = this.before ? ", the latest of more; the picture shows those" : "";
-    say(this.note, count + more + (this.paged ? `; as of ${moment(this.paged)}: what happens now is not added to older ones` : ""));
+    say(this.note, count + more + (this.paged ? `; as of ${moment(this.paged)}: newer runs are not added to older ones` : ""));
   }
 }
 

@@ -1,4 +1,4 @@
-// The line to the server: a snapshot, then server-sent events. It says when it is cut, and catches up by itself.
+// The connection to the server: a snapshot, then server-sent events. It reports a disconnect, and catches up by itself.
 
 import { get } from "./api.js";
 import { setClock } from "./times.js";
@@ -7,7 +7,7 @@ const KINDS = [
   "granted", "queued", "renewed", "updated", "released", "expired", "forced", "refused", "deadlock", "cancelled", "lost",
   "timeout", "quarantined", "cleared", "session_started", "session_ended", "key_created", "key_revoked",
 ];
-// After these, somebody waits for something else than before.
+// Events that change the wait-for graph.
 const MOVES = new Set(["granted", "queued", "released", "expired", "forced", "cancelled", "timeout", "deadlock", "refused", "cleared", "session_ended"]);
 const FLUSH = 100;
 const PENDING_MOST = 20_000;
@@ -45,7 +45,7 @@ export class Live {
     this.source = null;
   }
 
-  // Browsers allow six lines to one server, for all tabs together: who is not looked at must not keep one.
+  // Browsers allow six connections to one server, for all tabs together: a hidden tab must not keep one.
   rest() {
     if (this.stopped || this.resting) return;
     this.resting = true;
@@ -73,7 +73,7 @@ export class Live {
     }
   }
 
-  // Whatever happens between the first and the last of these is told twice, which does no harm.
+  // An event between the first and the last of these arrives twice, which does no harm.
   async snapshot() {
     const newest = await get("/v1/history", { limit: 1 });
     const [leases] = await Promise.all([get("/v1/leases"), this.#lookAtGraph()]);
@@ -116,7 +116,7 @@ export class Live {
     if (this.moved && this.link === "live" && performance.now() > this.graphAt) this.#refreshGraph();
   }
 
-  // Who waits for whom is told by the server: it costs it something, so it is asked seldom when much happens.
+  // The server computes the wait-for graph, which takes time, so it is fetched seldom while much happens.
   async #refreshGraph() {
     this.moved = false;
     const begun = performance.now();
@@ -125,7 +125,7 @@ export class Live {
       await this.#lookAtGraph();
       this.tell("graph");
     } catch {
-      this.moved = true; // the line is cut, or the server busy: asked again soon
+      this.moved = true; // disconnected, or the server is busy: retry soon
     } finally {
       this.graphAt = performance.now() + Math.max(400, (performance.now() - begun) * 8);
     }
@@ -153,7 +153,7 @@ export class Live {
     }
   }
 
-  // A line that was cut without a word shows no error: knock, now and then, when nothing was heard.
+  // A connection that failed silently shows no error: check it now and then while nothing arrives.
   async #check() {
     if (this.link !== "live" || performance.now() - this.heard < QUIET) return;
     try {

@@ -1,4 +1,4 @@
-// The page: who looks at it, which view is shown, and the line to the server. Each view is a module of its own.
+// The page: its user, the view that is shown, and the connection to the server. Each view has a module of its own.
 
 import { Act } from "./act.js";
 import { Contention } from "./contention.js";
@@ -16,7 +16,7 @@ import { Waiting, showCount } from "./waiting.js";
 const VIEWS = { now: Now, waiting: Waiting, history: History, contention: Contention, act: Act };
 const TICK = 250;
 const WORDS = { connecting: "Connecting", live: "Live", cut: "Disconnected", resting: "Resting" };
-const UNSEEN = 20_000; // how long nobody has to look before the line is given up
+const UNSEEN = 20_000; // a page that is hidden for so long disconnects, in milliseconds
 const app = { me: null, state: null, live: null, panel: null };
 let views = {};
 let current = null;
@@ -24,14 +24,14 @@ let timer = null;
 
 // ---------------------------------------------------------------------------------------------- colours
 
-const THEMES = { auto: ["◐", "as the system has them"], light: ["☀", "light"], dark: ["☾", "dark"] };
+const THEMES = { auto: ["◐", "as in the system settings"], light: ["☀", "light"], dark: ["☾", "dark"] };
 
 function theme(next) {
   let chosen = "auto";
   try {
     chosen = next ?? localStorage.getItem("leasehold-theme") ?? "auto";
     if (next) localStorage.setItem("leasehold-theme", next);
-  } catch { /* a browser that keeps nothing: then it is as the system has it, each time */ }
+  } catch { /* a browser that stores nothing: the colours of the system are used each time */ }
   if (!(chosen in THEMES)) chosen = "auto";
   document.documentElement.dataset.theme = chosen;
   const [sign, says] = THEMES[chosen];
@@ -99,7 +99,7 @@ function tellLink() {
   byId("link-text").textContent = WORDS[link];
   const notice = byId("notice");
   notice.hidden = link !== "cut";
-  notice.textContent = link === "cut" ? "Disconnected from the server: what you see is as it was. It catches up by itself." : "";
+  notice.textContent = link === "cut" ? "Disconnected from the server: you see the last known state. The page reconnects by itself." : "";
   document.body.classList.toggle("stale", link === "cut");
   if (link === "live" && app.live.graph) heard("graph");
 }
@@ -163,7 +163,7 @@ window.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) closePanel();
   const typing = event.target.closest("input, select, textarea, dialog");
   if (event.key === "/" && !typing && byId("search")) { event.preventDefault(); byId("search").focus(); }
-  const nowhere = event.target === document.body || event.target === byId("main"); // nothing that needs a key has the focus
+  const nowhere = event.target === document.body || event.target === byId("main"); // no element that needs keys has the focus
   if (nowhere && !event.defaultPrevented && !document.querySelector("dialog[open]")) current?.view.key?.(event);
 });
 document.addEventListener("visibilitychange", seenOrNot);

@@ -1,4 +1,4 @@
-// Now: every lease, with who holds it, for what, how long still, and who waits for it.
+// Now: every lease, with its holder, its work, the time left, and its queue.
 
 import { el, say } from "./dom.js";
 import { openLease } from "./panel.js";
@@ -56,12 +56,12 @@ export class Now {
     const graph = this.app.live?.graph;
     this.queues = queuesOf(graph);
     this.waiting = waitingIn(graph);
-    this.more = graph && !graph.complete ? "+" : ""; // of a very long queue not everybody is told
+    this.more = graph && !graph.complete ? "+" : ""; // of a very long queue the server sends only a part
     this.deadlocks = (graph?.deadlocks ?? []).filter((event) => Date.parse(event.at) > now() - 3_600_000).length;
     this.rows.refresh();
   }
 
-  // Sorting thousands of leases is not free: not more often than people can read.
+  // Sorting thousands of leases takes time: do it no more often than people can read.
   update(at_once = false) {
     const time = performance.now();
     if (!at_once && (this.app.state.version === this.drawn || time < (this.again ?? 0))) return;
@@ -72,13 +72,13 @@ export class Now {
     const all = [...this.app.state.leases.values()];
     const found = all.filter((lease) => (!wanted || lease.text.includes(wanted)) && (!space || lease.space === space));
     this.#offerSpaces(all);
-    this.rows.set(found.sort(ORDERS[this.order]), all.length ? "Nothing that is held fits." : "Nothing is held.");
+    this.rows.set(found.sort(ORDERS[this.order]), all.length ? "No lease matches." : "Nothing is held.");
     say(this.told, found.length === all.length ? "" : `${found.length} of ${all.length}`);
     say(this.tiles.Held, all.length.toLocaleString());
   }
 
   #offerSpaces(all) {
-    const chosen = this.space.value; // stays, also when nothing is held there any more
+    const chosen = this.space.value; // stays, also once nothing is held there
     const spaces = [...new Set(all.map((lease) => lease.space).concat(chosen || []))].sort();
     this.isOneSpace = spaces.length < 2 || chosen !== "";
     const key = spaces.join("\n");
@@ -116,7 +116,7 @@ export class Now {
   }
 }
 
-// Who waits for each name, and for each lease: what is wanted may only overlap with what is held.
+// The queue of each name and of each lease: a wanted name may merely overlap with a held one.
 function queuesOf(graph) {
   const queues = new Map();
   for (const wait of (graph?.waits ?? []).filter((each) => !each.polls)) {

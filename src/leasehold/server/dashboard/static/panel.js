@@ -1,12 +1,12 @@
-// The details of one lease or one run: what it is about, its context, who waits, and what happened there lately.
+// The details of one lease or one run: its work, its context, its queue, and the latest events there.
 
 import { get } from "./api.js";
 import { forceRelease, steal } from "./acts.js";
 import { byId, el, say } from "./dom.js";
 import { ago, left, moment, now, span } from "./times.js";
 
-let opened = null; // what is shown now
-let from = null; // where the focus was
+let opened = null; // the lease or run that is shown
+let from = null; // the element that had the focus
 
 export function closePanel() {
   if (!opened) return;
@@ -35,7 +35,7 @@ function facts(pairs) {
 
 function contextOf(context) {
   if (context === null || context === undefined) return null;
-  // A real newline is one that the indenting made: those inside of values are spelled \n by then.
+  // Only the indentation makes newlines: those inside of values are spelled \n by then.
   const lines = JSON.stringify(context, null, 2).split("\n").map((line, number) => [number > 0 && document.createTextNode("\n"), line]);
   return [el("h3", {}, "Context"), el("pre", { class: "context", tabindex: "0" }, ...lines.flat())];
 }
@@ -54,11 +54,11 @@ function eventLine(event) {
     el("b", { class: `kind ${event.kind}` }, event.kind), el("span", {}, event.holder, remark && ` · ${remark}`));
 }
 
-const NAMES_MOST = 8; // so many names of one lease, or of those who wait for it, are looked at
+const NAMES_MOST = 8; // so many names of one lease, or of its queue, are fetched
 const WAITERS_MOST = 50;
 const EVENTS_MOST = 30;
 
-// What happened to these names, the newest first; why it cannot be told, if so.
+// The events of these names, the newest first, or why they cannot be fetched.
 async function lately(resources, space) {
   try {
     const told = await Promise.all(resources.slice(0, NAMES_MOST).map((resource) => get("/v1/history", { resource, space, limit: EVENTS_MOST })));
@@ -70,15 +70,15 @@ async function lately(resources, space) {
   }
 }
 
-// Whether something happened to one of its names after this.
+// True if one of its names has a later event.
 const hasHappened = (state, lease, seq) => state.latest.some((event) =>
   event.seq > seq && event.space === lease.space && event.resources.some((name) => lease.resources.includes(name)));
 
-// How all that it covers stands, and whoever waits for it to end, but wants something that only overlaps with it.
+// The state of every name that it covers, and requests that wait for it for a name that overlaps with it.
 async function lookAt(app, lease) {
   const behind = (app.live?.graph?.waits ?? []).filter((wait) => wait.leases.includes(lease.id));
   const places = new Set(behind.map((wait) => wait.id)), own = new Set(lease.resources);
-  const wanted = behind.flatMap((wait) => wait.resources); // before those that nobody waits for: there may be many of them
+  const wanted = behind.flatMap((wait) => wait.resources); // before names without a queue, of which there may be many
   const names = [...new Set([lease.resources[0], ...wanted, ...own])].slice(0, NAMES_MOST);
   const seen = await Promise.all(names.map((resource) => get("/v1/inspect", { resource, space: lease.space })));
   const found = seen.flatMap((each, place) => each.waiting.filter((waiter) => own.has(names[place]) || places.has(waiter.id)));
@@ -87,11 +87,11 @@ async function lookAt(app, lease) {
   return { held: seen.flatMap((each) => each.leases).find((each) => each.id === lease.id), waiting };
 }
 
-// A lease that is held: it is looked at anew whenever something happens, and every time in it runs.
+// A lease that is held: it is updated whenever something happens, and its times run.
 export function openLease(app, lease) {
   opened = lease.id;
   const remaining = el("span"), since = el("span"), queue = el("div", { class: "queue" }), context = el("div");
-  const events = el("ol", { class: "events" }, el("li", {}, "Looking …"));
+  const events = el("ol", { class: "events" }, el("li", {}, "Loading …"));
   let waiters = [], known = null, seq = 0, isLooking = false;
   const buttons = app.me.can.includes("force_release") && el("p", { class: "buttons" },
     el("button", { type: "button", class: "danger", onclick: () => forceRelease(lease) }, "Force-release"),
@@ -106,7 +106,7 @@ export function openLease(app, lease) {
     say(remaining, live ? `${left(live.expires - now())} of ${span(live.ttl)}` : "it is over");
     say(since, `${moment(lease.acquired)} (${ago(lease.acquired)})`);
     for (const [node, from] of waiters) say(node, ` for ${span(now() - from)}`);
-    if (buttons) buttons.hidden = !live; // of a lease that is over there is nothing left to end
+    if (buttons) buttons.hidden = !live; // a lease that is over cannot be ended
     if (hasHappened(app.state, lease, seq)) look();
   };
   const look = async () => {
@@ -132,13 +132,13 @@ export function openLease(app, lease) {
   draw();
 }
 
-// Gives the places where the time is told that each of them has waited.
+// Returns the elements that show how long each request has waited.
 function showQueue(queue, waiting) {
   const shown = waiting.slice(0, WAITERS_MOST).map((each) => [el("span", {}, ` for ${span(now() - Date.parse(each.since))}`), each]);
   const more = waiting.length - shown.length;
   queue.replaceChildren(el("h3", {}, waiting.length ? `Queue (${waiting.length})` : "Queue"), waiting.length
     ? el("ol", { class: "waiters" }, ...shown.map(([time, each]) => el("li", {}, el("b", {}, each.holder), time, each.name && ` · ${each.name}`)))
-    : el("p", { class: "hint" }, "Nobody waits."), more > 0 ? el("p", { class: "hint" }, `and ${more} more`) : "");
+    : el("p", { class: "hint" }, "No request waits."), more > 0 ? el("p", { class: "hint" }, `and ${more} more`) : "");
   return shown.map(([time, each]) => [time, Date.parse(each.since)]);
 }
 
@@ -146,7 +146,7 @@ export function openRun(app, run) {
   opened = run.lease;
   app.panel = null;
   const ended = run.ended ? Date.parse(run.ended) : null;
-  const events = el("ol", { class: "events" }, el("li", {}, "Looking …"));
+  const events = el("ol", { class: "events" }, el("li", {}, "Loading …"));
   open(run.resources.join(" + "), facts([
     ["Status", el("span", { class: `status ${run.outcome}` }, run.outcome)], ["Error", run.error], ["Holder", run.holder], ["Work", run.name],
     ["Reason", run.reason], ["Began", moment(Date.parse(run.began))], ["Ended", ended && moment(ended)],

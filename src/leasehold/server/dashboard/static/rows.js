@@ -1,15 +1,15 @@
-// A list of any length of which only what can be seen exists: rows of one height, used again while one scrolls.
+// A list of any length with elements only for visible rows, which are of one height and reused while scrolling.
 
 import { el, say } from "./dom.js";
 
 export class Rows {
-  // make() gives an empty row; show(row, item) fills it; open(item) is called when one is chosen.
+  // make() returns an empty row; show(row, item) fills it; open(item) is called when the user chooses one.
   constructor({ label, make, show, open, key = (item) => item.id, empty = "Nothing here.", fit = false }) {
     this.make = make;
     this.show = show;
     this.open = open;
     this.key = key;
-    this.fit = fit; // no higher than what is in it
+    this.fit = fit; // no higher than its content
     this.items = [];
     this.active = null;
     this.pool = [];
@@ -29,7 +29,7 @@ export class Rows {
     return this;
   }
 
-  // `empty`: what to say if there are none.
+  // `empty`: the text without items.
   set(items, empty) {
     this.items = items;
     if (empty) say(this.empty, empty);
@@ -38,7 +38,7 @@ export class Rows {
     this.#draw();
   }
 
-  // What is seen now, again: the time left has changed, the items have not.
+  // Fill the visible rows again: the time left has changed, the items have not.
   refresh() {
     for (const row of this.pool) if (row.item !== undefined && !row.hidden) this.show(row, row.item);
   }
@@ -98,7 +98,7 @@ export class Rows {
     else this.view.removeAttribute("aria-activedescendant");
   }
 
-  // The arrows lead into the list from wherever they are not needed, and Enter opens what is chosen in it.
+  // Arrow keys enter the list from where they are not needed, and Enter opens the chosen row.
   take(event, { up = true } = {}) {
     if (!this.items.length || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.isComposing) return;
     if (event.key === "ArrowDown" || (up && event.key === "ArrowUp")) this.view.focus({ preventScroll: true });

@@ -1,4 +1,4 @@
-// Signing in with a key. The key goes to the server once and comes back as a cookie that no script can read.
+// Signing in with a key. The key is sent to the server once, which sets it as a cookie that no script can read.
 
 import { get, post, remove } from "./api.js";
 import { byId, el } from "./dom.js";
@@ -14,9 +14,9 @@ export function askForKey(then) {
   const trouble = el("p", { class: "trouble", role: "alert", hidden: true });
   const go = el("button", { type: "submit", class: "primary" }, "Sign in");
   const form = el("form", { class: "sign-in" }, el("h1", {}, "Sign in"),
-    el("p", {}, "This server asks for a key. It is not kept by this page, and no script can read it."),
+    el("p", {}, "This server needs a key. This page does not store it, and no script can read it."),
     el("p", { class: "field" }, el("label", { for: "key" }, "Key"), input), trouble, el("p", { class: "buttons" }, go),
-    el("p", { class: "hint" }, "No key? An admin makes one: ", el("code", {}, "leasehold keys create NAME --role viewer")));
+    el("p", { class: "hint" }, "No key? An admin creates one: ", el("code", {}, "leasehold keys create NAME --role viewer")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     go.disabled = true;

@@ -1,4 +1,4 @@
-// What is held, as the server told: a snapshot, and then one event after another. It shows nothing itself.
+// The leases: a snapshot from the server, and then one event after another. It shows nothing itself.
 
 const ENDS = new Set(["released", "expired", "forced", "cancelled"]);
 const MODES = { X: "exclusive", S: "shared", N: "slots" };
@@ -10,8 +10,8 @@ export class State {
     this.latest = []; // events, newest first
     this.seq = 0;
     this.version = 0; // grows with every change of the leases
-    this.doubtful = false; // something happened to a lease that we do not know: look anew
-    this.rate = []; // when events came, for events a second
+    this.doubtful = false; // an event of a lease that is not known: fetch a snapshot
+    this.rate = []; // times of events, for events a second
     this.seen = 0;
   }
 
@@ -37,7 +37,7 @@ export class State {
 
   #applyOne(event) {
     const { kind, lease, detail } = event;
-    if (kind === "granted" && !detail.expires_at) this.doubtful = true; // a store whose history tells little
+    if (kind === "granted" && !detail.expires_at) this.doubtful = true; // a store whose history has few details
     else if (kind === "granted") this.leases.set(lease, fromGrant(event));
     else if (ENDS.has(kind)) this.leases.delete(lease);
     else if (kind === "renewed" && lease) this.#renew(lease, Date.parse(detail.expires_at), event);
@@ -59,7 +59,7 @@ export class State {
     this.leases.set(id, { ...known, expires, ttl });
   }
 
-  // What has run out is gone, by the store's clock, even before somebody comes by to write that down.
+  // A lease that expired by the store's clock is gone, even before a sweep records it.
   dropExpired(now) {
     for (const [id, lease] of this.leases) {
       if (lease.expires < now - 1500) {
@@ -77,7 +77,7 @@ export class State {
 }
 
 // A lease ends with its session, if that is sooner: then its time runs down from what the session gave it last, and not
-// from a TTL that it never had. Without that, an agent's lease would always look as if it were about to expire.
+// from a TTL that it never had. Without that, an agent's lease would always seem about to expire.
 function lifeOf(session, ttl, acquired, expires, asOf) {
   return session && expires < acquired + ttl ? Math.max(1, expires - asOf) : ttl;
 }
@@ -104,7 +104,7 @@ function fromGrant(event) {
   return lease;
 }
 
-// What a search looks at, made once.
+// The text that a search matches, made once.
 function textOf(lease) {
   return [...lease.resources, lease.holder, lease.name ?? "", lease.space].join("\n").toLowerCase();
 }

@@ -23,7 +23,7 @@ export class Timeline {
   constructor(open) {
     this.open = open;
     this.most = LANES;
-    this.picture = el("div", { class: "timeline", tabindex: "0", role: "group", "aria-label": "Timeline; the table below says the same" });
+    this.picture = el("div", { class: "timeline", tabindex: "0", role: "group", "aria-label": "Timeline; the table below has the same content" });
     this.more = el("button", { type: "button", class: "quiet", hidden: true, onclick: () => { this.most *= 2; this.draw(); } }, "More lanes");
     this.element = el("div", {}, el("p", { class: "legend" }, ...OUTCOMES.map((each) => el("span", { class: `key outcome ${each}` }, each))), this.picture, this.more);
     new ResizeObserver(() => this.draw()).observe(this.picture);

@@ -1,4 +1,4 @@
-// Waiting: who waits, how long, behind whom; the wait-for graph; and the cycles that were refused.
+// Waiting: requests in queues, and those before them; the wait-for graph; and the cycles that were refused.
 
 import { drawCycle, drawGraph } from "./drawing.js";
 import { byId, el, say } from "./dom.js";
@@ -11,13 +11,13 @@ const CYCLES_MOST = 6;
 export class Waiting {
   constructor(app) {
     this.app = app;
-    this.rows = new Rows({ label: "Who waits", make: makeRow, show: (row, wait) => this.#show(row, wait), empty: "Nobody waits.", fit: true });
+    this.rows = new Rows({ label: "Who waits", make: makeRow, show: (row, wait) => this.#show(row, wait), empty: "No request waits.", fit: true });
     this.rows.head(COLUMNS.map(([name, text]) => el("div", { class: `cell ${name}`, role: "columnheader" }, text)));
     this.picture = el("div", { class: "picture", tabindex: "0", role: "group", "aria-label": "The wait-for graph; scroll to see all of it" });
     this.note = el("p", { class: "hint" });
     this.cycles = el("div", { class: "cycles" });
     this.element = el("section", { class: "view waiting", "aria-labelledby": "waiting-title" },
-      el("h1", { id: "waiting-title" }, "Who waits for whom"),
+      el("h1", { id: "waiting-title" }, "Waiting requests"),
       el("p", { class: "legend" }, el("span", { class: "key agent" }, "agent"), el("span", { class: "key resource" }, "resource"),
         el("span", { class: "key waits" }, "waits for"), el("span", { class: "key held" }, "held by"), el("span", { class: "key polls" }, "polls for")),
       this.picture, this.note, this.rows.element,
@@ -35,9 +35,9 @@ export class Waiting {
     const same = JSON.stringify(graph.drawing);
     if (same !== this.drawn) {
       this.drawn = same;
-      this.picture.replaceChildren(graph.drawing.nodes.length ? drawGraph(graph.drawing) : el("p", { class: "empty" }, "Nobody waits for anybody: there is nothing to draw."));
+      this.picture.replaceChildren(graph.drawing.nodes.length ? drawGraph(graph.drawing) : el("p", { class: "empty" }, "No request waits: there is nothing to draw."));
     }
-    say(this.note, graph.drawing.complete ? "" : "There are more: those who wait longest are drawn.");
+    say(this.note, graph.drawing.complete ? "" : "There are more: the longest waits are drawn.");
     this.#drawCycles(graph.deadlocks);
   }
 
@@ -45,7 +45,7 @@ export class Waiting {
     const key = deadlocks.map((event) => event.seq).join();
     if (key === this.known && this.cycles.childElementCount) return;
     this.known = key;
-    this.cycles.replaceChildren(...(deadlocks.length ? deadlocks.slice(0, CYCLES_MOST).map(cycleCard) : [el("p", { class: "hint" }, "None that is remembered.")]));
+    this.cycles.replaceChildren(...(deadlocks.length ? deadlocks.slice(0, CYCLES_MOST).map(cycleCard) : [el("p", { class: "hint" }, "None in the history.")]));
   }
 
   tick() {

@@ -1,12 +1,17 @@
-"""Who asks: from a bearer token to a principal. What a principal may do is in ``permissions``.
+"""Authentication: from a bearer token to a principal. ``permissions`` says what a principal may do.
 
-Verified keys are remembered for at most a second, so that a revoked one stops working; the comparison is of
-hashes, in constant time, and an unknown id costs the same as a wrong secret.
+Verified keys are cached for at most a second, so that a revoked one stops working. Hashes are compared in constant
+time, and an unknown id takes as long as a wrong secret.
+
+While there are no keys, every program on this machine may call, but no web page of another site may use its browser for
+it: `Host` reveals a name that was pointed at this address (DNS rebinding), `Origin` and `Sec-Fetch-Site` name the page,
+and no page can change them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Final
@@ -27,16 +32,19 @@ if TYPE_CHECKING:
     from leasehold.locks.hosted import Served
 
 FRESH: Final = 1.0
-"""How long what the store said of keys and sessions counts, in seconds."""
-LOOKS_MOST = 5
+"""How long keys and sessions that were read from the store are valid, in seconds."""
+READS_MOST = 5
+"""How often one request waits for the keys to be read while they keep changing."""
 CHANGING: Final = frozenset({"key_created", "key_revoked", "session_ended"})
-"""Events after which somebody may no longer get in, or may from now on."""
-REMEMBERED = 10_000
+"""Events that change who is admitted."""
+CACHED_MOST = 10_000
 NO_SECRET = keys.secret_hash("")
+OWN_SITES = ("same-origin", "none")
+"""`none` is an address that a person typed."""
 
 
-class Door:
-    """Lets in whoever shows a key or a session's credential; without any keys, everybody on this machine."""
+class Authenticator:
+    """Identifies callers by a key or the credential of a session; before there are keys, admits all of this machine."""
 
     def __init__(self, served: Served, *, loopback: bool) -> None:
         self._served = served
@@ -45,20 +53,20 @@ class Door:
         """The newest key of each principal."""
         self._fresh_until = 0.0
         self._changes = 0
-        """How often this process itself has changed keys: a look from before that does not count."""
+        """How often this process changed keys: what was read before a change is not fresh."""
         self._until = FOREVER
-        """When the first of the keys stops working, by the store's clock."""
+        """When the first of the keys expires, by the store's clock."""
         self._ahead = 0
         """Microseconds by which that clock is ahead of ours."""
         self._refreshing: asyncio.Task[None] | None = None
-        self._known: dict[str, Principal] = {}
-        """Tokens of keys that were verified since the last look."""
+        self._verified: dict[str, Principal] = {}
+        """Tokens of keys that were verified since the keys were read."""
         self._sessions: dict[tuple[str, str], tuple[Principal, float]] = {}
-        self.looks = 0
+        self.reads = 0
         """How often the keys were read."""
         self.is_open = loopback
-        """Nobody has to show anything. Once there were keys, it never opens again: not because of a revocation."""
-        served.watchers.append(self._observe)
+        """True while no key is needed. Once there were keys it stays false, also after the last is revoked."""
+        served.watch(self._observe)
 
     def _observe(self, events: Sequence[Event]) -> None:
         if not CHANGING.isdisjoint([event.kind for event in events]):
@@ -67,59 +75,55 @@ class Door:
             self._sessions.clear()
 
     def is_fresh(self, now: float) -> bool:
-        """Whether what is known of the keys still counts. Under load it is asked for anew before it no longer does."""
+        """True if the keys need not be read again yet. Under load they are read before they have to be."""
         left = self._fresh_until - now
         if 0 < left < FRESH / 2:
             _ = self._refresh()
         return left > 0
 
     async def refresh(self) -> None:
-        """Ask the store for the keys, once for everybody who wants to know right now."""
+        """Read the keys if they may have changed, once for all concurrent callers."""
         await asyncio.shield(self._refresh())
 
     def _refresh(self) -> asyncio.Task[None]:
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(self._look())
-            self._refreshing.add_done_callback(
-                lambda done: done.cancelled() or done.exception()
-            )  # whoever waits is told
+            self._refreshing = asyncio.create_task(self._read())
+            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())  # callers raise it
         return self._refreshing
 
-    async def _look(self) -> None:
-        asked_at, changes = time.monotonic(), self._changes
-        self._learn(*await asyncio.get_running_loop().run_in_executor(None, self._served.keys_and_time))
-        self._drop_old()
-        if changes == self._changes:
-            self._fresh_until = asked_at + FRESH
-
-    def _learn(self, found: Sequence[Key], now: int) -> None:
+    async def _read(self) -> None:
+        begun, changes = time.monotonic(), self._changes
+        found, now = await asyncio.get_running_loop().run_in_executor(None, self._served.keys_and_time)
         self._ahead = now - _monotonic_us()
         self._keep(found)
         if found:
             self.is_open = False
+        self._drop_expired()
+        if changes == self._changes:
+            self._fresh_until = begun + FRESH
 
     def _keep(self, found: Sequence[Key]) -> None:
-        self.looks += 1
+        self.reads += 1
         self._by_id = {key.id: key for key in found}
         self._of_principal = {key.principal: key for key in found}  # the newest comes last
         self._until = min((key.until_us for key in found), default=FOREVER)
-        self._known.clear()
+        self._verified.clear()
         self._sessions.clear()
 
-    def _drop_old(self) -> None:
-        """Forget keys that were rotated and count no longer, though nobody has changed anything since."""
+    def _drop_expired(self) -> None:
+        """Drop rotated keys whose overlap is over: no event says so."""
         now = _monotonic_us() + self._ahead
         if self._until <= now:
             self._keep([key for key in self._by_id.values() if key.until_us > now])
 
-    async def admit(
+    async def identify(
         self, header: str | None, space: str | None, signed_in: Callable[[], str | None] = lambda: None
     ) -> Principal:
-        """Whoever shows this `Authorization`. `space` is where a session says that it lives, if it does.
+        """Return the principal of this `Authorization` header. `space`: where a session lives, if the request says so.
 
-        Without one, where the door is closed, `signed_in` tells what a signed-in browser shows instead.
+        Without a header, on a server with keys, `signed_in` returns the header that a signed-in browser stands for.
         """
-        for _ in range(LOOKS_MOST):
+        for _ in range(READS_MOST):
             if self.is_fresh(time.monotonic()):
                 break
             await self.refresh()
@@ -131,8 +135,8 @@ class Door:
         return await self._by_session(token, space or self._home_of(token))
 
     def by_key(self, token: str) -> Principal:
-        """The owner of this key."""
-        known = self._known.get(token)
+        """Return the owner of this key."""
+        known = self._verified.get(token)
         if known is not None:
             return known
         id_, _, secret = token[3:].partition("_")
@@ -142,8 +146,8 @@ class Door:
         principal = Principal(
             key.name, key.role, key.space, key.prefixes, key.id, None, _authority(key, key.id), key.principal
         )
-        if len(self._known) < REMEMBERED:
-            self._known[token] = principal
+        if len(self._verified) < CACHED_MOST:
+            self._verified[token] = principal
         return principal
 
     async def _by_session(self, token: str, space: str) -> Principal:
@@ -151,13 +155,13 @@ class Door:
         if known is not None and time.monotonic() < known[1]:
             return known[0]
         until = time.monotonic() + FRESH
-        principal = await self._look_up_session(token, space)
-        if len(self._sessions) >= REMEMBERED:
+        principal = await self._read_session(token, space)
+        if len(self._sessions) >= CACHED_MOST:
             self._sessions.clear()
         self._sessions[token, space] = (principal, until)
         return principal
 
-    async def _look_up_session(self, token: str, space: str) -> Principal:
+    async def _read_session(self, token: str, space: str) -> Principal:
         try:
             id_, secret = checks.credential(token)
         except InvalidInput:
@@ -167,15 +171,15 @@ class Door:
         stored = session.secret if session is not None else NO_SECRET
         if not compare_digest(keys.secret_hash(secret), stored) or session is None:
             raise Problem("unauthenticated", "this session is not known in this space, or has ended; start a new one")
-        key = self._behind(id_, space)
-        told = f"session {id_}"
+        key = self._key_behind(id_, space)
+        name = f"session {id_}"
         if key is None:
-            return Principal(session.holder, "session", space, (), told, token)
-        begun = _authority(key, session.key or key.id)._replace(space=space)
-        return Principal(session.holder, "session", space, key.prefixes, told, token, begun, key.principal)
+            return Principal(session.holder, "session", space, (), name, token)
+        started = _authority(key, session.key or key.id)._replace(space=space)
+        return Principal(session.holder, "session", space, key.prefixes, name, token, started, key.principal)
 
     def knows(self, id_: str) -> bool:
-        """Whether whoever was let in under this id (`Principal.id`) would be still, as far as keys tell."""
+        """True if the caller with this id (`Principal.id`) would be admitted now, as far as keys tell."""
         if id_ == OPEN.id:
             return self.is_open
         session = id_.removeprefix("session ")
@@ -185,13 +189,13 @@ class Door:
         return principal is None or principal in self._of_principal
 
     def _home_of(self, token: str) -> str:
-        """Where a session lives that does not say so: in the space of the principal that started it."""
+        """Return the space of the principal that started a session, for requests that name no space."""
         id_ = principal_of_session(token)
         key = self._of_principal.get(id_) if id_ is not None else None
         return key.space if key is not None else "default"
 
-    def _behind(self, session: str, space: str) -> Key | None:
-        """A session may do no more than the principal that started it, and nothing once that has no key any more."""
+    def _key_behind(self, session: str, space: str) -> Key | None:
+        """Return the newest key of the principal that started a session, which may do no more than that principal."""
         id_ = principal_of_session(session)
         if id_ is None:
             return None
@@ -211,12 +215,12 @@ def _monotonic_us() -> int:
 
 
 def session_id(principal: str, chance: str) -> str:
-    """The id of a session that this principal starts: it tells which one did."""
+    """Return an id for a session that this principal starts, which names the principal."""
     return f"sk-{principal}-{chance}"
 
 
 def principal_of_session(session: str) -> str | None:
-    """The principal that started a session; None if it was not started at a server that asks for keys."""
+    """Return the principal that started a session, or None if it was started where no key is needed."""
     letter, _, rest = session.partition("-")
     return rest.partition("-")[0] if letter == "sk" and rest else None
 
@@ -225,9 +229,47 @@ def _bearer(header: str | None) -> str:
     scheme, _, token = (header or "").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:
-        raise Problem("unauthenticated", "show a key: Authorization: Bearer lh_…")
+        raise Problem("unauthenticated", "a key is needed: Authorization: Bearer lh_…")
     try:
         token.encode()
     except UnicodeEncodeError:
         raise Problem("unauthenticated", "this key is not spelled like one") from None
     return token
+
+
+# ------------------------------------------------------------------------------- servers without keys
+
+
+def check_origin(host: str | None, origin: str | None, site: str | None = None) -> None:
+    """Refuse other names of this address, and pages of other sites and ports."""
+    if host is None or not is_loopback(_without_port(host)):
+        raise Problem("misdirected", "without keys, only requests to localhost are served (the Host header)")
+    if not is_same_origin(host, origin):
+        raise Problem("not_allowed", "without keys, pages of other origins are refused (the Origin header)")
+    if not is_own_site(site):
+        raise Problem("not_allowed", "without keys, pages of other origins are refused (the Sec-Fetch-Site header)")
+
+
+def is_same_origin(host: str, origin: str | None) -> bool:
+    """True if the request comes from no page, or from one of this very host and port."""
+    return origin is None or origin.lower().partition("://")[1:] == ("://", host.lower())
+
+
+def is_own_site(site: str | None) -> bool:
+    """True if the browser says that our own page or a person sends the request; other clients say nothing."""
+    return site is None or site in OWN_SITES
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine can reach this host. It goes by the address: a name can be pointed elsewhere."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()

@@ -11,7 +11,7 @@ import pytest
 import leasehold
 from leasehold.locks.hosted import Served
 from leasehold.requests.checks import Settings
-from leasehold.server.access.keys import Door
+from leasehold.server.access.authentication import Authenticator
 from leasehold.server.api.problems import Problem
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.database import ALONE, LASTING
@@ -28,12 +28,12 @@ BUSY = LASTING + ALONE + 10
 
 
 class Scene:
-    """A door to one store."""
+    """The authenticator of one store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.served = Served(self.store, Settings(), asyncio.get_running_loop(), space="default")
-        self.door = Door(self.served, loopback=True)
+        self.authenticator = Authenticator(self.served, loopback=True)
 
     async def create_key(self) -> str:
         made = await self.served.locks.create_key(role="agent", name="x")
@@ -46,7 +46,7 @@ class Scene:
 
     def is_let_in(self, key: str) -> bool:
         try:
-            return bool(self.door.by_key(key).id)
+            return bool(self.authenticator.by_key(key).id)
         except Problem:
             return False
 
@@ -68,14 +68,14 @@ def test_a_key_that_another_process_revokes(url: str, cycles: int) -> None:
         scene = Scene(opened(url))
         await scene.be_busy(cycles)
         key = await scene.create_key()
-        await scene.door.refresh()
+        await scene.authenticator.refresh()
         assert scene.is_let_in(key)
         await asyncio.to_thread(revoke, url, key)
-        await scene.door.refresh()  # no turn has happened here meanwhile
+        await scene.authenticator.refresh()  # no turn has happened here meanwhile
         assert not scene.is_let_in(key)
         again = await asyncio.to_thread(create, url)
-        await scene.be_busy(cycles)  # and here some have, which have noticed that before the door asks
-        await scene.door.refresh()
+        await scene.be_busy(cycles)  # and here some have, which have noticed that before the keys are read
+        await scene.authenticator.refresh()
         assert scene.is_let_in(again)
         await scene.served.close()
 
@@ -96,10 +96,10 @@ def test_a_key_that_is_revoked_while_the_keys_are_read(url: str) -> None:
             return iter(found)
 
         scene.store.scan = scan  # type: ignore[method-assign]
-        await scene.door.refresh()
+        await scene.authenticator.refresh()
         scene.store.scan = reading  # type: ignore[method-assign]
         assert scene.is_let_in(key)
-        await scene.door.refresh()
+        await scene.authenticator.refresh()
         assert not scene.is_let_in(key)
         await scene.served.close()
 
@@ -110,11 +110,11 @@ def test_a_key_that_this_process_revokes(url: str) -> None:
     async def run() -> None:
         scene = Scene(opened(url))
         key = await scene.create_key()
-        await scene.door.refresh()
-        assert scene.door.is_fresh(time.monotonic())
+        await scene.authenticator.refresh()
+        assert scene.authenticator.is_fresh(time.monotonic())
         await scene.served.locks.revoke_key(id_of(key))
-        assert not scene.door.is_fresh(time.monotonic())
-        await scene.door.refresh()
+        assert not scene.authenticator.is_fresh(time.monotonic())
+        await scene.authenticator.refresh()
         assert not scene.is_let_in(key)
         await scene.served.close()
 

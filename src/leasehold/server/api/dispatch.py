@@ -1,0 +1,243 @@
+"""The one way to every verb: (principal, verb, arguments) in, (status, body) out.
+
+HTTP's two parsers (`http/quick.py` for plain requests, `app.py` for all others) and batches call `Dispatcher.begin`. It
+counts the request against the caller's rate, checks permissions, applies the bounds of the key, makes the command, and
+waits, in that order. Conversations of several verbs (the gateway, hooks, MCP) call `Dispatcher.ask`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.exceptions import HTTPException
+
+from leasehold.compat.steps import aask, verbs_of
+from leasehold.domain.outcomes import Granted, Refused
+from leasehold.errors import LeaseholdError
+from leasehold.server.access import permissions
+from leasehold.server.api import encoding, problems
+from leasehold.server.api.batches import Batch
+from leasehold.server.api.problems import HttpAnswer, Problem
+from leasehold.server.api.routes import ROUTES
+from leasehold.server.api.workflows import shaped
+from leasehold.wire import shapes as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.engine.pending import Pending
+    from leasehold.locks.hosted import Served
+    from leasehold.server.access.permissions import Rates
+    from leasehold.server.access.principals import Principal
+    from leasehold.server.api.long_polls import LongPoll, LongPolls
+    from leasehold.server.ops.metrics import Metrics
+
+log = logging.getLogger("leasehold.server")
+COMMANDS: Final = frozenset(("acquire", "renew", "release"))
+"""Verbs that are submitted to the engine without a task of their own."""
+ROUTE_OF: Final = {route.verb: route for route in ROUTES}
+
+
+class Operation:
+    """A verb that a principal called, until it is answered or cancelled."""
+
+    __slots__ = ("_done", "answer", "arguments", "batch", "is_open", "pending", "served", "verb", "wait", "who")
+
+    def __init__(
+        self, served: Served, who: Principal, verb: str, arguments: dict[str, Any], done: Callable[[Operation], None]
+    ) -> None:
+        self.served = served
+        self.who = who
+        self.verb = verb
+        self.arguments = arguments
+        self._done: Callable[[Operation], None] | None = done
+        self.is_open = True
+        """False once it was answered or cancelled, or its client was sent away with a ticket."""
+        self.pending: Pending | None = None
+        self.answer: HttpAnswer | Exception | None = None
+        """Answered instead of the outcome of `pending`."""
+        self.wait: LongPoll | None = None
+        """The limits of its time, if it waits."""
+        self.batch: Batch | None = None
+        """Its calls, if it is a batch."""
+
+    def end(self) -> bool:
+        """Close it. True if it was open: only the caller that closed it may answer it."""
+        was_open, self.is_open = self.is_open, False
+        if was_open and self.wait is not None:
+            self.wait.polls.open.pop(self, None)
+        return was_open
+
+    def tell(self) -> None:
+        """Call `done`, once."""
+        done, self._done = self._done, None  # it refers back here: kept, both would stay until the collector comes by
+        if done is not None:
+            done(self)
+
+    def fail(self, error: Exception) -> None:
+        """Answer with this error, if it is still open."""
+        if self.end():
+            self.answer = error
+            self.tell()
+
+    def committed(self, pending: Pending) -> None:
+        """Answer with the engine's outcome. Called within a turn of the engine, which no error may break."""
+        self.pending = pending
+        try:
+            if self.wait is None:
+                self.is_open = False
+                self.tell()
+            elif self.end():
+                if pending.error is None and not isinstance(pending.outcome, Refused):
+                    self.wait.polls.forget_place(self)  # an error or a refusal leaves the place as it was
+                self.tell()
+            elif pending.stays:
+                self.withdraw()  # granted while its client is away: others may have it until the client is back
+        except Exception:
+            log.exception("an answer could not be sent")
+
+    def cancel(self) -> None:
+        """Cancel it: its client disconnected, or did not receive the answer. Nothing stays acquired."""
+        self.end()
+        if self.batch is not None:
+            self.batch.cancel()
+        elif self.verb == "acquire" and self.pending is not None:
+            if self.wait is not None and self.pending.waiter is not None:
+                self.wait.polls.forget_place(self)
+            self.withdraw()
+
+    def withdraw(self) -> None:
+        """Leave the queue and release what was granted, unless a retry with the same request_id has it now."""
+        pending = self.pending
+        if pending is None or pending.error is not None:
+            return
+        if pending.outcome is None or isinstance(pending.outcome, Granted):
+            self.served.abandon(pending)
+
+
+class Dispatcher:
+    """Takes operations and answers them."""
+
+    def __init__(self, served: Served, rates: Rates, polls: LongPolls, metrics: Metrics) -> None:
+        self.served = served
+        self._rates = rates
+        self._polls = polls
+        self._metrics = metrics
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(
+        self,
+        who: Principal,
+        verb: str,
+        arguments: dict[str, Any],
+        done: Callable[[Operation], None],
+        may_wait: bool = True,
+    ) -> Operation:
+        """Start an operation. `done` is called with it once it is answered, perhaps before this returns."""
+        operation = Operation(self.served, who, verb, arguments, done)
+        try:
+            if verb == "batch":
+                self._begin_batch(operation)
+            else:
+                operation.arguments = self.check(who, verb, arguments)
+                if verb in COMMANDS:
+                    self._submit(operation, may_wait)
+                else:
+                    task = asyncio.get_running_loop().create_task(self._run(operation))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+        except Exception as error:  # noqa: BLE001 (answered, and logged if it is unexpected)
+            operation.fail(error)
+        return operation
+
+    def _begin_batch(self, operation: Operation) -> None:
+        permissions.allow(operation.who, operation.verb)
+        if not operation.arguments["calls"]:
+            self._rates.take(operation.who.id)  # otherwise each of its calls counts
+        operation.batch = Batch(self, operation)
+        operation.batch.begin(operation)
+
+    def _submit(self, operation: Operation, may_wait: bool) -> None:
+        """Hand a command to the engine."""
+        asked = operation.arguments
+        waits = asked.get("wait")
+        if waits:
+            if not may_wait:
+                raise Problem("invalid", "wait_seconds: must be 0 in a batch", field="wait_seconds")
+            operation.wait = self._polls.limit(operation)
+            asked = operation.wait.terms
+        order = self.served.order(operation.verb, asked, operation.who.authority)
+        if isinstance(order, Refused):
+            raise problems.of_refusal(order)
+        if operation.wait is not None:
+            self._polls.begin(operation, operation.wait)
+        operation.pending = self.served.submit(order, operation.committed)
+
+    def check(self, who: Principal, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Count a request, check that its caller may make it, and return its arguments within the caller's bounds."""
+        self._rates.take(who.id)
+        return permissions.bounded(who, verb, arguments)
+
+    async def _run(self, operation: Operation) -> None:
+        """Answer a verb that takes a task: a lookup, a rare command, or a conversation of several verbs."""
+        try:
+            operation.answer = HttpAnswer(200, await self._content(operation))
+        except Exception as error:  # noqa: BLE001 (as in `begin`)
+            operation.answer = error
+        operation.end()
+        operation.tell()
+
+    async def _content(self, operation: Operation) -> object:
+        who, route = operation.who, ROUTE_OF[operation.verb]
+        locks = self.served.locks_for(who.authority)
+        if route.steps is not None:
+            return shaped(await aask(verbs_of(locks), route.steps(who, operation.arguments)), route.gives)
+        if route.verb == "whoami":
+            return wire.answer(permissions.whoami(who))
+        outcome = await getattr(locks, route.verb)(**operation.arguments)
+        if wire.is_refusal(outcome):
+            raise problems.of_refusal(outcome)
+        return wire.encoded(route.gives, permissions.as_seen_by(who, outcome))
+
+    def answer(self, operation: Operation) -> HttpAnswer:
+        """Return the status and body of an operation that is over."""
+        pending, answer = operation.pending, operation.answer
+        if isinstance(answer, HttpAnswer):
+            return answer
+        if answer is not None or pending is None:
+            return self.refuse(answer or AssertionError(f"{operation.verb} has no answer"))
+        if pending.error is not None:
+            return self.refuse(pending.error)
+        outcome = pending.outcome
+        if wire.is_refusal(outcome):
+            return self.refuse(problems.of_refusal(outcome))
+        return HttpAnswer(200, encoding.answer(outcome))
+
+    def refuse(self, error: BaseException) -> HttpAnswer:
+        """Return the answer to a request that failed, and count it."""
+        problem = problem_of(error)
+        self._metrics.refused(problem.code)
+        return problems.answer(problem)
+
+    async def ask(self, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (each verb knows what it gets)
+        """Return the outcome of one verb of a conversation, whose request was counted before. Raises `Problem`."""
+        permissions.allow(who, verb)
+        bound = permissions.bound(who, verb, dict(asked))
+        return permissions.as_seen_by(who, await getattr(self.served.locks_for(who.authority), verb)(**bound))
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Return the problem that an error stands for; an unexpected one is logged."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, LeaseholdError):
+        return problems.of_error(error)
+    if isinstance(error, HTTPException):
+        if error.status_code == 405:
+            allowed = error.headers.get("Allow") if error.headers else None
+            return Problem("method", "this route has another method", **({"allow": allowed} if allowed else {}))
+        return Problem("not_found", "there is no such route; see /openapi.json")
+    log.error("unexpected error in a request", exc_info=error)
+    return Problem("internal", "unexpected error; the server's log has the details")
