@@ -1,4 +1,4 @@
-"""When the keys are read anew: whenever somebody may have changed them, and not otherwise."""
+"""Keys that this process or another one changes: the next read notices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leasehold.stores.sqlite.database import ALONE, LASTING
 from tests.kit.serving import id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from leasehold.stores.protocol import Store
@@ -56,16 +56,20 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'locks.db'}"
 
 
-def opened(url: str) -> SqliteStore:
-    return SqliteStore(url.removeprefix("sqlite:///"))
+def perform(url: str, play: Callable[[Scene], Awaitable[None]]) -> None:
+    async def run() -> None:
+        scene = Scene(SqliteStore(url.removeprefix("sqlite:///")))
+        await play(scene)
+        await scene.served.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("cycles", [1, BUSY], ids=["idle", "busy"])
 def test_a_key_that_another_process_revokes(url: str, cycles: int) -> None:
     """`connect` has a connection of its own, which is all that a process of its own would have."""
 
-    async def run() -> None:
-        scene = Scene(opened(url))
+    async def play(scene: Scene) -> None:
         await scene.be_busy(cycles)
         key = await scene.create_key()
         await scene.authenticator.refresh()
@@ -77,16 +81,14 @@ def test_a_key_that_another_process_revokes(url: str, cycles: int) -> None:
         await scene.be_busy(cycles)  # and here some have, which have noticed that before the keys are read
         await scene.authenticator.refresh()
         assert scene.is_let_in(again)
-        await scene.served.close()
 
-    asyncio.run(run())
+    perform(url, play)
 
 
 def test_a_key_that_is_revoked_while_the_keys_are_read(url: str) -> None:
     """Whatever is written after the look has begun is noticed by the next one."""
 
-    async def run() -> None:
-        scene = Scene(opened(url))
+    async def play(scene: Scene) -> None:
         key = await scene.create_key()
         reading = scene.store.scan
 
@@ -101,14 +103,12 @@ def test_a_key_that_is_revoked_while_the_keys_are_read(url: str) -> None:
         assert scene.is_let_in(key)
         await scene.authenticator.refresh()
         assert not scene.is_let_in(key)
-        await scene.served.close()
 
-    asyncio.run(run())
+    perform(url, play)
 
 
 def test_a_key_that_this_process_revokes(url: str) -> None:
-    async def run() -> None:
-        scene = Scene(opened(url))
+    async def play(scene: Scene) -> None:
         key = await scene.create_key()
         await scene.authenticator.refresh()
         assert scene.authenticator.is_fresh(time.monotonic())
@@ -116,9 +116,8 @@ def test_a_key_that_this_process_revokes(url: str) -> None:
         assert not scene.authenticator.is_fresh(time.monotonic())
         await scene.authenticator.refresh()
         assert not scene.is_let_in(key)
-        await scene.served.close()
 
-    asyncio.run(run())
+    perform(url, play)
 
 
 def revoke(url: str, key: str) -> None:

@@ -18,7 +18,7 @@ from leasehold.server.api import events, sse
 from tests.kit.serving import PATIENCE, Running, command_with, create_key, id_of, serving, until, until_soon
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from http.client import HTTPResponse
     from pathlib import Path
 
@@ -230,7 +230,7 @@ class Reader:
         self._gone = asyncio.Event()
 
     @property
-    def has_hung_up(self) -> bool:
+    def is_disconnected(self) -> bool:
         return self._gone.is_set()
 
     async def send(self, message: Any) -> None:  # noqa: ANN401 (as ASGI has it)
@@ -241,11 +241,11 @@ class Reader:
         await self._gone.wait()
         return {"type": "http.disconnect"}
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         self._gone.set()
 
     def scope(self) -> dict[str, Any]:
-        can = {sse.ABORT: self.hang_up}
+        can = {sse.ABORT: self.disconnect}
         return {"type": "http", "method": "GET", "headers": [], "extensions": can}
 
     def names(self) -> list[str]:
@@ -253,45 +253,61 @@ class Reader:
         return [json.loads(line[6:])["resources"][0] for line in found]
 
 
-async def open_stream(streams: events.EventStreams, reader: Reader, last: int) -> asyncio.Task[None]:
-    asked = {"space": None, "resource": None, "holder": None, "last_event_id": last}
-    stream = await streams.open(OPEN, asked, None)
-    return asyncio.create_task(stream(reader.scope(), reader.receive, reader.send))
+class Streaming:
+    """Streams of events of one store, without a server around them."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.streams = events.EventStreams(served, Authenticator(served, loopback=True))
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def open(self, reader: Reader, last: int = 0) -> None:
+        asked = {"space": None, "resource": None, "holder": None, "last_event_id": last}
+        stream = await self.streams.open(OPEN, asked, None)
+        self.tasks.append(asyncio.create_task(stream(reader.scope(), reader.receive, reader.send)))
+
+    async def fill(self, *names: int) -> None:
+        for number in names:
+            await self.served.locks.acquire(f"r{number}", ttl=600, holder="ann")
+
+    async def end(self) -> None:
+        self.streams.close()
+        await asyncio.gather(*self.tasks)
 
 
-async def fill(served: Served, names: range) -> None:
-    for number in names:
-        await served.locks.acquire(f"r{number}", ttl=600, holder="ann")
-
-
-def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "SLOW", 0.05)
-
+def play(tmp_path: Path, scene: Callable[[Streaming], Awaitable[None]]) -> None:
     async def run() -> None:
         served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.EventStreams(served, Authenticator(served, loopback=True))
-        slow, quick = Reader(), Reader()
-        tasks = [await open_stream(streams, slow, 0), await open_stream(streams, quick, 0)]
-        await fill(served, range(2))
-        await until_soon(lambda: slow.names() == quick.names() == ["r0", "r1"])
-        slow.takes.clear()
-        await fill(served, range(2, 4))
-        await tasks[0]
-        assert slow.has_hung_up
-        assert not tasks[1].done()  # nobody else suffers
-        assert streams.readers.taken == 1
-        again = Reader()
-        last = int(slow.received.rsplit(b"id: ", 1)[1].split(b"\n")[0])
-        tasks.append(await open_stream(streams, again, last))
-        await until_soon(lambda: again.names() == ["r2", "r3"])
-        streams.close()
-        await asyncio.gather(*tasks)
+        streaming = Streaming(served)
+        await scene(streaming)
+        await streaming.end()
         await served.close()
 
     asyncio.run(run())
 
 
-def test_a_client_that_never_reads_is_hung_up_on(tmp_path: Path) -> None:
+def test_a_slow_reader_is_dropped_and_can_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "SLOW", 0.05)
+
+    async def scene(it: Streaming) -> None:
+        slow, quick, again = Reader(), Reader(), Reader()
+        await it.open(slow)
+        await it.open(quick)
+        await it.fill(0, 1)
+        await until_soon(lambda: slow.names() == quick.names() == ["r0", "r1"])
+        slow.takes.clear()
+        await it.fill(2, 3)
+        await it.tasks[0]
+        assert slow.is_disconnected
+        assert not it.tasks[1].done()  # nobody else suffers
+        assert it.streams.readers.taken == 1
+        await it.open(again, int(slow.received.rsplit(b"id: ", 1)[1].split(b"\n")[0]))
+        await until_soon(lambda: again.names() == ["r2", "r3"])
+
+    play(tmp_path, scene)
+
+
+def test_a_client_that_never_reads_is_disconnected(tmp_path: Path) -> None:
     """The whole way, through a real connection whose buffers are full."""
     hurried = command_with("leasehold.server.api.sse.SLOW = 0.5")
     with serving(tmp_path, "--rate", "0", command=hurried) as server:
@@ -313,67 +329,53 @@ def test_a_client_that_never_reads_is_hung_up_on(tmp_path: Path) -> None:
 def test_a_client_that_never_reads_does_not_keep_the_server_from_stopping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever waits keeps its place for some seconds only, and has to find the next server by then."""
+    """A waiting client keeps its place for some seconds only, and has to find the next server by then."""
     monkeypatch.setattr(sse, "LAST", 0.01)
 
-    async def run() -> None:
-        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.EventStreams(served, Authenticator(served, loopback=True))
-        stuck, idle, quick = Reader(), Reader(), Reader()
-        tasks = [await open_stream(streams, reader, 0) for reader in (stuck, idle, quick)]
-        await fill(served, range(2))
-        await until_soon(lambda: all(reader.names() == ["r0", "r1"] for reader in (stuck, idle, quick)))
-        stuck.takes.clear()  # it is in the middle of something when the server goes away,
-        await fill(served, range(2, 3))
-        await until_soon(lambda: streams.writes and quick.names()[2:] == idle.names()[2:] == ["r2"])
-        idle.takes.clear()  # and this one has to be told that it is over
-        streams.close()
-        await asyncio.gather(*tasks)
-        assert (stuck.has_hung_up, idle.has_hung_up, quick.has_hung_up) == (True, True, False)
-        await served.close()
+    async def scene(it: Streaming) -> None:
+        readers = stuck, idle, quick = Reader(), Reader(), Reader()
+        for reader in readers:
+            await it.open(reader)
+        await it.fill(0, 1)
+        await until_soon(lambda: all(reader.names() == ["r0", "r1"] for reader in readers))
+        stuck.takes.clear()  # a write to it is under way when the server stops
+        await it.fill(2)
+        await until_soon(lambda: it.streams.writes and quick.names()[2:] == idle.names()[2:] == ["r2"])
+        idle.takes.clear()  # and this one does not take the end
+        await it.end()
+        assert [reader.is_disconnected for reader in readers] == [True, True, False]
 
-    asyncio.run(run())
+    play(tmp_path, scene)
 
 
-def test_who_comes_back_too_late_is_told_of_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_comes_back_too_late_learns_of_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "CATCH_UP", 3)
 
-    async def run() -> None:
-        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.EventStreams(served, Authenticator(served, loopback=True))
-        await fill(served, range(3))
-        exact = Reader()
-        tasks = [await open_stream(streams, exact, 0)]
+    async def scene(it: Streaming) -> None:
+        exact, late = Reader(), Reader()
+        await it.fill(0, 1, 2)
+        await it.open(exact)
         await until_soon(lambda: exact.names() == ["r0", "r1", "r2"])
         assert b"event: gap" not in exact.received
-        await fill(served, range(3, 5))
-        late = Reader()
-        tasks.append(await open_stream(streams, late, 0))
+        await it.fill(3, 4)
+        await it.open(late)
         await until_soon(lambda: late.names() == ["r2", "r3", "r4"])
         assert late.received.count(b"event: gap") == 1
         assert late.received.index(b"event: gap") < late.received.index(b"id: ")
-        streams.close()
-        await asyncio.gather(*tasks)
-        await served.close()
 
-    asyncio.run(run())
+    play(tmp_path, scene)
 
 
 def test_an_idle_stream_shows_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "BEAT", 0.01)
     monkeypatch.setattr(events, "POLL_EVERY", 0.01)
 
-    async def run() -> None:
-        served = await open_served(f"sqlite:///{tmp_path}/locks.db")
-        streams = events.EventStreams(served, Authenticator(served, loopback=True))
+    async def scene(it: Streaming) -> None:
         reader = Reader()
-        task = await open_stream(streams, reader, 0)
+        await it.open(reader)
         await until_soon(lambda: reader.received.count(b"\n:\n\n") >= 2)
-        streams.close()
-        await task
-        await served.close()
 
-    asyncio.run(run())
+    play(tmp_path, scene)
 
 
 def test_there_are_only_so_many_readers_and_those_that_leave_make_room(tmp_path: Path) -> None:

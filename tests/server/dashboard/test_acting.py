@@ -219,7 +219,7 @@ def test_the_first_key_is_an_admins_and_is_told_although_it_closes_the_door(brow
     with serving(tmp_path) as server, looking(browser, server, view="act", calm=False) as page:
         page.get_by_role("button", name="Create a key …").click()
         dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text("make an admin's first")
+        expect(dialog).to_contain_text("create an admin's key first")
         expect(dialog.get_by_label("Role")).to_have_value("admin")
         dialog.get_by_label("Whose").fill("ops")
         agree(page, "Create", "to begin with")

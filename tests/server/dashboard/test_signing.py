@@ -171,7 +171,7 @@ def test_signing_in_over_the_wire(keys: tuple[Running, dict[str, str]]) -> None:
     assert "Secure" not in done.headers["set-cookie"]
     host = f"127.0.0.1:{server.port}"
     elsewhere = server.ask("POST", path, {"key": made["viewer"]}, **page, Origin="https://locks.example")
-    assert "must pass the Host on" in elsewhere.json["detail"]  # most likely it is our page, behind a proxy
+    assert "must forward the Host" in elsewhere.json["detail"]  # most likely it is our page, behind a proxy
     secure = server.ask("POST", path, {"key": made["viewer"]}, **page, Origin=f"https://{host}")
     assert "; Secure" in secure.headers["set-cookie"]  # a proxy in front speaks TLS
     out = server.ask("DELETE", path, **page)
