@@ -12,7 +12,7 @@ import os
 import sys
 
 from leasehold.cli import output
-from leasehold.cli.context import Context, tell_hint
+from leasehold.cli.context import CommandRefused, Context, tell_hint
 from leasehold.cli.output import complain, fill_gaps, step
 from leasehold.domain.names import shown
 from leasehold.errors import InvalidInput, LeaseholdError
@@ -269,6 +269,8 @@ def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
             return handler(context)
         finally:
             context.close()
+    except CommandRefused as refused:
+        return context.end(refused.outcome, "")
     except InvalidInput as error:
         return context.end(refusal(error), "")
     except LeaseholdError as error:

@@ -11,6 +11,7 @@ from leasehold.cli import output
 from leasehold.cli.output import Output, complain, quoted
 from leasehold.domain import durations
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
@@ -18,13 +19,15 @@ from leasehold.requests import checks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     from leasehold.cli.tokens import Tokens
     from leasehold.config.identity import CommandIdentity, NamedIdentity
     from leasehold.config.settings import Choice
     from leasehold.domain.leases import Lease, Waiting
     from leasehold.locks.sync import Locks
+
+    T = TypeVar("T")
 
 _SECRET_LENGTH = 4_096
 _OF_OTHERS = ("lock ", "workflow ")
@@ -229,7 +232,10 @@ class Context:
     def hint_at_paths(self, names: Iterable[object]) -> None:
         """Hint at `path:` for each plain name that is a file here. The name is still used as given."""
         for name in names:
-            if isinstance(name, str) and ":" not in name and "\0" not in name and _is_file(name):
+            if not isinstance(name, str) or ":" in name or "\0" in name:
+                continue
+            # A plain word is mostly no folder, though there may be a folder of that name.
+            if os.path.isfile(name) or ("/" in name and os.path.isdir(name)):  # noqa: PTH112, PTH113
                 from leasehold.cli.entry.hints import hint_at_path  # noqa: PLC0415 (only where there is something to hint at)
 
                 hint_at_path(self, name)
@@ -311,6 +317,21 @@ class Context:
             self._locks = None
 
 
+class CommandRefused(Exception):
+    """A refusal that ends the command."""
+
+    def __init__(self, outcome: Refused) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+def accepted(outcome: T | Refused) -> T:
+    """Return an outcome. Raises CommandRefused, which ends the command, for a refusal."""
+    if isinstance(outcome, Refused):
+        raise CommandRefused(outcome)
+    return outcome
+
+
 def read_secret(path: str, field: str) -> str:
     """Return the first line of a file or of standard input. A secret never stands on the command line."""
     try:
@@ -327,11 +348,6 @@ def read_secret(path: str, field: str) -> str:
         where = "standard input" if path == "-" else shown(path)
         raise InvalidInput(field, f"{where} is empty: a line with the secret is expected")
     return line.strip()
-
-
-def _is_file(name: str) -> bool:
-    """Whether that is a file, or is written like a folder: a plain word is mostly no folder, though there is one."""
-    return os.path.isfile(name) or ("/" in name and os.path.isdir(name))  # noqa: PTH112, PTH113
 
 
 def tell_hint(message: str, command: str) -> None:

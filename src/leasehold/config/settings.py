@@ -276,10 +276,6 @@ def _ttl(value: object) -> object:
     return value
 
 
-def _max_skew(value: object) -> float | str:
-    return _duration("max_skew", value)
-
-
 def _connect_timeout(value: object, field: str = "connect_timeout") -> float | str:
     given = _duration(field, value)
     if durations.parse(given) <= 0:
@@ -336,7 +332,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "holder": lambda value: checks.text(value, "holder", 256),
     "ttl": _ttl,
     "ttl_max": _ttl,
-    "max_skew": _max_skew,
+    "max_skew": lambda value: _duration("max_skew", value),
     "connect_timeout": _connect_timeout,
     "hierarchical": _hierarchical,
     "lock_policy": _policy,

@@ -124,7 +124,9 @@ def shown(url: str) -> str:
     place, question, query = url.partition("?")
     scheme, mark, rest = place.partition("://")
     authority, slash, path = rest.partition("/")
-    if _is_cut(authority) and "@" in path + question + query:  # by a password that is not percent-encoded
+    _, colon, port = authority.partition(":")
+    is_cut = colon and "@" not in authority and not port.isdigit()
+    if is_cut and "@" in path + question + query:  # by a password that is not percent-encoded
         authority, slash, path, question, query = f"{rest}{question}{query}", "", "", "", ""
     user, at, host = authority.rpartition("@")
     name, colon, _ = user.partition(":")
@@ -132,11 +134,6 @@ def shown(url: str) -> str:
     if not mark:  # no URL: perhaps libpq's key=value words
         scheme = " ".join(map(_word_shown, scheme.split(" ")))
     return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
-
-
-def _is_cut(authority: str) -> bool:
-    _, colon, port = authority.partition(":")
-    return bool(colon) and "@" not in authority and not port.isdigit()
 
 
 def _word_shown(word: str) -> str:

@@ -30,7 +30,8 @@ def about_leases(store: Store, now: int) -> Iterator[Finding]:
         if _is_of_dead_process(hold.holder):
             text = f"{_names(hold)} is held by {shown(hold.holder)}, a process that is gone"
             left = durations.in_seconds(hold.expires_at - now)
-            yield Finding("leases", None, text, f"it ends by itself in {left}; or end it now", _forcing(hold))
+            force = f"leasehold force-release {_first(hold)} --reason '…'"
+            yield Finding("leases", None, text, f"it ends by itself in {left}; or end it now", force)
     for hold in homes:
         if _is_quarantined(hold, now):
             text = f"{_names(hold)} is quarantined since {shown(hold.holder)} lost it"
@@ -58,10 +59,6 @@ def _names(hold: Hold) -> str:
 
 def _first(hold: Hold) -> str:
     return shown(quote(hold.ask.options[0].resources[0] if hold.ask is not None else hold.id))
-
-
-def _forcing(hold: Hold) -> str:
-    return f"leasehold force-release {_first(hold)} --reason '…'"
 
 
 def _is_of_dead_process(holder: str) -> bool:

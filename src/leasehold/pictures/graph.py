@@ -135,7 +135,8 @@ def as_picture(graph: Graph) -> Picture:
     waiting = len({edge.waiter for edge in graph.edges})
     title = f"Wait-for graph: {waiting} waiting, {len(graph.deadlocks)} refused lately"
     shapes: list[Shape] = [Words(MARGIN, 28, title, INK, 16, bold=True)]
-    shapes += [_moved(shape, HEAD) for shape in (_graph(drawing) if drawing.nodes else _nobody())]
+    empty = Words(MARGIN, MARGIN + 20, "Nobody waits.", FAINT, 13)
+    shapes += [_moved(shape, HEAD) for shape in (_graph(drawing) if drawing.nodes else [empty])]
     bottom = HEAD + drawing.height + 12
     width = max(drawing.width, 520.0)
     for event in graph.deadlocks[:CYCLES_MOST]:
@@ -143,10 +144,6 @@ def as_picture(graph: Graph) -> Picture:
         shapes += row
         bottom, width = reached, max(width, extent)
     return Picture(title, width, bottom + 8, tuple(shapes))
-
-
-def _nobody() -> list[Shape]:
-    return [Words(MARGIN, MARGIN + 20, "Nobody waits.", FAINT, 13)]
 
 
 def _moved(shape: Shape, by: float) -> Shape:

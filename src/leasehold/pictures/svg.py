@@ -51,12 +51,8 @@ def _line(it: Polyline) -> str:
     points = " ".join(f"{_number(x)},{_number(y)}" for x, y in it.points)
     dashes = ' stroke-dasharray="5 4"' if it.dashed else ""
     line = f'<polyline points="{points}" fill="none" stroke="{it.colour}" stroke-width="{_number(it.width)}"{dashes}/>'
-    return line + (_arrow(it) if it.arrow else "")
-
-
-def _arrow(it: Polyline) -> str:
-    corners = " ".join(f"{_number(x)},{_number(y)}" for x, y in arrow_head(it))
-    return f'<polygon points="{corners}" fill="{it.colour}"/>'
+    corners = " ".join(f"{_number(x)},{_number(y)}" for x, y in arrow_head(it)) if it.arrow else ""
+    return line + (f'<polygon points="{corners}" fill="{it.colour}"/>' if it.arrow else "")
 
 
 def arrow_head(it: Polyline, size: float = 8) -> tuple[tuple[float, float], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leasehold.cli import tokens as state
 from leasehold.cli.commands.acquire import keep_and_tell
+from leasehold.cli.context import CommandRefused, accepted
 from leasehold.cli.git_clocks import not_removed
 from leasehold.config.identity import CommandIdentity
 from leasehold.domain.names import shown
@@ -16,37 +17,27 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
 
 
-def _refusal(context: Context) -> Refused | None:
-    """Refuse people's commands to agents, unless the user's own configuration allows them. On a server, keys decide."""
+def _permitted(context: Context) -> dict[str, str]:
+    """Return the admin's name and reason.
+
+    Refuses people's commands to agents, unless the user's own configuration allows them. On a server, keys decide.
+    """
     from leasehold.locks.connect import is_served  # noqa: PLC0415
 
-    caller = context.identity
-    if (
-        is_served(context.choice.url)
-        or context.verb in context.choice.agents_may
-        or not isinstance(caller, CommandIdentity)
-    ):
-        return None
-    if not caller.is_agent:
-        return None
-    why = "is for people, and an agent or a CI job runs this command; ask the person you work for"
-    return Refused("not_allowed", "", f"{context.verb} {why}")
-
-
-def _why(context: Context) -> dict[str, str]:
-    reason = context.values["reason"]
+    reason, caller = context.values["reason"], context.identity
     if not reason:
         raise InvalidInput("reason", "is missing: say why with --reason '…'; it is kept in the history")
+    is_agent = isinstance(caller, CommandIdentity) and caller.is_agent
+    if is_agent and not is_served(context.choice.url) and context.verb not in context.choice.agents_may:
+        why = "is for people, and an agent or a CI job runs this command; ask the person you work for"
+        raise CommandRefused(Refused("not_allowed", "", f"{context.verb} {why}"))
     return {"by": context.values["by"] or context.holder, "reason": reason}
 
 
 def force_release(context: Context) -> int:
     """End another holder's lease."""
     target = context.values["target"]
-    why, refusal = _why(context), _refusal(context)
-    if refusal is not None:
-        return context.end(refusal, "")
-    outcome: Released | Refused = context.locks.force_release(target, **why)
+    outcome: Released | Refused = context.locks.force_release(target, **_permitted(context))
     if isinstance(outcome, Released) and not outcome.released:
         outcome = Refused("not_found", "", f"nobody holds {target}")
     return context.end(outcome, f"Released {shown(target)} by force; its holder learns it at its next call")
@@ -54,19 +45,15 @@ def force_release(context: Context) -> int:
 
 def steal(context: Context) -> int:
     """Take over a resource that another holder has."""
-    values, why, refusal = context.values, _why(context), _refusal(context)
-    if refusal is not None:
-        return context.end(refusal, "")
+    values, why = context.values, _permitted(context)
     outcome = context.locks.steal(values["resources"], ttl=context.ttl, name=values["name"], **why)
     return keep_and_tell(context, outcome, "Taken over:") if isinstance(outcome, Granted) else context.end(outcome, "")
 
 
 def clear(context: Context) -> int:
     """Reopen a resource that was closed after an unclean end."""
-    name, why, refusal = context.values["resource"], _why(context), _refusal(context)
-    if refusal is not None:
-        return context.end(refusal, "")
-    outcome: Cleared | Refused = context.locks.clear(name, **why)
+    name = context.values["resource"]
+    outcome: Cleared | Refused = context.locks.clear(name, **_permitted(context))
     if isinstance(outcome, Cleared) and not outcome.cleared:
         outcome = Refused("not_found", "", f"{name} is not closed")
     opened = outcome.resources if isinstance(outcome, Cleared) else (name,)
@@ -75,9 +62,7 @@ def clear(context: Context) -> int:
 
 def collect(context: Context) -> int:
     """Remove expired records, old events, and tokens that were not used for long."""
-    outcome = context.locks.gc()
-    if isinstance(outcome, Refused):
-        return context.end(outcome, "")
+    outcome = accepted(context.locks.gc())
     tokens = state.tidy()
     data: dict[str, object] = {"swept": outcome.swept, "forgotten": outcome.forgotten, "tokens": tokens}
     data |= {"not_removed": [wire.blocker(each) for each in outcome.kept]}

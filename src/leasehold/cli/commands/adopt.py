@@ -30,7 +30,8 @@ def adopt(context: Context) -> int:
     if refusal is not None:
         return context.end(refusal, "")
     target = context.values["target"]
-    live = {lease.id: lease for lease in _live(context)}
+    listed = context.locks.list(space=context.space)
+    live = {} if isinstance(listed, Refused) else {lease.id: lease for lease in listed}
     kept = next((line for line in reversed(context.tokens.seen(target)) if line.lease in live), None)
     if kept is None:
         return context.end(not_mine(context, target, target).outcome, "")
@@ -50,11 +51,6 @@ def _refusal(context: Context) -> Refused | None:
     if is_terminal and not is_agent:
         return None
     return Refused("not_allowed", "", "this is for a person at a terminal")
-
-
-def _live(context: Context) -> tuple[Lease, ...]:
-    listed = context.locks.list(space=context.space)
-    return () if isinstance(listed, Refused) else tuple(listed)
 
 
 def _is_wanted(context: Context, target: str, lease: Lease) -> bool:

@@ -10,8 +10,8 @@ import signal
 from typing import TYPE_CHECKING
 
 from leasehold.cli.command_line import CliArgument, CliVerb
+from leasehold.cli.context import accepted
 from leasehold.cli.output import DONE, UNREACHABLE, complain
-from leasehold.domain.outcomes import Refused
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -31,11 +31,10 @@ def held(context: Context) -> int:
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, WITHIN)
     context.values = {**context.values, **_typed(" ".join(context.values["line"]))}
-    if _is_unused(context.choice.url):
-        return DONE
-    found = context.locks.list(space=context.space)
-    if isinstance(found, Refused):
-        return context.end(found, "")
+    scheme, _, rest = context.choice.url.partition("://")
+    if scheme == "sqlite" and not os.path.exists(rest.partition("?")[0]):  # noqa: PTH110 (pathlib is slow to import)
+        return DONE  # completing a name creates no database
+    found = accepted(context.locks.list(space=context.space))
     names = {name for lease in found for name in lease.resources if name.isprintable()}
     return context.end(None, "\n".join(sorted(names))) if names else DONE
 
@@ -54,12 +53,6 @@ def _typed(line: str) -> dict[str, str]:
         if flag.startswith("--") and flag[2:] in PLACES and (value or after):
             given[flag[2:]] = value if equals else after
     return given
-
-
-def _is_unused(url: str) -> bool:
-    """True if there is no database yet: completing a name creates none."""
-    scheme, _, rest = url.partition("://")
-    return scheme == "sqlite" and not os.path.exists(rest.partition("?")[0])  # noqa: PTH110 (pathlib is slow to import)
 
 
 def _give_up(_number: int, _frame: FrameType | None) -> None:

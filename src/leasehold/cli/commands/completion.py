@@ -60,6 +60,8 @@ def _about(first: str) -> str:
 
 def _bash() -> str:
     cases = "\n".join(f"    {first}) {_bash_family(first)} ;;" for first in _families())
+    held = [verb for verb in VERBS.values() if _names_held(verb)]
+    patterns = (f'"{verb.name}"' if _second(verb) else f'"{verb.name} "*' for verb in held)  # of the first two words
     return f"""\
 _leasehold_held() {{
   local line="${{COMP_LINE:0:${{COMP_POINT:-0}}}}" typed="$1" name cut=""
@@ -94,15 +96,10 @@ _leasehold() {{
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   case "$current" in -*) return ;; esac
   case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
-    {"|".join(_bash_pattern(verb) for verb in VERBS.values() if _names_held(verb))}) _leasehold_held "$current" ;;
+    {"|".join(patterns)}) _leasehold_held "$current" ;;
   esac
 }}
 complete -F _leasehold leasehold"""
-
-
-def _bash_pattern(verb: CliVerb) -> str:
-    """Return the pattern of a command line's first two words. A command of two words must match both."""
-    return f'"{verb.name}"' if _second(verb) else f'"{verb.name} "*'
 
 
 def _bash_family(first: str) -> str:

@@ -37,7 +37,8 @@ def guard(context: Context) -> int:
     copy = places.working_copy(here, os.environ)
     if copy is None and not paths:
         raise InvalidInput("staged", f"{here} is in no working copy of git: nothing is staged here")
-    root = copy.root if copy is not None else _root(context, here)
+    beside = os.path.dirname(context.choice.path) if context.choice.path else here  # noqa: PTH120
+    root = copy.root if copy is not None else beside
     named = checking.resources_of(paths, root, here) if paths else checking.resources_of(asking.staged(), root, root)
     found = ask(context.locks, checking.judged(list(named.values()), owner_of(context), chosen))
     return _end(context, f"{chosen} (from {origin})", named, found)
@@ -49,11 +50,6 @@ def owner_of(context: Context) -> checking.LeaseOwner:
     return checking.LeaseOwner(context.holder, session, {keys.number(lease) for lease in context.own})
 
 
-def _root(context: Context, here: str) -> str:
-    """Return the root of paths outside of a repository: the directory of the configuration file, or this one."""
-    return os.path.dirname(context.choice.path) if context.choice.path else here  # noqa: PTH120
-
-
 def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple[Verdict, ...]) -> int:
     is_allowed = checking.is_allowed(found)
     told = [verdict for verdict in found if verdict.message and verdict.allowed == is_allowed]
@@ -61,15 +57,12 @@ def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple
         context.out.give(_envelope(chosen, named, found, told, is_allowed=is_allowed))
     elif told:
         head = "Careful" if is_allowed else "Not allowed"
-        lines = [line for verdict in told for line in _lines(verdict)]
+        lines = []
+        for verdict in told:
+            lines += [f"  {shown(verdict.message)}", *checking.ways_out(verdict)]
+            lines += [f"    until {clock(it.expires_us, it.as_of_us)}  lease {it.id}" for it in verdict.leases[:3]]
         context.deny("\n".join([f"{head}: {len(told)} of {len(found)} paths, by policy {chosen}", *lines]))
     return output.DONE if is_allowed else output.HELD
-
-
-def _lines(verdict: Verdict) -> list[str]:
-    lines = [f"  {shown(verdict.message)}", *checking.ways_out(verdict)]
-    lines += [f"    until {clock(each.expires_us, each.as_of_us)}  lease {each.id}" for each in verdict.leases[:3]]
-    return lines
 
 
 def _envelope(

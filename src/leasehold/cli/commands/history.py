@@ -5,18 +5,16 @@ SVG needs nothing more; PNG needs Pillow, which is an extra.
 
 from __future__ import annotations
 
+from leasehold.cli.context import accepted
 from leasehold.cli.terminal.columns import counted, table, width_of_terminal
 from leasehold.domain import durations
 from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
-from leasehold.domain.outcomes import Refused
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.wire import shapes as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from leasehold.cli.context import Context
     from leasehold.domain.events import Event
     from leasehold.pictures.shapes import Picture
@@ -31,8 +29,6 @@ def history(context: Context) -> int:
     if values["plot"] is not None:
         return _plotted(context, values["plot"])
     events = _events(context, tuple(values["kind"]), 50)
-    if isinstance(events, Refused):
-        return context.end(events, "")
     narrowed = any(values[name] for name in ("resource", "of", "lease", "kind", "since"))
     nothing = "No event is like that." if narrowed else "Nothing happened yet."
     if context.choice.url.startswith("git"):
@@ -49,16 +45,14 @@ def _plotted(context: Context, file: str) -> int:
     if context.values["kind"]:
         raise InvalidInput("kind", "--kind and --plot do not go together: a picture shows leases, not single events")
     events = _events(context, KINDS, LIMIT)
-    if isinstance(events, Refused):
-        return context.end(events, "")
     seen = context.locks.inspect("leasehold")
     now = seen.now_us if isinstance(seen, Inspection) else max((event.at_us for event in events), default=0)
     return context.end(events, _draw(file, events, now), {**wire.events(events), "plot": file})
 
 
-def _events(context: Context, kinds: tuple[str, ...], most: int) -> tuple[Event, ...] | Refused:
+def _events(context: Context, kinds: tuple[str, ...], most: int) -> tuple[Event, ...]:
     values = context.values
-    return context.locks.history(
+    found = context.locks.history(
         space=None if values["all_spaces"] else context.space,
         resource=values["resource"],
         holder=values["of"],
@@ -67,6 +61,7 @@ def _events(context: Context, kinds: tuple[str, ...], most: int) -> tuple[Event,
         since=_since(context),
         limit=most if values["limit"] is None else context.number("limit"),
     )
+    return accepted(found)
 
 
 def _since(context: Context) -> int | None:
@@ -108,14 +103,9 @@ def _remark(event: Event) -> str:
         who = detail.get("by")
         return f"behind {', '.join(map(str, who))}" if isinstance(who, list | tuple) and who else ""
     told = ("status", "error", "name", *(["reason"] if event.kind == "renewed" else []))
-    words = (*_by_whom(detail), *(detail.get(key) for key in told))
-    return ", ".join(str(word) for word in words if word)
-
-
-def _by_whom(detail: Mapping[str, object]) -> tuple[str, ...]:
-    """Return which admin did it, and why."""
     by, why = detail.get("by"), detail.get("why")
-    return (f"by {by}: {why}" if why else f"by {by}",) if by else ()
+    admin = by and (f"by {by}: {why}" if why else f"by {by}")
+    return ", ".join(str(word) for word in (admin, *(detail.get(key) for key in told)) if word)
 
 
 def _draw(file: str, events: tuple[Event, ...], now: int) -> str:

@@ -28,19 +28,15 @@ def hook(context: Context) -> int:
     editor = context.values["editor"]
     if editor not in occasions.EDITORS:
         raise InvalidInput("editor", f"must be one of {', '.join(occasions.EDITORS)}")
-    text = _input()
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InvalidInput("stdin", "is a terminal: an editor calls this command and hands it JSON, see docs/agents.md")
+    text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     occasion = occasions.read(editor, text)
     if occasion.moment == occasions.START:
         _introduce(context, occasion)
     decision = _decide(context, occasion)
     _answer(context, occasion, decision, text)
     return DONE
-
-
-def _input() -> str:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise InvalidInput("stdin", "is a terminal: an editor calls this command and hands it JSON, see docs/agents.md")
-    return sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
 
 
 def _introduce(context: Context, occasion: HookCall) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leasehold.cli.commands.acquire import write_secret
+from leasehold.cli.context import accepted
 from leasehold.cli.output import moment, step
 from leasehold.cli.terminal.columns import table, width_of_terminal
 from leasehold.domain.api_keys import KeyCreated, KeyRevoked, KeyRotated
@@ -17,24 +18,24 @@ from leasehold.wire import shapes as wire
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
-    from leasehold.domain.api_keys import Key
 
 
 def create(context: Context) -> int:
     """Create a key and print it once."""
     values = context.values
-    where = values["key_file"]
-    if where is not None:
-        _check_unused(where)
-    is_careless = values["role"] != "admin" and _has_no_admin(context)
-    outcome = context.locks.create_key(
-        role=values["role"], name=values["name"], space=context.space, prefixes=tuple(values["prefix"] or ())
+    where = _unused_file(context)
+    # From the first key on, servers require one, so an admin should have one, too.
+    known = () if values["role"] == "admin" else context.locks.keys()
+    is_first = not isinstance(known, Refused) and all(each.role != "admin" for each in known)
+    is_careless = is_first and values["role"] != "admin"
+    outcome = accepted(
+        context.locks.create_key(
+            role=values["role"], name=values["name"], space=context.space, prefixes=tuple(values["prefix"] or ())
+        )
     )
-    if isinstance(outcome, Refused):
-        return context.end(outcome, "")
     if is_careless:
         make = context.suggest("keys create", "NAME", more=" --role admin")
-        said = "Careful: servers ask everybody for a key now, and no admin has one yet"
+        said = "Careful: servers require a key from everyone now, and no admin has one yet"
         context.out.warn(f"{said}\n{step('make one for an admin', make)}")
     if where is None:
         return context.end(outcome, outcome.credential)
@@ -46,12 +47,8 @@ def create(context: Context) -> int:
 def rotate(context: Context) -> int:
     """Create another key of the same principal and print it once."""
     values = context.values
-    where = values["key_file"]
-    if where is not None:
-        _check_unused(where)
-    outcome = context.locks.rotate_key(values["key"], overlap=values["overlap"])
-    if isinstance(outcome, Refused):
-        return context.end(outcome, "")
+    where = _unused_file(context)
+    outcome = accepted(context.locks.rotate_key(values["key"], overlap=values["overlap"]))
     until = f"{outcome.before.id} counts until {moment(outcome.before.until_us)}"
     if where is None:
         context.out.warn(f"Key {outcome.key.id} of {shown(outcome.key.name)}; {until}")
@@ -69,35 +66,32 @@ def _write(context: Context, where: str, outcome: KeyCreated | KeyRotated) -> No
         raise
 
 
-def _has_no_admin(context: Context) -> bool:
-    """True if no key is an admin's. From the first key on, servers require one, so an admin should have one, too."""
-    found = context.locks.keys()
-    return not isinstance(found, Refused) and not any(each.role == "admin" for each in found)
-
-
-def _check_unused(path: str) -> None:
-    """Refuse to overwrite a key file: a lost key cannot be shown again."""
-    file = Path(path)
-    if file.is_file() and file.stat().st_size:
+def _unused_file(context: Context) -> str | None:
+    """Return --key-file. Raises InvalidInput for one with contents: a lost key cannot be shown again."""
+    path: str | None = context.values["key_file"]
+    if path is not None and Path(path).is_file() and Path(path).stat().st_size:
         raise InvalidInput("key_file", f"{shown(path)} is there, perhaps with a key: name another, or remove it")
+    return path
 
 
 def list_keys(context: Context) -> int:
     """Print every key, without its secret."""
-    found = context.locks.keys()
-    if isinstance(found, Refused):
-        return context.end(found, "")
+    found = accepted(context.locks.keys())
     rows: list[tuple[str, ...]] = [
-        (each.id, each.role, each.space, each.name, moment(each.created_us), _until(each), " ".join(each.prefixes))
+        (
+            each.id,
+            each.role,
+            each.space,
+            each.name,
+            moment(each.created_us),
+            "" if each.until_us >= FOREVER else moment(each.until_us),
+            " ".join(each.prefixes),
+        )
         for each in found
     ]
     heads = ("KEY", "ROLE", "SPACE", "NAME", "SINCE", "UNTIL", "PREFIXES")
     text = table(rows, heads, width_of_terminal()) if rows else "No keys."
     return context.end(found, text, {"keys": wire.encoded("Key[]", found)})
-
-
-def _until(key: Key) -> str:
-    return "" if key.until_us >= FOREVER else moment(key.until_us)
 
 
 def revoke(context: Context) -> int:

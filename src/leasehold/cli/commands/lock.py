@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from leasehold.cli import output
+from leasehold.cli.context import accepted
 from leasehold.cli.git_clocks import not_removed, watch_lines
 from leasehold.cli.output import moment
 from leasehold.compat import grite
 from leasehold.domain import durations
-from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Granted, Held, Refused, Renewed, TimedOut
 from leasehold.domain.timestamps import FOREVER, SECOND
@@ -160,12 +160,9 @@ def _acquired(context: Context, resource: str, ttl: str) -> Acquired:
     return Granted(renewed.lease, "", fresh=False) if isinstance(renewed, Renewed) else outcome
 
 
-def _held(context: Context, resource: str) -> list[Lease] | Refused:
+def _held(context: Context, resource: str) -> list[Lease]:
     """Return the leases on exactly this name."""
-    seen = context.locks.inspect(resource)
-    if not isinstance(seen, Inspection):
-        return seen
-    return [lease for lease in seen.leases if resource in lease.resources]
+    return [lease for lease in accepted(context.locks.inspect(resource)).leases if resource in lease.resources]
 
 
 def release(context: Context) -> int:
@@ -184,8 +181,6 @@ def release(context: Context) -> int:
 def _release_by_name(context: Context, resource: str) -> int:
     """Release by owner's name, without a token, if the lock is the caller's."""
     held = _held(context, resource)
-    if isinstance(held, Refused):
-        return context.end(held, "")
     if not held:
         other = grite.in_the_way(resource, context.holder, _of_grite())
         return (
@@ -196,9 +191,7 @@ def _release_by_name(context: Context, resource: str) -> int:
     if not context.is_mine(held[0]):
         return _conflict(context, "release", resource, grite.of_lease(held[0], resource))
     # The lock was taken under this name elsewhere: in grite, the owner's name is enough.
-    ended = context.locks.release(held[0].id, admin=context.holder)
-    if isinstance(ended, Refused):
-        return context.end(ended, "")
+    accepted(context.locks.release(held[0].id, admin=context.holder))
     return _released(context, resource, is_done=True)
 
 
@@ -210,8 +203,6 @@ def _released(context: Context, resource: str, *, is_done: bool) -> int:
 def status(context: Context) -> int:
     """Print every lock, or those about one name, grite's own included."""
     listed = _leases(context)
-    if isinstance(listed, Refused):
-        return context.end(listed, "")
     hierarchical = context.choice.rules().hierarchical
     ours, theirs = listed, _of_grite()
     if context.values.get("name") is not None or context.values.get("resource") is not None:
@@ -221,25 +212,20 @@ def status(context: Context) -> int:
     return _yes(context, grite.status(locks, grite.clashes(ours, theirs, hierarchical)), _table(locks))
 
 
-def _leases(context: Context) -> list[GriteLock] | Refused:
+def _leases(context: Context) -> list[GriteLock]:
     """Return the leases as locks; for one name by one inspection, not from a whole list."""
     if context.values.get("name") is None and context.values.get("resource") is None:
-        found = context.locks.list(space=context.space)
-        if isinstance(found, Refused):
-            return found
-        leases: tuple[Lease, ...] = tuple(found)
+        leases = tuple(accepted(context.locks.list(space=context.space)))
     else:
-        seen = context.locks.inspect(_resource(context))
-        if isinstance(seen, Refused):
-            return seen
-        leases = seen.leases
+        leases = accepted(context.locks.inspect(_resource(context))).leases
     return [grite.of_lease(lease, resource) for lease in leases for resource in lease.resources]
 
 
 def _table(locks: list[GriteLock]) -> str:
     if not locks:
-        return "No active locks"
-    owners = [_short(lock.owner) for lock in locks]
+        return "No active locks"  # Ids of grite's are shortened, as grite does; other names are shown in full.
+    are_ids = (len(lock.owner) == _ID_LENGTH and _DIGITS.issuperset(lock.owner) for lock in locks)
+    owners = [lock.owner[:8] if is_id else shown(lock.owner) for lock, is_id in zip(locks, are_ids, strict=True)]
     wide = max(COLUMN, *(len(shown(lock.resource)) for lock in locks))
     who = max(map(len, owners))
     lines = [
@@ -248,11 +234,6 @@ def _table(locks: list[GriteLock]) -> str:
         for lock, owner in zip(locks, owners, strict=True)
     ]
     return "\n".join(["Active Locks:", *lines])
-
-
-def _short(owner: str) -> str:
-    """Shorten an id of grite's to its first digits, as grite does; return any other name in full."""
-    return owner[:8] if len(owner) == _ID_LENGTH and _DIGITS.issuperset(owner) else shown(owner)
 
 
 def _left(lock: GriteLock) -> str:
@@ -264,12 +245,8 @@ def _left(lock: GriteLock) -> str:
 
 def gc(context: Context) -> int:
     """Remove expired leases of all owners. Grite's own refs are left to grite."""
-    collected = context.locks.gc()
-    if isinstance(collected, Refused):
-        return context.end(collected, "")
-    kept = context.locks.list()
-    if isinstance(kept, Refused):
-        return context.end(kept, "")
+    collected = accepted(context.locks.gc())
+    kept = accepted(context.locks.list())
     data = {"removed": collected.swept, "kept": len(kept)}
     lines = [f"Removed {data['removed']} expired, kept {data['kept']}", *not_removed(collected.kept, context)]
     return _yes(context, {**data, "not_removed": list(map(wire.blocker, collected.kept))}, "\n".join(lines))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leasehold.cli.context import accepted
 from leasehold.cli.output import clock
 from leasehold.cli.terminal.columns import counted, table, width_of_terminal
 from leasehold.domain import durations
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 def inspect(context: Context) -> int:
     """Print the holders of a resource, and its queue."""
     context.hint_at_paths([context.values["resource"]])
-    seen = context.locks.inspect(context.values["resource"])
-    if isinstance(seen, Refused):
-        return context.end(seen, "")
+    seen = accepted(context.locks.inspect(context.values["resource"]))
     own = {lease.id for lease in seen.leases if context.is_proven(lease)}
     told = wire.answer(seen)
     return context.end(seen, _inspected(seen, own), {**told, "leases": _with_yours(told["leases"], own)})
@@ -64,9 +63,7 @@ def list_leases(context: Context) -> int:
         raise InvalidInput("of", "--of and --mine are two different things: give one of them")
     if values["all_spaces"] and values["space"] is not None:
         raise InvalidInput("space", "--space and --all-spaces are two different things: give one of them")
-    leases = _listed(context, None if values["all_spaces"] else context.space)
-    if isinstance(leases, Refused):
-        return context.end(leases, "")
+    leases = accepted(_listed(context, None if values["all_spaces"] else context.space))
     if not values["all_spaces"]:
         _hint_elsewhere(context)
     own = {lease.id for lease in leases if context.is_proven(lease)}
@@ -77,11 +74,7 @@ def list_leases(context: Context) -> int:
 
 def _listed(context: Context, space: str | None) -> tuple[Lease, ...] | Refused:
     values = context.values
-    found = context.locks.list(
-        space=space,
-        holder=values["of"],
-        resource=values["resource"],
-    )
+    found = context.locks.list(space=space, holder=values["of"], resource=values["resource"])
     if isinstance(found, Refused) or not values["mine"]:
         return found
     return tuple(lease for lease in found if context.is_mine(lease, lease.space))
@@ -130,7 +123,5 @@ def graph(context: Context) -> int:
         "dot": graphing.as_dot,
         "svg": lambda graph: svg(graphing.as_picture(graph)).rstrip("\n"),
     }
-    seen = context.locks.graph(space=None if context.values["all_spaces"] else context.space)
-    if isinstance(seen, Refused):
-        return context.end(seen, "")
+    seen = accepted(context.locks.graph(space=None if context.values["all_spaces"] else context.space))
     return context.end(seen, formats[context.values["format"]](seen), wire.answer(seen))

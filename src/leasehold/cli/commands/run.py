@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from leasehold.cli import output
 from leasehold.cli.command_line import settle_down
 from leasehold.cli.commands.acquire import asked_for
+from leasehold.cli.context import accepted
 from leasehold.cli.supervisor.lease import RunLease
 from leasehold.cli.supervisor.process import NotStarted, SupervisedProcess
 from leasehold.cli.supervisor.session import open_session, ttl_of
@@ -32,9 +33,7 @@ def run(context: Context) -> int:
     context.hint_at_paths(context.values["resources"])
     with Interrupts() as interrupts:
         wanted = asked_for(context) | {"ttl": ttl_of(context)}
-        session = open_session(context)
-        if isinstance(session, Refused):
-            return context.end(session, "")
+        session = accepted(open_session(context))
         asked_at = now()
         outcome = _acquire(context, session, wanted, interrupts)
         if not isinstance(outcome, Granted):

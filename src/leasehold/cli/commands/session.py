@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leasehold.cli.commands.acquire import write_secret
+from leasehold.cli.context import accepted
 from leasehold.cli.output import clock, moment
 from leasehold.cli.terminal.columns import counted, table, width_of_terminal
 from leasehold.domain.names import shown
-from leasehold.domain.outcomes import Refused
 from leasehold.domain.sessions import SessionEnded, SessionRenewed, SessionStarted
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
@@ -81,9 +81,7 @@ def _ending(context: Context) -> str:
 
 def list_sessions(context: Context) -> int:
     """Print every live session."""
-    found = context.locks.sessions(space=context.space)
-    if isinstance(found, Refused):
-        return context.end(found, "")
+    found = accepted(context.locks.sessions(space=context.space))
     rows: list[tuple[str, ...]] = [
         (each.session, each.holder, moment(each.expires_us), each.name or "") for each in found
     ]

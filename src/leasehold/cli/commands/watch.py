@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.cli.command_line import settle_down
 from leasehold.cli.commands.queries import lease_table
+from leasehold.cli.context import accepted
 from leasehold.cli.terminal.columns import counted
 from leasehold.cli.terminal.keyboard import Keyboard
 from leasehold.cli.terminal.screen import Details, Screen, ScreenSnapshot, queue_of
@@ -37,13 +38,10 @@ def watch(context: Context) -> int:
     """Print the table repeatedly, until Ctrl-C, `q`, --count is reached, or the reader closes the stream."""
     settle_down()
     every, count = _interval(context), _count(context)
-    if context.out.json or not _is_terminal():
+    is_terminal = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if context.out.json or not is_terminal:
         return _watch_plainly(context, every, count)
     return _watch_live(context, every, count)
-
-
-def _is_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _interval(context: Context) -> float:
@@ -68,18 +66,15 @@ def _count(context: Context) -> int | None:
 # ------------------------------------------------------------------------------------------------ looking
 
 
-def _snapshot(context: Context) -> ScreenSnapshot | Refused:
+def _snapshot(context: Context) -> ScreenSnapshot:
     resource = context.values["resource"]
     if resource is not None:  # includes leases above and below it
-        seen = context.locks.inspect(resource)
-        if isinstance(seen, Refused):
-            return seen
+        seen = accepted(context.locks.inspect(resource))
         graph = _graph(context) if seen.waiting else None
         return ScreenSnapshot(
             seen.now_us, seen.leases, {each.id: each for each in seen.waiting}, _queues(graph), is_all=True
         )
-    leases = context.locks.list(space=context.space)
-    return leases if isinstance(leases, Refused) else _with_queues(context, leases)
+    return _with_queues(context, accepted(context.locks.list(space=context.space)))
 
 
 def _with_queues(context: Context, leases: tuple[Lease, ...]) -> ScreenSnapshot:
@@ -123,8 +118,6 @@ def _watch_plainly(context: Context, every: float, count: int | None) -> int:
     looks = 0
     while True:
         seen = _snapshot(context)
-        if isinstance(seen, Refused):
-            return context.end(seen, "")
         _print(context, seen)
         looks += 1
         if context.out.is_over or context.out.trouble or (count is not None and looks >= count):
@@ -158,8 +151,6 @@ def _watch_live(context: Context, every: float, count: int | None) -> int:
     with Keyboard() as keyboard:
         while True:
             seen = _snapshot(context)
-            if isinstance(seen, Refused):
-                return context.end(seen, "")
             _draw(context, screen, seen)
             looks += 1
             if context.out.is_over or context.out.trouble or (count is not None and looks >= count):

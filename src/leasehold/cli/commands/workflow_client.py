@@ -31,7 +31,9 @@ def ask_server(context: Context, route: tuple[str, str], asked: dict[str, Any]) 
     """Send a request to one of the server's routes. Retrying is safe: the client chooses a run's id."""
     url, method = context.choice.url, route[0]
     key = os.environ.get("LEASEHOLD_API_KEY") or os.environ.get("AGIFLOW_API_KEY")
-    given = {name: _translated(name, value) for name, value in asked.items() if value is not None}
+    given = {name: value for name, value in asked.items() if value is not None}
+    if "ttl_seconds" in given:
+        given["ttl_seconds"] = checks.ttl(given["ttl_seconds"], _ANY_TTL) / SECOND
     path = f"/v1/workflows{route[1]}"
     if method == "POST" and route[1] == "":
         given["holder"] = context.holder
@@ -41,10 +43,6 @@ def ask_server(context: Context, route: tuple[str, str], asked: dict[str, Any]) 
         return _yes(told)
     problem = decoding.refusal(told)
     return agiflow.RunConflict(problem, told.get("workflow")) if isinstance(problem, Held) else problem
-
-
-def _translated(name: str, value: object) -> object:
-    return checks.ttl(value, _ANY_TTL) / SECOND if name == "ttl_seconds" else value
 
 
 def _patiently(url: str, method: str, path: str, body: dict[str, Any] | None, key: str | None) -> tuple[int, Any]:

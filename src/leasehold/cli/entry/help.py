@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from leasehold import __version__
 from leasehold.cli.command_line import CommandLine
 from leasehold.cli.entry.examples import EXAMPLES
 from leasehold.cli.entry.families import FAMILIES
@@ -247,7 +248,7 @@ class Parser(argparse.ArgumentParser):
 def build() -> Parser:
     """Build the parser of all commands."""
     parser = Parser(prog="leasehold", description=_ABOUT, epilog=_MORE)
-    parser.add_argument("--version", action="version", version=f"leasehold {_version()}")
+    parser.add_argument("--version", action="version", version=f"leasehold {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     families: dict[str, argparse._SubParsersAction[Parser]] = {}
     for verb in VERBS.values():
@@ -258,12 +259,6 @@ def build() -> Parser:
             families[family] = group.add_subparsers(metavar="COMMAND", required=True)
         _add(families[family] if space else commands, name, verb)
     return parser
-
-
-def _version() -> str:
-    from leasehold import __version__  # noqa: PLC0415
-
-    return __version__
 
 
 def _add(commands: argparse._SubParsersAction[Parser], name: str, verb: CliVerb) -> None:

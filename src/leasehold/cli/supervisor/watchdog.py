@@ -85,6 +85,13 @@ class _Watch:
         self._pipe = pipe
         self._learn(group, term_at, kill_at, duty)
 
+    def _at(self) -> float:
+        return self._term_at if self._next == signal.SIGTERM else self._kill_at
+
+    def _learn(self, group: int, term_at: float, kill_at: float, duty: int) -> None:
+        self._group, self._term_at, self._kill_at, self._is_armed = group, term_at, kill_at, duty != NOTHING
+        self._next = signal.SIGKILL if duty == KILL_ONLY else signal.SIGTERM
+
     def run(self, at_end: Callable[[], None], kill_after: float) -> None:
         """Keep the deadlines until the pipe closes."""
         signal.set_wakeup_fd(-1)
@@ -92,32 +99,20 @@ class _Watch:
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(each, signal.SIG_IGN)
         while True:
-            if select.select([self._pipe], [], [], self._pause())[0]:
+            pause = max(0.0, min(POLL_EVERY, self._at() - now())) if self._is_armed else POLL_EVERY
+            if select.select([self._pipe], [], [], pause)[0]:
                 message = os.read(self._pipe, _MESSAGE.size)
                 if len(message) < _MESSAGE.size:
                     break
                 self._learn(*_MESSAGE.unpack(message))
             elif self._is_armed and now() >= self._at():
-                self._act()
+                end(self._group, self._next)
+                self._is_armed = self._next == signal.SIGTERM  # after the KILL there is nothing left to do
+                self._next = signal.SIGKILL
         if self._is_armed:
             _finish(self._group, min(self._kill_at, now() + kill_after))
         if self._group == 0 or not is_alive(self._group):
             at_end()
-
-    def _at(self) -> float:
-        return self._term_at if self._next == signal.SIGTERM else self._kill_at
-
-    def _pause(self) -> float:
-        return max(0.0, min(POLL_EVERY, self._at() - now())) if self._is_armed else POLL_EVERY
-
-    def _learn(self, group: int, term_at: float, kill_at: float, duty: int) -> None:
-        self._group, self._term_at, self._kill_at, self._is_armed = group, term_at, kill_at, duty != NOTHING
-        self._next = signal.SIGKILL if duty == KILL_ONLY else signal.SIGTERM
-
-    def _act(self) -> None:
-        end(self._group, self._next)
-        self._is_armed = self._next == signal.SIGTERM  # after the KILL there is nothing left to do
-        self._next = signal.SIGKILL
 
 
 def _finish(group: int, kill_at: float) -> None:

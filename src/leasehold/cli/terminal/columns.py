@@ -53,16 +53,11 @@ def table(rows: list[tuple[str, ...]], heads: tuple[str, ...], width: int | None
     """Lay out columns as wide as the terminal allows. Cells are printed inert."""
     safe = [heads, *(tuple(shown(cell) for cell in row) for row in rows)]
     widths = [max(columns(row[place]) for row in safe) for place in range(len(heads))]
-    if width is not None:
-        _narrow(widths, width - 2 * (len(widths) - 1))
+    # Take from the widest column until all fit, so that one long name does not push the others off the terminal.
+    while width is not None and sum(widths) > width - 2 * (len(widths) - 1) and max(widths) > NARROWEST:
+        widths[widths.index(max(widths))] -= 1
     lines = (
         "  ".join(padded(cut(cell, wide), wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
         for row in safe
     )
     return "\n".join(cut(line, width) for line in lines)
-
-
-def _narrow(widths: list[int], room: int) -> None:
-    """Take from the widest column until all fit, so that one long name does not push the others off the terminal."""
-    while sum(widths) > room and max(widths) > NARROWEST:
-        widths[widths.index(max(widths))] -= 1

@@ -111,7 +111,8 @@ class WaitingLine:
             return
         waited = durations.in_seconds(seen.now_us - mine.since_us) if mine else "0s"
         place = f", place {mine.position}" if mine else ""
-        text = f"waiting {waited} of {_asked(self._context)}{place}: {_in_the_way(seen)}"
+        asked = durations.format(durations.parse(self._context.values["wait"]))
+        text = f"waiting {waited} of {asked}{place}: {_in_the_way(seen)}"
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or UNKNOWN_WIDTH
         sys.stderr.write("\r\x1b[K" + cut(text, columns - 1))
         sys.stderr.flush()
@@ -123,10 +124,6 @@ class WaitingLine:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
             self._shown = False
-
-
-def _asked(context: Context) -> str:
-    return durations.format(durations.parse(context.values["wait"]))
 
 
 def _in_the_way(seen: Inspection) -> str:

@@ -11,7 +11,6 @@ from leasehold.errors import InvalidInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from leasehold.guard.editors.decision import Decision
@@ -56,7 +55,8 @@ def read(editor: str, text: str) -> HookCall:
 
 def of(editor: str, given: dict[str, str]) -> HookCall:
     """Return the call from the texts of its input, by their paths."""
-    return _EDITORS[editor](given)._replace(event=given.get("hook_event_name", ""))
+    call = _cursor(given) if editor == "cursor" else _as_claude(editor, given)
+    return call._replace(event=given.get("hook_event_name", ""))
 
 
 def flatten(document: dict[str, Any]) -> dict[str, str]:
@@ -87,14 +87,6 @@ def _texts(document: str) -> dict[str, str]:
             "stdin", "the hook's input is not JSON: an editor calls this command, not a person"
         ) from None
     return {str(path)[2:].replace('"', ""): str(value) for path, value in rows}
-
-
-def _claude(given: dict[str, str]) -> HookCall:
-    return _as_claude("claude", given)
-
-
-def _codex(given: dict[str, str]) -> HookCall:
-    return _as_claude("codex", given)
 
 
 def _as_claude(editor: str, given: dict[str, str]) -> HookCall:
@@ -149,8 +141,7 @@ def _cursor(given: dict[str, str]) -> HookCall:
     return about._replace(moment=END, agent="") if event == "sessionEnd" else about
 
 
-_EDITORS: dict[str, Callable[[dict[str, str]], HookCall]] = {"claude": _claude, "codex": _codex, "cursor": _cursor}
-EDITORS = tuple(_EDITORS)
+EDITORS = ("claude", "codex", "cursor")
 
 
 # ------------------------------------------------------------------------------------ the answer to an editor

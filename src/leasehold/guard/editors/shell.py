@@ -296,12 +296,11 @@ def _sed(rest: list[ShellWord]) -> list[ShellWord]:
 def _git(rest: list[ShellWord]) -> list[ShellWord]:
     if len(rest) > 1 and rest[0].text == "-C":
         place, rest = rest[1], rest[2:]
-        return [_below(place, word) for word in _git_files(rest)]
+        return [
+            ShellWord(os.path.join(place.text, word.text), place.is_plain and word.is_plain)
+            for word in _git_files(rest)
+        ]
     return _git_files(rest)
-
-
-def _below(place: ShellWord, word: ShellWord) -> ShellWord:
-    return ShellWord(os.path.join(place.text, word.text), place.is_plain and word.is_plain)
 
 
 def _git_files(rest: list[ShellWord]) -> list[ShellWord]:

@@ -68,11 +68,10 @@ def changes(target: str, place: Path, ledger: Ledger, *, remove: bool) -> list[F
     agents = place / "AGENTS.md"
     if remove:
         return [ledger.uninstall(skill, lambda _: None), ledger.uninstall(agents, _take)]
-    return [ledger.install(skill, lambda _: SKILL.encode(), lambda _: None), ledger.install(agents, _put, _take)]
-
-
-def _put(text: bytes | None) -> bytes:
-    return put_block(text, BEGIN, BLOCK, END)
+    return [
+        ledger.install(skill, lambda _: SKILL.encode(), lambda _: None),
+        ledger.install(agents, lambda text: put_block(text, BEGIN, BLOCK, END), _take),
+    ]
 
 
 def _take(text: bytes | None) -> bytes | None:
