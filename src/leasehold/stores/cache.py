@@ -1,4 +1,4 @@
-"""Records kept in memory while nobody else has changed the store. It does not know when that is: its owner does."""
+"""A bounded cache of records. Its owner clears it when another process has changed the store."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import Drop, Put, Record
 
 RECORDS = 20_000
-"""So many records are remembered by default; that there is nothing under a key is remembered as well.
+"""Records that are cached by default, absent ones included.
 
-More of them do not make a server faster, since what is asked for again is mostly asked for soon. But each takes
-about 1.8 KiB, and Python looks through all of them whenever it collects its garbage."""
+More do not make a server faster, because a record that is used again is mostly used soon. Each takes about 1.8 KiB, and
+Python's garbage collector visits all of them."""
 
 
 class Cache:
-    """The records that were loaded or written last, at most `limit` of them between transactions."""
+    """The records that were loaded or written last: between transactions, at most `limit` of them."""
 
     __slots__ = ("_limit", "records")
 
@@ -27,30 +27,30 @@ class Cache:
         self.records: dict[str, Record] = {}
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Which of these are not here."""
+        """Return which of these are not cached."""
         records = self.records
         return [key for key in dict.fromkeys(keys) if key not in records]
 
     def follow(self, changes: Sequence[Put | Drop]) -> None:
-        """These changes were written. A record that is not here stays unknown."""
+        """Apply committed changes. A record that is not cached stays so."""
         records = self.records
         for change in changes:
             key = change.key
             before = records.pop(key, None)
             if before is not None:
-                records[key] = apply(before, change)  # now the youngest: what is in use is forgotten last
+                records[key] = apply(before, change)  # now the youngest: records in use are evicted last
 
     def renew(self, changed: Mapping[str, Record]) -> None:
-        """The same, of whoever knows what became of these records, all of which were loaded."""
-        self.records.update(changed)  # they stay as old as they were: to forget one of them costs a look, no more
+        """Replace records by what a commit made of them. All of them were loaded."""
+        self.records.update(changed)  # they keep their age: to evict one only costs a load
 
     def trim(self) -> None:
-        """Forget the oldest quarter if there are too many. Never during a transaction: what was loaded must stay."""
+        """Evict the oldest quarter if there are too many. Not during a transaction: it relies on what it loaded."""
         records = self.records
         if len(records) > self._limit:
             for key in list(records)[: len(records) - self._limit * 3 // 4]:
                 del records[key]
 
     def clear(self) -> None:
-        """Somebody else wrote: nothing here can be trusted."""
+        """Forget all records: another process has written."""
         self.records.clear()

@@ -1,4 +1,4 @@
-"""Entries and events as plain arrays, and back: `[tag, *fields]`, nested nouns as nested arrays. Knows no store.
+"""Entries and events as plain arrays, and back: `[tag, *fields]`, nested nouns as nested arrays. It knows no store.
 
 What `pack` gives can be handed to any JSON-like encoder (named tuples are arrays to all of them), and what
 that one's decoder gives can be handed to `unpack`, which rebuilds the exact types. A noun may get new fields
@@ -57,18 +57,18 @@ _KEY_PREFIXES = Key._fields.index("prefixes")
 
 
 def pack(entry: Entry) -> list[object]:
-    """The entry as an array."""
+    """Return the entry as an array."""
     return [TAGS[type(entry)], *entry]
 
 
 def unpack(packed: Sequence[Any]) -> Entry:
-    """The entry that was packed."""
+    """Rebuild an entry that was packed."""
     tag, *fields = packed
     return _BUILDERS[tag](fields)
 
 
 def unpack_event(fields: Sequence[Any], seq: int) -> Event:
-    """The event that was written as an array of its fields; its number is where it stands."""
+    """Rebuild an event from the array of its fields; `seq` is its number."""
     kind, at, space, resources, holder, session, lease, fence, detail = fields[:_EVENT_SEQ]
     return Event(kind, at, space, tuple(resources), holder, session, lease, fence, detail, seq)
 

@@ -1,7 +1,6 @@
-"""The smallest store there is: a dict. For simulations and tests, and as an example for authors of stores.
+"""A store in a dict, for simulations and tests. Nothing survives the process.
 
-`Memory` stands for what a database would be; each `MemoryStore` is a connection to it, as a process would have
-one. Nothing survives the process, so this is not a store to keep locks in.
+`Memory` takes the place of a database, and each `MemoryStore` is a connection to it, as a process would have one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from leasehold.stores import HistoryQuery
 
 PRUNE = 1_000
-"""At most so many events are forgotten at once."""
+"""The most events that one call of `prune` deletes."""
 
 
 def _wall() -> int:
@@ -38,8 +37,8 @@ def _no_fault(_point: str) -> None:
 class Memory:
     """What several connections share.
 
-    `fault` is called at the points `begin`, `before_commit` (nothing is written yet) and `after_commit` (all of it
-    is, but nobody was told); what it raises, the caller of the store gets.
+    `fault` is called at the points `begin`, `before_commit` (nothing is written) and `after_commit` (all is written,
+    and the caller does not know it yet). An exception that it raises reaches the caller of the store.
     """
 
     def __init__(
@@ -61,24 +60,24 @@ class Memory:
         self._owner = 0
 
     def enter(self) -> None:
-        """Wait for our turn."""
+        """Wait for the turn of this thread."""
         if self._owner == get_ident():
             raise StoreError("a transaction is already under way in this thread")
         self._lock.acquire()
         self._owner = get_ident()
 
     def leave(self) -> None:
-        """It is the next one's turn."""
+        """End the turn."""
         self._owner = 0
         self._lock.release()
 
     def now(self) -> int:
-        """The time; never runs backwards, whatever the clock does."""
+        """Return the time, which never runs backwards."""
         self._latest = max(self._latest, self.clock())
         return self._latest
 
     def write(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> None:
-        """All of it at once. Records are replaced, never changed: readers keep what they have."""
+        """Write all of this. Records are replaced, not changed, so that readers keep what they have."""
         for change in changes:
             record = apply(self.records.get(change.key, EMPTY), change)
             if record == EMPTY:
@@ -92,14 +91,14 @@ class Memory:
 
 
 class MemoryStore(Store):
-    """One connection."""
+    """One connection to a `Memory`."""
 
     capabilities = Capabilities(
         name="memory",
         durable="nothing: it ends with the process",
         fifo=True,
         history=True,
-        wakeup="by looking every 20 ms",
+        wakeup="by checking every 20 ms",
         receipts=True,
         poll=20_000,
     )
@@ -111,26 +110,26 @@ class MemoryStore(Store):
         self._is_closed = False
 
     def begin(self) -> MemoryTransaction:
-        """Start a transaction; blocks until it is this caller's turn."""
+        """Start a transaction. Block until it is this caller's turn."""
         self._check_open()
         self.memory.fault("begin")
         self.memory.enter()
         return MemoryTransaction(self)
 
     def hint(self) -> bool:
-        """Whether another connection has committed since the last call."""
+        """Return True if another connection has committed since the last call."""
         self._check_open()
         others = self.memory.version - self.own_commits
         before, self._hinted = self._hinted, others
         return others != before
 
     def loss_mark(self) -> int:
-        """Another value once anybody has committed."""
+        """Return a value that changes with each commit."""
         self._check_open()
         return self.memory.version
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
-        """The time and these records."""
+        """Return the time and these records."""
         self._check_open()
         self.memory.enter()
         try:
@@ -139,7 +138,7 @@ class MemoryStore(Store):
             self.memory.leave()
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record whose key starts with this letter."""
+        """Return every record whose key starts with this letter."""
         self._check_open()
         self.memory.enter()
         try:
@@ -149,13 +148,13 @@ class MemoryStore(Store):
         return iter(found)
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
-        """Past events, newest first."""
+        """Return past events, newest first."""
         self._check_open()
         found = [event for event in reversed(list(self.memory.events)) if query.wants(event)]
         return found[: max(query.limit, 0)]
 
     def prune(self) -> int:
-        """Forget some of what is older than the newest `keep_events` events."""
+        """Delete some events that are older than the newest `keep_events`."""
         self._check_open()
         self.memory.enter()
         try:
@@ -166,7 +165,7 @@ class MemoryStore(Store):
         return gone
 
     def close(self) -> None:
-        """Nothing to give back. Idempotent."""
+        """Refuse further calls. Idempotent."""
         self._is_closed = True
 
     def _check_open(self) -> None:
@@ -190,11 +189,11 @@ class MemoryTransaction(Transaction):
         self.fence = self._memory.fence
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
-        """These records."""
+        """Return these records."""
         return {key: self._memory.records.get(key, EMPTY) for key in keys}
 
     def due(self, limit: int) -> Sequence[str]:
-        """Keys of records that a sweep should look at, the most urgent first."""
+        """Return keys of records with an entry that is due, the most urgent first."""
         times = {key: first_due(record) for key, record in self._memory.records.items()}
         come = [(at, key) for key, at in times.items() if at is not None and at <= self.now]
         return [key for _, key in sorted(come)[:limit]]
@@ -206,7 +205,7 @@ class MemoryTransaction(Transaction):
         fence: int,
         after: Mapping[str, Record] | None = None,  # noqa: ARG002
     ) -> None:
-        """All of this, or nothing of it."""
+        """Write all of this, or nothing."""
         if self._is_over:
             raise StoreError("this transaction is over; begin another")
         try:
@@ -219,7 +218,7 @@ class MemoryTransaction(Transaction):
             self.close()
 
     def close(self) -> None:
-        """Give the records up; what was not committed never happened."""
+        """End the turn; discard what was not committed."""
         if not self._is_over:
             self._is_over = True
             self._memory.leave()

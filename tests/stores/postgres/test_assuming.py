@@ -192,7 +192,7 @@ def test_it_waits_for_nobody(store: PostgresStore) -> None:
     turn.load([B])
     with psycopg.connect(server().url) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [store.address.salt])
-        with pytest.raises(Conflict, match="somebody else has a turn"):
+        with pytest.raises(Conflict, match="another server has a turn"):
             turn.commit([Put(B, Ref("r1"))], [], turn.fence)
         turn.close()
     _put(store, B, "r2")

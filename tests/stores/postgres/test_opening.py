@@ -287,7 +287,7 @@ def shut_out() -> Iterator[str]:
     ("statement", "kind", "told"),
     [
         ("REVOKE CONNECT ON DATABASE {name} FROM PUBLIC, {name}", StoreUnsuitable, r"docs/postgresql\.md"),
-        ("ALTER DATABASE {name} ALLOW_CONNECTIONS false", Unreachable, "told to take no connections"),
+        ("ALTER DATABASE {name} ALLOW_CONNECTIONS false", Unreachable, "set to accept no connections"),
         ("ALTER ROLE {name} SET default_transaction_read_only = on", Unreachable, "default_transaction_read_only is"),
     ],
 )

@@ -64,7 +64,7 @@ class EtcdStore(NetworkStore):
         durable="a crash of any server, and of any minority of etcd's members",
         fifo=True,
         history=True,
-        wakeup="in the same process at once, in others by a watch; with all of them lost, by looking every 0.5 s",
+        wakeup="in the same process at once, in others by a watch; with all of them lost, by checking every 0.5 s",
         receipts=True,
         poll=10_000,
         remote=True,

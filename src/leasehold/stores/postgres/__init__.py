@@ -1,7 +1,7 @@
-"""The PostgreSQL store: one database for any number of servers, each of which may do without it for a moment.
+"""The PostgreSQL store: one database for any number of servers.
 
-It decides nothing about who gets a lease. It keeps no session state, so a proxy that pools transactions may stand in
-between; only the one connection that listens has to be direct, and is only ever a hint. See docs/postgresql.md.
+It decides nothing about who gets a lease. It keeps no session state, so connections may go through a proxy that pools
+transactions, except for the one that listens, which only gives hints. See docs/postgresql.md.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore"]
 
 CHUNK = 250
-"""So many turns' old events go at a time."""
+"""The most turns whose events one call of `prune` deletes."""
 SCAN_AT_ONCE = 2_000
 HISTORY_AT_ONCE = 200
 PRACTICE = 32
-"""After so many turns of ours alone it is worth while to know all records."""
+"""Turns of this server alone after which it loads all records."""
 ALONE = 16
-"""After so many, we assume that nobody else will have the next."""
+"""Turns of this server alone after which it assumes that the next is its own, too,"""
 FRESH = 1.0
-"""But only for so many seconds after the last."""
+"""if the last was at most this many seconds ago."""
 AGAIN = 1.0
-"""So many seconds after all records were asked for, they may be again;"""
+"""Seconds before all records are loaded again;"""
 TOO_MANY = 10.0
-"""or after so many, if there were too many."""
+"""and if there were too many."""
 COMPANY = 256
-"""For so many turns of ours after one of another server we say what we have changed."""
+"""Turns of this server that name their changed records, after a turn of another server."""
 _DAY = 24 * 3_600 * SECOND
 _LAST = 2**62
 
 
 class PostgresStore(NetworkStore):
-    """A `Store` in one PostgreSQL database. Transactions from one thread at a time, everything else from any."""
+    """A store in one PostgreSQL database. Transactions from one thread at a time, everything else from any."""
 
     capabilities = Capabilities(
         name="postgresql",
         durable="a crash of any server and of PostgreSQL, and a power cut (as its fsync and synchronous_commit say)",
         fifo=True,
         history=True,
-        wakeup="in the same process at once, in others by LISTEN/NOTIFY; with all of them lost, by looking every 0.5 s",
+        wakeup="in the same process at once, in others by LISTEN/NOTIFY; if all of it is lost, by checking every 0.5 s",
         receipts=True,
         poll=20_000,
         remote=True,
@@ -75,29 +75,29 @@ class PostgresStore(NetworkStore):
     )
 
     def __init__(self, url: str, *, is_examined: bool = False) -> None:
-        """Open it, and create the tables if there are none, unless it is only examined."""
+        """Open the database, and create the tables if there are none, unless it is only examined."""
         self.address = parse(url)
         self.connections = PostgresConnections(self.address)
         self.salt = b"%d" % self.address.salt
         self.channel = self.address.channel.encode()
         self.cache = PostgresCache()
         self.known: tuple[int, bytes | None] = (0, None)
-        """The turn as of which the records in the cache are true: its number and its id."""
+        """Number and id of the turn as of which the cached records are true."""
         self.certain: LastTurn | None = None
-        """What else was true at the end of that turn, if it was ours."""
+        """Further facts as of the end of that turn, if it was this server's."""
         self.journal = PostgresJournal()
-        """Changes of our assumed turns that are not in the table yet."""
+        """Changes of assumed turns that are not in the table yet."""
         self.engines: set[str] = set()
         """The keys of engines that use this store."""
         self.must_be_told = False
-        """True if the defaults of transactions there are not ours, so that each has to name its isolation."""
+        """True if the database has other defaults, so that each transaction has to name its isolation."""
         self._id = os.urandom(16).hex()
         self._turns = 0
         self._company = 0
         self._alone = 0
-        """Turns of ours since the last of anybody else."""
+        """Turns since the last one of another server."""
         self._all_at = 0.0
-        """Before then nobody asks for all records again."""
+        """Before this time, all records are not loaded again."""
         self._mutex = allocate_lock()
         self._owner = 0
         self._telling = allocate_lock()
@@ -116,7 +116,7 @@ class PostgresStore(NetworkStore):
     # ------------------------------------------------------------------------------------ the protocol
 
     def begin(self) -> PostgresTransaction:
-        """Start a transaction; its turn is waited for when something is loaded."""
+        """Start a transaction. It waits for its turn when it loads something."""
         self.connections.check_usable()
         if self._owner == get_ident():
             raise StoreError("a transaction of this store is already under way in this thread")
@@ -126,11 +126,11 @@ class PostgresStore(NetworkStore):
         return PostgresTransaction(self)
 
     def hint(self) -> bool:
-        """Return True if we were notified since the last call, or may have missed a notification."""
+        """Return True if a notification came since the last call, or may have been missed."""
         return self._listening().take()
 
     def loss_mark(self) -> int:
-        """Return another value once any server has ended leases of others, or may have without our notice."""
+        """Return a value that changes once any server may have ended leases of other holders."""
         return self._listening().losses
 
     def _listening(self) -> NotificationListener:
@@ -141,7 +141,7 @@ class PostgresStore(NetworkStore):
             return self._listener
 
     def tell_hints(self, told: Callable[[], None]) -> None:
-        """Have `told` called as soon as there is a hint."""
+        """Have `told` called, from the listening thread, as soon as there is a hint."""
         self._told.append(told)
 
     def _tell(self) -> None:
@@ -149,7 +149,7 @@ class PostgresStore(NetworkStore):
             told()
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
-        """The time and these records, as of one moment, without keeping anybody out."""
+        """Return the time and these records as of one moment, without excluding a transaction."""
         wanted = list(dict.fromkeys(keys))
         if self._is_doubtful:
             self._settle_doubt()
@@ -158,7 +158,7 @@ class PostgresStore(NetworkStore):
         return self.not_before(rows[0][0]), records
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record whose key starts with this letter, as of one moment."""
+        """Return every record whose key starts with this letter, as of one moment."""
         values = {"first": kind, "last": chr(ord(kind) + 1)}
         return each_record(self._each_row(self.connections.queries["scan"], values))
 
@@ -172,7 +172,7 @@ class PostgresStore(NetworkStore):
             raise self.connections.explain(error) from error
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
-        """Past events, newest first. Those of a turn are together: they are looked through here."""
+        """Return past events, newest first. A row has the events of a turn, which are filtered here."""
         found: list[Event] = []
         limit = max(query.limit, 0)
         asked = {
@@ -195,7 +195,7 @@ class PostgresStore(NetworkStore):
         return found[:limit]
 
     def prune(self) -> int:
-        """Forget some of the history beyond its retention; how many events went."""
+        """Delete some history beyond its retention; return how many events."""
         values = {"age": self.address.retention_days * _DAY, "rows": self.address.retention_rows, "chunk": CHUNK}
         return int(self.connections.look("prune", values)[0][0])
 
@@ -208,7 +208,7 @@ class PostgresStore(NetworkStore):
     # ---------------------------------------------------------------------------- for our transactions
 
     def writer(self) -> Connection:
-        """The connection that writes; whenever it is a new one, the database behind it may be another."""
+        """Return the connection that writes. If it is a new one, check which database is behind it."""
         connection = self.connections.writer()
         if connection is not self._is_checked:
             failover.check(self.connections, connection)
@@ -216,7 +216,7 @@ class PostgresStore(NetworkStore):
         return connection
 
     def was_promoted(self) -> None:
-        """Check the identity of the database again: its history is another one than at the last check."""
+        """Check the identity of the database again at the next turn: its timeline has changed."""
         self._is_checked = None
 
     def new_id(self) -> bytes:
@@ -225,7 +225,7 @@ class PostgresStore(NetworkStore):
         return f"{self._id}-{self._turns}".encode()
 
     def learn(self, number: int, id_: bytes | None, changed: list[str] | None) -> None:
-        """This turn was the last, and these records were changed since the one that we know; None: perhaps any."""
+        """Note which turn was the last, and forget the records that changed since the known one; None: perhaps all."""
         if id_ is not None and not id_.startswith(self._id.encode()):
             self._company = COMPANY
         self.doubt()
@@ -236,12 +236,12 @@ class PostgresStore(NetworkStore):
         self.known = (number, id_)
 
     def doubt(self) -> None:
-        """Somebody else may have had a turn: for a while, ours are waited for. The first of them ends our journal."""
+        """Wait for the next turns instead of assuming them. The first of them folds the journal."""
         self.certain = None
         self._alone = 0
 
     def assumed(self) -> LastTurn | None:
-        """Return what to assume before our turn, or None: only if we cache all records and were alone for a while."""
+        """Return what the next turn may assume; None unless all records are cached and no other server was active."""
         connection = self._is_checked
         if (
             self.certain is None
@@ -260,7 +260,7 @@ class PostgresStore(NetworkStore):
         return self.assumed() is not None
 
     def ready(self, keys: Sequence[str]) -> bool:
-        """Return True if a transaction on these records could be begun and decided without waiting for anything."""
+        """Return True if a transaction on these records could begin and decide now, without waiting for anything."""
         return not self._mutex.locked() and self.may_assume() and not self.cache.missing(keys)
 
     def wants_all(self) -> bool:
@@ -271,7 +271,7 @@ class PostgresStore(NetworkStore):
         return True
 
     def there_are_too_many(self) -> None:
-        """Note that there are too many records to load them all."""
+        """Note that there are too many records to load all of them."""
         self._all_at = time.monotonic() + TOO_MANY
 
     @property
@@ -280,47 +280,47 @@ class PostgresStore(NetworkStore):
         return self._company > 0
 
     def told_to_others(self, changes: Sequence[Put | Drop]) -> bytes | None:
-        """Return the keys that a turn changes, if there are other servers: their other cached records stay true."""
+        """Return the keys that a turn changes if there are other servers: they keep their other cached records."""
         if not self._company:
             return None
         self._company -= 1
         return listed({change.key for change in changes})
 
     def got_through(self, number: int, id_: bytes, since: int | None, certain: LastTurn) -> None:
-        """A transaction was committed."""
+        """Note that a turn was committed, and end it."""
         self.journal.settle(since)
         self.known, self.certain = (number, id_), certain
         self._alone += 1
-        self._is_doubtful = False  # it came after the lost one had ended
+        self._is_doubtful = False  # this turn began after the lost one had ended
         self.leave()
 
     def in_doubt(self) -> None:
-        """The outcome of a commit is unknown: wait until it has ended before its receipt is looked for."""
+        """Note that the outcome of a commit is unknown: `read` then waits until it has ended."""
         self._is_doubtful = True
         self.forget()
         self.connections.drop_writer()
         self.leave()
 
     def forget(self) -> None:
-        """Drop everything that is cached."""
+        """Forget everything that is cached."""
         self.doubt()
         self.cache.clear()
         self.known = (0, None)
 
     def leave(self) -> None:
-        """The next transaction of this store may begin."""
+        """End the transaction of this store."""
         if self._owner:
             self._owner = 0
             self._mutex.release()
 
     def not_before(self, now: int) -> int:
-        """The time, but never an earlier one than we have told before."""
+        """Return the time, but never an earlier one than before."""
         with self._telling:
             self._latest = max(self._latest, now)
             return self._latest
 
     def _settle_doubt(self) -> None:
-        """Wait until the lost transaction has ended, one way or the other: it had the turn."""
+        """Wait until the lost transaction, which had the turn, has committed or rolled back."""
         values = {"patience": PATIENCE, "salt": self.address.salt}
         self.connections.look("settle_doubt", values)
         self._is_doubtful = False

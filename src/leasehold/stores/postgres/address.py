@@ -1,4 +1,4 @@
-"""From a `postgresql:` URL to what a connection needs: libpq's own words, and ours, which libpq must not see. Pure.
+"""Parse a `postgresql:` URL into libpq's parameters and Leasehold's own, which libpq must not see. Pure.
 
 Messages name the host and the database; a password is never part of one.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCHEMA = "leasehold"
 LISTEN_VARIABLE = "LEASEHOLD_LISTEN_URL"
 OURS = ("schema", "listen", "synchronous", "pause", "retention_days", "retention_rows")
-"""The words of the URL's query that are ours and not libpq's."""
+"""Parameters of the URL's query that are Leasehold's own."""
 _OWN = ", ".join(f"{name}=" for name in OURS)
 DEFAULTS = {
     "application_name": "leasehold",
@@ -91,10 +91,10 @@ def parse(url: str) -> PostgresAddress:
 
 
 def _check_theirs(words: list[tuple[str, str]]) -> None:
-    known = {"ssl", *(option.keyword.decode() for option in Conninfo.get_defaults())}  # libpq takes `ssl=true` as well
+    known = {"ssl", *(option.keyword.decode() for option in Conninfo.get_defaults())}  # libpq accepts `ssl=true`
     for name, _ in words:
         if name not in known:
-            if any("@" in word for each in words for word in each):  # then it may be the rest of a password
+            if any("@" in word for each in words for word in each):  # it may be the rest of a password
                 raise InvalidInput("url", NOT_UNDERSTOOD)
             raise InvalidInput("url", f"there is no {name}= in a postgresql: URL; of Leasehold's own there are {_OWN}")
 
@@ -103,11 +103,13 @@ def _libpq(url: str, field: str) -> dict[str, Any]:
     try:
         given = conninfo_to_dict(url)
     except ProgrammingError:
-        # What libpq says may quote the URL, and so the password.
+        # The message of libpq may quote the URL, and so the password.
         raise InvalidInput(field, NOT_UNDERSTOOD) from None
-    if "user" not in given and "@" in str(given.get("dbname", "")):  # a password with a / in it: it is in there
+    if "user" not in given and "@" in str(
+        given.get("dbname", "")
+    ):  # dbname may contain the rest of a password with a /
         raise InvalidInput(field, NOT_UNDERSTOOD)
-    return {**DEFAULTS, **given, "client_encoding": "UTF8"}  # what we write is encoded already
+    return {**DEFAULTS, **given, "client_encoding": "UTF8"}  # the store encodes its values itself
 
 
 def _place(libpq: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""The records of PostgreSQL that a server remembers between its turns, perhaps all of them.
+"""The records of PostgreSQL that a server caches between its turns, perhaps all of them.
 
-It does not know whether that is still true; the next turn finds out.
+The next turn checks if they are still true.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PostgresCache:
-    """Cached records. While it is whole, no others exist, except those known to have changed."""
+    """Cached records. While it is whole, no others exist, except those that other servers have changed."""
 
     __slots__ = ("_cache", "_limit", "_unknown", "is_whole", "records")
 
@@ -27,23 +27,23 @@ class PostgresCache:
         self.records = self._cache.records
         self.is_whole = False
         self._unknown: set[str] = set()
-        """Those, some of which may have been loaded since."""
+        """Keys that other servers have changed; some may have been loaded since."""
 
     def know_all(self, records: Mapping[str, Record]) -> None:
-        """These are all that there are."""
+        """Cache these records, which are all that exist."""
         self.clear()
         self.records.update(records)
         self.is_whole = True
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Somebody else has changed these."""
+        """Forget records that another server has changed."""
         for key in keys:
             self.records.pop(key, None)
             if self.is_whole:
                 self._unknown.add(key)
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Which of these are not here; those that there are not, are here as empty ones."""
+        """Return which of these are not cached. While it is whole, absent records are cached as empty."""
         if not self.is_whole:
             return self._cache.missing(keys)
         records, unknown, missing = self.records, self._unknown, []
@@ -56,20 +56,20 @@ class PostgresCache:
         return missing
 
     def follow(self, changes: Sequence[Put | Drop]) -> None:
-        """These changes were written."""
+        """Apply committed changes."""
         if self.is_whole:
             self.missing([change.key for change in changes])
         self._cache.follow(changes)
 
     def renew(self, changed: Mapping[str, Record]) -> None:
-        """Apply the changed records as the caller has worked them out."""
-        if self.is_whole:  # nothing that is there is ever forgotten: it does not matter which were used last
+        """Replace records by what a commit made of them."""
+        if self.is_whole:  # none is evicted, so their age does not matter
             self.records.update(changed)
         else:
             self._cache.renew(changed)
 
     def trim(self) -> None:
-        """Forget the oldest quarter if there are too many; but first those that there are not."""
+        """Evict records if there are too many: first absent ones, then the oldest quarter."""
         records = self.records
         if self.is_whole and len(records) > self._limit:
             for key in [key for key, record in records.items() if record is EMPTY]:
@@ -80,7 +80,7 @@ class PostgresCache:
         self._cache.trim()
 
     def clear(self) -> None:
-        """Somebody else wrote: nothing here can be trusted."""
+        """Forget all records."""
         self._cache.clear()
         self._unknown.clear()
         self.is_whole = False

@@ -1,4 +1,4 @@
-"""Facts about a database for `leasehold doctor`: read, never written, not judged. Reading them waits for no turn."""
+"""Read the facts about a database for `leasehold doctor`. It waits for no turn, writes nothing and judges nothing."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class PostgresFacts(Noun):
     lacking: tuple[str, ...] = ()
     """Rights that a server needs and this role lacks, as GRANT spells them."""
     is_read_only: bool = False
-    """True for a standby, which nobody can write to."""
+    """True for a standby."""
     is_synchronous: bool = True
     """False if the URL asks for synchronous replication and the database has none."""
     pause: int = 0
-    """For so many microseconds nothing new is granted."""
+    """Microseconds for which nothing new is granted."""
     deaf: str = ""
-    """Why a connection of its own for notifications cannot be had; empty: it can, or none is wanted."""
+    """Why the separate connection for notifications cannot be opened; empty if it can, or if there is none."""
 
 
 def look(store: PostgresStore) -> PostgresFacts:
-    """The facts, as of now. Raises `StoreError` if they cannot be read."""
+    """Return the facts. Raises `StoreError` if they cannot be read."""
     connections = store.connections
     try:
         with connections.looking() as connection:
@@ -71,7 +71,7 @@ def look(store: PostgresStore) -> PostgresFacts:
 
 
 def _lacking(store: PostgresStore, connection: Connection) -> tuple[str, ...]:
-    """Of the rights that are documented, those that this role has not: one text for each thing."""
+    """Return the documented rights that this role lacks, one text for each table, sequence or schema."""
     needed = list(_needed((SQL / "role.sql").read_text(encoding="utf-8")))
     asked = ", ".join(store.connections.queries.in_schema(_question(*each)) for each in needed)
     lacking: dict[str, list[str]] = {}
@@ -83,7 +83,7 @@ def _lacking(store: PostgresStore, connection: Connection) -> tuple[str, ...]:
 
 
 def _needed(grants: str) -> Iterator[tuple[str, str, str]]:
-    """Each right on each thing: `INSERT`, `TABLE`, `{schema}.history`."""
+    """Return each right with its object: `INSERT`, `TABLE`, `{schema}.history`."""
     for rights, kind, things in _GRANT.findall(grants):
         for thing in things.split(", "):
             for right in rights.split(", "):

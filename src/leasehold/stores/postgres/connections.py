@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     Rows: TypeAlias = list[tuple[Any, ...]]
 
 IDLE_MOST = 4
-"""So many idle connections are kept for those who only look."""
+"""Idle connections that are kept for reading."""
 
 
 def connect(conninfo: str) -> Connection:
-    """A connection on which every statement stands for itself, and none is prepared: a proxy may pool it."""
+    """Open a connection in autocommit mode that prepares no statement, so that a proxy may pool it."""
     connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, cursor_factory=ClientCursor)
     connection.add_notice_handler(_ignore_notices)
     return connection
 
 
 def _ignore_notices(_notice: psycopg.errors.Diagnostic) -> None:
-    """Drop notices: they are for PostgreSQL's own log."""
+    """Drop notices: they also go to PostgreSQL's own log."""
 
 
 def ask(connection: Connection, text: str, values: dict[str, Any] | None = None) -> list[Rows]:
-    """Send these statements together; what each of them answered. Statements without rows answer nothing."""
+    """Send these statements together; return the rows of each one that returns rows."""
     cursor = connection.cursor()
     cursor.execute(statement(text), values)
     found = []
@@ -51,7 +51,7 @@ def ask(connection: Connection, text: str, values: dict[str, Any] | None = None)
 
 
 class PostgresConnections:
-    """One connection that writes, and a few that look."""
+    """One connection that writes, and a few that read."""
 
     def __init__(self, address: PostgresAddress) -> None:
         self.address = address
@@ -74,7 +74,7 @@ class PostgresConnections:
         return os.getpid() != self._pid
 
     def open(self) -> Connection:
-        """A new connection."""
+        """Open a new connection."""
         self.check_usable()
         try:
             return connect(self.address.conninfo)
@@ -82,21 +82,21 @@ class PostgresConnections:
             raise self.explain(error) from None
 
     def writer(self) -> Connection:
-        """The one that writes; opened anew if it broke."""
+        """Return the connection that writes; open a new one if it broke."""
         self.check_usable()
         if self._writer is None or self._writer.closed:
             self._writer = self.open()
         return self._writer
 
     def drop_writer(self) -> None:
-        """It broke, or nobody knows what state it is in."""
+        """Close the connection that writes: it broke, or its state is unknown."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
     @contextmanager
     def looking(self) -> Iterator[Connection]:
-        """A connection of one's own for a look; a broken one is not used again."""
+        """Lend a connection for reading. It is closed after a failure."""
         self.check_usable()
         with self._lock:
             connection = self._idle.pop() if self._idle else None
@@ -113,13 +113,13 @@ class PostgresConnections:
         connection.close()
 
     def look(self, name: str, values: dict[str, Any]) -> Rows:
-        """Run a query without a transaction; retry once if the connection was cut while it was idle."""
+        """Run a query outside of a turn; retry once if the connection was cut while it was idle."""
         text = self.queries[name]
         try:
             with self.looking() as connection:
                 return ask(connection, text, values)[-1]
         except psycopg.OperationalError:
-            pass  # the server was restarted, say: all idle ones are gone
+            pass  # PostgreSQL was restarted, for example: all idle connections are gone
         except psycopg.Error as error:
             raise self.explain(error) from error
         self.forget_idle()
@@ -130,18 +130,18 @@ class PostgresConnections:
             raise self.explain(error) from error
 
     def forget_idle(self) -> None:
-        """Close those that nobody uses."""
+        """Close idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
 
     def explain(self, error: psycopg.Error) -> StoreError:
-        """The same failure in words that say what to do."""
+        """Return the failure as an error that says what to do next."""
         return explained(self.address.place, error)
 
     def close(self) -> None:
-        """Hang up. Idempotent."""
+        """Close all connections. Idempotent."""
         self.closed = True
         if not self.is_inherited():
             self.forget_idle()

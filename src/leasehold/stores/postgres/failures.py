@@ -18,15 +18,15 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class Untrusted(psycopg.OperationalError):
-    """The server shows no certificate that we accept, or does not accept ours."""
+    """One side does not accept the certificate of the other."""
 
 
 class NotUnderstood(psycopg.OperationalError):
-    """Libpq does not know what to do: nobody was asked anything."""
+    """Libpq does not understand its parameters: no server was contacted."""
 
 
-class TakesNobody(psycopg.OperationalError):
-    """The database is there, and was told to let nobody in."""
+class NotAccepting(psycopg.OperationalError):
+    """The database exists, and is set to accept no connections."""
 
 
 _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
@@ -38,7 +38,7 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (pg.TooManyConnections, Unreachable, "too many connections; raise max_connections, or use a pooler"),
     (pg.CannotConnectNow, Unreachable, "it is starting or stopping; try again"),
     (pg.InvalidPassword, Unreachable, "the password is wrong, or there is none; see the user and password in the URL"),
-    (pg.InvalidAuthorizationSpecification, Unreachable, "this user is not let in; see pg_hba.conf"),
+    (pg.InvalidAuthorizationSpecification, Unreachable, "this user is not accepted; see pg_hba.conf"),
     (pg.InvalidCatalogName, Unreachable, "there is no such database; create it first: createdb NAME"),
     (pg.InsufficientPrivilege, StoreUnsuitable, "this role may not do that; see docs/postgresql.md for what it needs"),
     (
@@ -53,7 +53,7 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     ),
     (Untrusted, Unreachable, "no TLS that both sides trust; see sslmode, sslrootcert, sslcert and sslkey in the URL"),
     (NotUnderstood, Unreachable, "the URL, or a variable such as PGSERVICE, says something that libpq cannot use"),
-    (TakesNobody, Unreachable, "this database was told to take no connections"),
+    (NotAccepting, Unreachable, "this database is set to accept no connections"),
     (pg.UndefinedTable, StoreUnsuitable, "the tables are gone; connect again"),
     (pg.InvalidSchemaName, StoreUnsuitable, "the tables are gone; connect again"),
     (pg.UndefinedFunction, StoreUnsuitable, "its functions are gone, or are others than they were; connect again"),
@@ -63,7 +63,7 @@ _WHILE_CONNECTING: tuple[tuple[str, type[psycopg.Error]], ...] = (
     ("no password supplied", pg.InvalidPassword),
     ("no pg_hba.conf entry", pg.InvalidAuthorizationSpecification),
     ("permission denied for database", pg.InsufficientPrivilege),
-    ("is not currently accepting connections", TakesNobody),
+    ("is not currently accepting connections", NotAccepting),
     ("role ", pg.InvalidAuthorizationSpecification),
     ("database ", pg.InvalidCatalogName),
     ("the database system is", pg.CannotConnectNow),
@@ -77,11 +77,11 @@ _WHILE_CONNECTING: tuple[tuple[str, type[psycopg.Error]], ...] = (
     ("certificate", Untrusted),
     ("server does not support SSL", Untrusted),
 )
-"""A failure to connect comes without a code: what the server said tells the kind."""
+"""Kinds of failures to connect, by their text: they come without a code."""
 
 
 def explained(place: str, error: psycopg.Error) -> StoreError:
-    """The failure as an error of Leasehold's own, with what PostgreSQL said in brackets."""
+    """Return the failure as an error of Leasehold, with PostgreSQL's message in brackets."""
     said, known = _said(error), _kind(error)
     for kind, result, meaning in _MEANINGS:
         if issubclass(known, kind):
@@ -93,9 +93,9 @@ def explained(place: str, error: psycopg.Error) -> StoreError:
 
 def _kind(error: psycopg.Error) -> type[psycopg.Error]:
     if str(error.diag.message_primary).startswith(_NO_ROOM):
-        return pg.DiskFull  # also for a quota or a limit
+        return pg.DiskFull  # a quota or a limit, too
     if error.diag.message_primary == _RECOVERING:
-        return pg.ReadOnlySqlTransaction  # although nothing was written yet
+        return pg.ReadOnlySqlTransaction  # although nothing was to be written yet
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
         _, fatal, said = str(error).partition("FATAL:")
         said = said.strip() if fatal else str(error)
@@ -106,7 +106,7 @@ def _kind(error: psycopg.Error) -> type[psycopg.Error]:
 
 
 def _said(error: psycopg.Error) -> str:
-    """In short. Libpq names host, port and user in its messages, never the password."""
+    """Return the message in short. Libpq names host, port and user in it, never the password."""
     text = error.diag.message_primary or str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = "; ".join(line for line in lines if not line.startswith("Is the server running"))
@@ -114,7 +114,7 @@ def _said(error: psycopg.Error) -> str:
 
 
 def other_schema(address: PostgresAddress, version: int, ours: int) -> StoreUnsuitable:
-    """Another version of Leasehold created the tables, and reads and writes other ones."""
+    """Return an error for tables that another version of Leasehold created."""
     differs = f"{address.place} has tables of schema {version}, and this Leasehold works with schema {ours} only"
     if version > ours:
         return StoreUnsuitable(f"{differs}: update Leasehold on every server, or give another schema= in the URL")
@@ -126,7 +126,7 @@ def other_schema(address: PostgresAddress, version: int, ours: int) -> StoreUnsu
 
 
 def not_synchronous(address: PostgresAddress) -> StoreUnsuitable:
-    """The URL asks for synchronous replication, and the database has none."""
+    """Return an error for a database without the synchronous replication that the URL demands."""
     return StoreUnsuitable(
         f"{address.place}: the URL says synchronous=yes, but synchronous_standby_names or synchronous_commit there "
         "says otherwise; nothing was changed"

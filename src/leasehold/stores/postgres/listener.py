@@ -1,6 +1,6 @@
-"""The one connection that listens: a thread that turns notifications into hints. It reads nothing and decides nothing.
+"""A thread with a connection that listens, and turns notifications into hints. It reads no records.
 
-When it is cut it comes back by itself; what it may have missed meanwhile counts as a hint.
+It reconnects by itself. What it may have missed meanwhile counts as a hint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.connections import Connection
 
 PATIENCE = 10.0
-"""So long may it take to end, at most: while it connects, it does not hear the bell."""
+"""Seconds to wait for the thread to end: while it connects, it cannot be woken."""
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
@@ -33,15 +33,15 @@ class NotificationListener:
     def __init__(self, address: PostgresAddress, engines: set[str], told: Callable[[], None]) -> None:
         self._address = address
         self._engines = engines
-        """Whose notifications are ours."""
+        """Engines of this store: notifications for them are hints."""
         self._told = told
         """Called when there is a hint."""
         self._hinted = False
         self._losses = 0
-        """How often a lease may have been lost."""
+        """Number of notifications that a lease may be lost."""
         self._closing = threading.Event()
         self._bell, self._ear = socket.socketpair()
-        """Rung to wake it from its sleep."""
+        """A socket pair to wake the thread by."""
         self.listening = threading.Event()
         """Set while it is subscribed."""
         self._thread = threading.Thread(target=self._run, name="leasehold-listen", daemon=True)
@@ -54,7 +54,7 @@ class NotificationListener:
 
     @property
     def losses(self) -> int:
-        """Another number once a lease may have been lost; also at each call while nobody would tell us."""
+        """Return a number that changes once a lease may be lost; while it cannot listen, with each call."""
         if not self.listening.is_set():
             self._losses += 1
         return self._losses
@@ -76,7 +76,7 @@ class NotificationListener:
                 connection = connect(self._address.listen)
                 pause = FIRST_PAUSE
                 self._listen(connection)
-            except psycopg.Error:  # the fallback poll serves waiters meanwhile; the next commit reports the failure
+            except psycopg.Error:  # waiters are served by polling meanwhile; the next commit reports the failure
                 self._closing.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             finally:
@@ -88,7 +88,7 @@ class NotificationListener:
         ask(connection, f"LISTEN {self._address.channel}")
         self._losses += 1
         self.listening.set()
-        self._hint()  # whatever was told before we listened
+        self._hint()  # for notifications before it listened
         either = select.poll()
         either.register(connection.fileno(), select.POLLIN)
         either.register(self._ear.fileno(), select.POLLIN)

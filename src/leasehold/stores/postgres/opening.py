@@ -1,4 +1,4 @@
-"""Check that a database can be used, and create the tables where there are none: one server at a time."""
+"""Check that a database can be used, and create missing tables, one server at a time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.connections import Connection, PostgresConnections
 
 LONGEST = 1_800 * SECOND
-"""Counts as the longest TTL until a longer one is granted: what surfaces give by default."""
+"""Assumed as the longest TTL until a longer one is granted: the default of all surfaces."""
 OLDEST = 140_000
-"""PostgreSQL 14: the oldest that is maintained and tested with."""
+"""PostgreSQL 14, the oldest that is maintained and tested."""
 
 
 def prepare(connections: PostgresConnections, *, is_examined: bool = False) -> None:
@@ -55,7 +55,7 @@ def _create(connections: PostgresConnections, connection: Connection) -> None:
     with connection.transaction():
         ask(connection, "SELECT pg_advisory_xact_lock(hashtextextended('create', %(salt)s))", {"salt": address.salt})
         if has_tables(connections, connection):
-            return  # another server was quicker
+            return  # another server was faster
         if not ask(connection, queries["has_schema"])[-1][0][0]:
             ask(connection, queries.in_schema("CREATE SCHEMA {schema}"))
         ask(connection, queries.in_schema((SQL / "schema.sql").read_text(encoding="utf-8")))

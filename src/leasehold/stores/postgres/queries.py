@@ -1,4 +1,4 @@
-"""The statements of `queries.sql`, by name, for one schema. It knows none of them."""
+"""The statements of `queries.sql` by name, for one schema."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Queries:
         self._called = {name: text.encode() for name, text in self._texts.items()}
 
     def in_schema(self, text: str) -> str:
-        """The text with the schema filled in: quoted, as it may be a word that means something to PostgreSQL."""
+        """Return the text with the schema filled in, quoted, because its name may be a keyword of PostgreSQL."""
         return text.replace("'{schema}'", f"'{self._schema}'").replace("{schema}", f'"{self._schema}"')
 
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
 
     def called(self, name: str) -> bytes:
-        """Return the text of this statement as bytes, for `exchange`."""
+        """Return the text of this statement as bytes, for `RoundTrip`."""
         return self._called[name]
 
 
@@ -43,5 +43,5 @@ def _named() -> dict[str, str]:
 
 
 def statement(text: str) -> sql.SQL:
-    """Text of our own files, with a schema's checked name, as psycopg wants it told apart from text of others."""
+    """Mark a text as trusted for psycopg: it is from these files, with the checked name of a schema."""
     return sql.SQL(text)

@@ -1,5 +1,5 @@
--- Every statement of the PostgreSQL store but its `schema.sql`. `{schema}` is where its tables are.
--- Those of a turn have numbered values; `exchange` sends them, with each list as one text (see `schema.sql`).
+-- Every statement of the PostgreSQL store except `schema.sql`. `{schema}` is the schema of its tables.
+-- Statements of a turn have numbered values; `RoundTrip` sends them, with each list as one text (see `schema.sql`).
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
@@ -8,7 +8,7 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
 SELECT * FROM {schema}.begin_turn($1::bigint, $2, $3, $4::bigint, $5, $6, $7)
 
 -- name: load_all
--- In a turn that was waited for all is in the table.
+-- In a turn that was waited for, all is in the table.
 SELECT count(*), string_agg(key || E'\x1f' || body, E'\x1e')
 FROM (SELECT key, body FROM {schema}.folded LIMIT $1::bigint) AS loaded
 
@@ -53,8 +53,8 @@ LEFT JOIN {schema}.entry ON entry.key = ANY(string_to_array(%(keys)s, E'\x1f'));
 SELECT key, body FROM {schema}.entry WHERE key >= %(first)s AND key < %(last)s ORDER BY key;
 
 -- name: history
--- The turns with the newest events of a page, and no more of them than there are events wanted. What is in a word's place
--- is known when it is planned, so a word that is not asked for costs nothing.
+-- The turns with the newest events of a page, and no more of them than there are events wanted. Values are known when the
+-- query is planned, so a filter that is not used costs nothing.
 SELECT seq, events
 FROM (
     SELECT seq, events, sum(told) OVER (ORDER BY seq DESC) - told AS newer
@@ -88,7 +88,7 @@ WITH gone AS (DELETE FROM {schema}.history WHERE seq IN (
 SELECT coalesce(sum(told), 0) FROM gone;
 
 -- name: identity
--- With the number of our schema: what is restored from a dump, on the very same server too, gets another one.
+-- With the oid of the schema, which changes if it is restored from a dump, even on the same server.
 SELECT system_identifier || '/' || (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '{schema}'),
     substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
 FROM pg_control_system();
@@ -100,7 +100,7 @@ SELECT system, timeline FROM {schema}.meta;
 SELECT version FROM {schema}.meta;
 
 -- name: exists
--- From the catalog itself: what `to_regclass` remembers may be older than a lock that was waited for.
+-- From the catalog itself: `to_regclass` may use a cache from before the lock was taken.
 SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = '{schema}' AND tablename = 'meta';
 
 -- name: has_schema

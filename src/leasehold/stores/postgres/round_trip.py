@@ -1,7 +1,7 @@
-"""One round trip: several statements sent together, with their values apart from the text. It knows none of them.
+"""One round trip: send several statements together, with their values, and read all answers. It knows no statement.
 
-Psycopg's cursors do the same in several times the time, which every batch would pay twice. Nothing is prepared, so a
-proxy that pools transactions may stand in between.
+Psycopg's cursors take several times as long, twice in every batch. Nothing is prepared, so that a proxy may pool
+transactions.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 
 def is_quiet(connection: Connection) -> bool:
-    """Return True if the server has sent nothing since its last answer: not even that it is shutting down."""
+    """Return True if PostgreSQL has sent nothing since its last answer, such as that it is shutting down."""
     readable = select.poll()
     readable.register(connection.pgconn.socket, select.POLLIN)
     return not readable.poll(0)
 
 
 def is_midway(connection: Connection) -> bool:
-    """Return True if a transaction is open, by the server's last answer."""
+    """Return True if a transaction is open, by PostgreSQL's last answer."""
     return not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE
 
 
 class RoundTrip:
-    """Statements that were sent together, and what they have answered so far (see ``stores.Answering``)."""
+    """Statements that were sent together, and their answers so far. An `Answering`."""
 
     __slots__ = ("_connection", "_count", "_failed", "_is_answered", "_results")
 
     def __init__(self, connection: Connection, *calls: Call) -> None:
-        """Send them. Nobody waits for an answer here; only for room on the way, if they are large."""
+        """Send the statements. This waits for room in the socket's buffers, but not for an answer."""
         self._connection = connection
         self._count = len(calls)
         self._results: list[PGresult] = []
@@ -55,16 +55,16 @@ class RoundTrip:
                 pgconn.send_query_params(text, values)
             pgconn.pipeline_sync()
             _send(pgconn)
-        except BaseException:  # also an interrupt: nobody knows where it stands
+        except BaseException:  # also an interrupt: the state of the connection is unknown
             connection.close()
             raise
 
     def fileno(self) -> int:
-        """The socket that becomes readable when there is more of an answer."""
+        """Return the socket that becomes readable when more of the answer arrives."""
         return self._connection.pgconn.socket
 
     def is_answered(self) -> bool:
-        """Take in what has arrived. Return True if the answer is complete or will never come; never wait."""
+        """Read what has arrived, without waiting. Return True if the answer is complete or will never come."""
         if self._is_answered or self._failed is not None:
             return True
         try:
@@ -75,16 +75,16 @@ class RoundTrip:
             return True
 
     def answers(self) -> list[Values]:
-        """The first row that each of these statements answered, as text; after one that failed, none is carried out.
+        """Return the first row of each statement, as text; wait for what has not arrived.
 
-        One that failed may also have been sent before. It waits for what is not here yet.
+        Raise the failure of a statement: PostgreSQL skips those after it.
         """
         pgconn = self._connection.pgconn
         try:
             if not self._is_answered:
                 self._wait()
             pgconn.exit_pipeline_mode()
-        except BaseException:  # see above
+        except BaseException:  # as above
             self._connection.close()
             raise
         for result in self._results:
@@ -103,7 +103,7 @@ class RoundTrip:
             pgconn.consume_input()
 
     def _take(self) -> bool:
-        """Every result that has come; whether the end of what was sent together is among them."""
+        """Keep the results that have arrived; return True if the last one is among them."""
         pgconn = self._connection.pgconn
         while not pgconn.is_busy():
             result = pgconn.get_result()
@@ -118,7 +118,7 @@ class RoundTrip:
 
 
 def round_trip(connection: Connection, *calls: Call) -> list[Values]:
-    """Send these statements, and wait for what they answer."""
+    """Send these statements, and return their answers."""
     return RoundTrip(connection, *calls).answers()
 
 

@@ -1,4 +1,4 @@
-"""From changes and events to the values of a statement, and from rows back to records and events. Pure."""
+"""Turn changes and events into the values of a statement, and rows into records and events. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 ENGINE = "e"
-"""The keys of engines' own records begin with this."""
+"""The letter that keys of engines' own records begin with."""
 PAYLOAD_MOST = 200
-"""Engines named in one notification; it has room for 8,000 bytes."""
+"""The most engines named in one notification, which has room for 8,000 bytes."""
 
 
 class TurnChanges:

@@ -1,7 +1,7 @@
 -- The schema of the PostgreSQL store. Any change of it raises SCHEMA_VERSION.
 
--- Entries of all records, but for what the journal changes in them: nobody looks here alone. One row an entry; `body` is
--- the packed entry (stores/codec.py).
+-- Entries of all records without the journal's changes: read the view `entry` instead. One row for each; `body` is the
+-- packed entry (stores/codec.py).
 CREATE TABLE {schema}.folded (
     key text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -10,20 +10,20 @@ CREATE TABLE {schema}.folded (
     PRIMARY KEY (key, id)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 
--- When a sweep should look at an entry.
+-- When an entry is due to be swept.
 CREATE INDEX folded_due ON {schema}.folded (due) WHERE due IS NOT NULL;
 
--- The last turns. `number` grows by one; a second one of the same number cannot be.
+-- The last turns. `number` grows by one, and the primary key excludes a second one of the same number.
 CREATE TABLE {schema}.turn (
     number bigint PRIMARY KEY,
-    id text NOT NULL, -- a name that nobody else ever gives
-    keys text, -- the records that it changed, where that may be of use to others; null: perhaps any
-    since bigint, -- in the newest: what this turn and those after it have changed is not in `folded` yet; null: all is
-    pages integer -- and so many rows of `page` have it
+    id text NOT NULL, -- unique
+    keys text, -- the records that it changed, for other servers' caches; null: perhaps any
+    since bigint, -- in the newest turn: the changes of this turn and later ones are not in `folded` yet; null: all are
+    pages integer -- number of rows of `page` that have them
 );
 
--- What is not in `folded` yet. Rows are written over from the first on, where they are, for each journal anew: there are two
--- to a page of PostgreSQL's, the one that counts and the one before, and none has to be cleared away.
+-- Changes that are not in `folded` yet. Each journal overwrites the rows in place, from the first on: one of PostgreSQL's
+-- pages holds two versions of a row, and none has to be vacuumed away.
 CREATE TABLE {schema}.page (
     slot integer PRIMARY KEY,
     number bigint NOT NULL, -- the turn that wrote it; one that is older than `since` is of a journal before
@@ -31,35 +31,35 @@ CREATE TABLE {schema}.page (
 ) WITH (fillfactor = 50);
 ALTER TABLE {schema}.page ALTER COLUMN body SET STORAGE PLAIN;
 
--- History: only ever appended to and trimmed at its old end. One row for many events of a turn.
+-- History: rows are only appended, and deleted at the old end. One row has the events of a turn.
 CREATE TABLE {schema}.history (
     seq bigint PRIMARY KEY, -- of the last of its events; they are numbered in the order of commits
     at bigint NOT NULL, -- of the last of its events
-    told integer NOT NULL, -- how many they are
-    kinds text NOT NULL, -- which of those there are
+    told integer NOT NULL, -- number of its events
+    kinds text NOT NULL, -- their kinds
     events text NOT NULL -- a JSON array of them
-) WITH (toast_tuple_target = 8160); -- of a usual turn they stay in their row
+) WITH (toast_tuple_target = 8160); -- events of a usual turn are not moved out of their row
 CREATE SEQUENCE {schema}.event_seq;
 
--- Fences: `last_value` is the next that nobody has.
+-- Fences: `last_value` is the next unused one.
 CREATE SEQUENCE {schema}.fence AS bigint START WITH 1 MAXVALUE 9007199254740991;
 
--- The latest time that anybody was told, in microseconds: the clock never goes below it.
+-- The latest time that was used, in microseconds: the clock never goes below it.
 CREATE SEQUENCE {schema}.latest AS bigint;
 
 -- One row about the database itself.
 CREATE TABLE {schema}.meta (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     version integer NOT NULL, -- of this schema
-    database text NOT NULL, -- a name of this database's own
-    system text NOT NULL, -- the server that it lived on last,
-    timeline text NOT NULL, -- and which of its histories
+    database text NOT NULL, -- a random name of this database
+    system text NOT NULL, -- the PostgreSQL server that it was on last,
+    timeline text NOT NULL, -- and its timeline
     epoch integer NOT NULL, -- how often that changed
     opens_at bigint NOT NULL, -- nothing new is granted before this time, see docs/postgresql.md
     longest bigint NOT NULL -- the longest TTL that was ever granted, in microseconds
 );
 
--- The journal: what the changes that are not in `folded` yet come to. Without a body: there is no such entry any more.
+-- The journal: the net effect of changes that are not in `folded` yet. A row without a body is a dropped entry.
 CREATE VIEW {schema}.journal AS
 SELECT DISTINCT ON (change.key COLLATE "C", change.id COLLATE "C")
     change.key COLLATE "C" AS key,
@@ -73,7 +73,7 @@ FROM
             string_to_array(convert_from(string_agg(page.body, ''::bytea ORDER BY page.slot), 'UTF8'), E'\x1d') AS lists
         FROM {schema}.page
         WHERE
-            (SELECT since FROM {schema}.turn ORDER BY number DESC LIMIT 1) IS NOT NULL -- else it is not even looked at
+            (SELECT since FROM {schema}.turn ORDER BY number DESC LIMIT 1) IS NOT NULL -- else the table is not even read
             AND page.number >= (SELECT since FROM {schema}.turn ORDER BY number DESC LIMIT 1)
         GROUP BY page.number
     ) AS told,
@@ -83,7 +83,7 @@ FROM
     ) AS change (key, id, due, body)
 ORDER BY change.key COLLATE "C", change.id COLLATE "C", told.number DESC;
 
--- All entries, for readers without a turn.
+-- All entries, for readers outside of a turn.
 CREATE VIEW {schema}.entry AS
 WITH change AS MATERIALIZED (SELECT * FROM {schema}.journal)
 SELECT key, id, due, body FROM {schema}.folded
@@ -114,7 +114,7 @@ WHERE
     AND body ->> 12 = 'false'
     AND (body ->> 8)::bigint > extract(epoch FROM clock_timestamp()) * 1e6;
 
--- Bring the journal into the table, within a turn: the row that this leaves says that it was.
+-- Fold the journal into the table. The turn's own row, without `since`, records that.
 CREATE FUNCTION {schema}.fold() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH
@@ -128,10 +128,10 @@ BEGIN
     ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body;
 END $$;
 
--- Begin a turn: wait until it is ours, then read the clock, the numbers, what the turns since the one that is known have
--- changed, and the records that are missing. If there is a journal, it is brought into the table first. Each statement in
--- here sees what was committed before it began.
--- Lists go as one text: items are parted by 0x1f; records that are found, by 0x1e, each as key, 0x1f, body.
+-- Begin a turn: take the lock, then read the clock, the numbers, the records that the turns since the known one have
+-- changed, and the records that are missing. A journal is folded first. Each statement in here sees what was committed
+-- before it began.
+-- A list is one text, with 0x1f between its items; found records have 0x1e between them, each as key, 0x1f, body.
 CREATE FUNCTION {schema}.begin_turn(
     in_salt bigint,
     in_patience text,
@@ -157,8 +157,8 @@ DECLARE
     needed text[] := string_to_array(in_missing, E'\x1f');
     of_journal bigint;
 BEGIN
-    -- Plans are kept while tables grow: they must not be made for small ones. And only a plain look into an index marks
-    -- what is dead there, of which the record of a busy holder has a lot.
+    -- Plans are kept while tables grow, so they must not be made for small ones. And only a plain index scan marks dead
+    -- rows in the index, of which the record of a busy holder has many.
     PERFORM
         set_config('lock_timeout', in_patience, true),
         set_config('idle_in_transaction_session_timeout', in_silence, true),
@@ -207,7 +207,7 @@ BEGIN
     END IF;
 END $$;
 
--- End a turn: write its entries and its history, and that it was. All is in the table then. It returns the time.
+-- End a turn: write its entries, its history and its row. Afterwards all is in the table. Returns the time.
 CREATE FUNCTION {schema}.end_turn(
     in_number bigint,
     in_id text,
@@ -273,13 +273,12 @@ BEGIN
     RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 END $$;
 
--- A whole turn in one statement, which is a transaction of its own: taken if all that was decided by is still true, and ended
--- by leaving its changes in the journal, where the turn before has ended. The time that was decided by was the clock's a
--- moment ago; nobody may have been told a later one. The changes come as four lists parted by 0x1d: all entries by record
--- and id, and of those that exist, which come first, when they are due and what they are. It waits for nobody, and returns
--- the time.
+-- A whole turn in one statement, which is a transaction of its own: take the turn if everything that it was decided by is
+-- still true, and append its changes to the journal. The time that it was decided by was the clock's a moment ago, and no
+-- later one may have been used. The changes are four lists with 0x1d between them: keys and ids of all entries, and, for
+-- those that exist, which come first, when they are due and their bodies. It waits for no lock. Returns the time.
 -- Without an id it only takes the turn, for the statements that follow in its transaction.
--- An assignment costs a tenth of what a statement does here.
+-- An assignment costs a tenth of a statement here.
 CREATE FUNCTION {schema}.whole_turn(
     in_salt bigint,
     in_now bigint,
@@ -315,12 +314,12 @@ DECLARE
     setting text;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' OR current_setting('transaction_read_only') <> 'off' THEN
-        RAISE feature_not_supported USING MESSAGE = 'this needs a transaction that is told how to begin';
+        RAISE feature_not_supported USING MESSAGE = 'this needs a transaction with its isolation named';
     END IF;
     setting := set_config('enable_seqscan', 'off', true); -- see `begin_turn`
     setting := set_config('enable_bitmapscan', 'off', true);
     IF NOT pg_try_advisory_xact_lock(in_salt) THEN
-        RAISE serialization_failure USING MESSAGE = 'somebody else has a turn';
+        RAISE serialization_failure USING MESSAGE = 'another server has a turn';
     END IF;
     clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     SELECT
@@ -352,7 +351,7 @@ BEGIN
     IF in_id IS NULL THEN
         setting := set_config('enable_hashjoin', 'off', true);
         setting := set_config('enable_mergejoin', 'off', true);
-        setting := set_config('idle_in_transaction_session_timeout', '2s', true); -- as `begin_turn` is told
+        setting := set_config('idle_in_transaction_session_timeout', '2s', true); -- as for `begin_turn`
         setting := set_config('statement_timeout', '0', true);
         RETURN clock;
     END IF;

@@ -1,4 +1,4 @@
-"""Lists as PostgreSQL reads them, each as one text. Pure; on the way of every commit, so it does much in few calls."""
+"""Lists as PostgreSQL reads them, each as one text. Pure, and on the path of every commit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BETWEEN, BETWEEN_ROWS, BETWEEN_LISTS = "\x1f", "\x1e", b"\x1d"
-"""None is ever part of a name, an id, or of JSON: control characters are refused there, and escaped here.
+"""Separators. They are never part of a name, an id, or JSON, which refuse or escape control characters.
 
-So a list goes as one text, and nothing in it has to be quoted."""
+So a list is sent as one text, and no item has to be quoted."""
 
 LOSS = "loss"
-"""Notified when a commit ends leases of others. The key of an engine is longer."""
+"""Payload of a notification that leases of other holders have ended. The key of an engine is longer."""
 
 
 def listed(items: Iterable[str]) -> bytes:
-    """These texts as one."""
+    """Join texts into one."""
     return BETWEEN.join(items).encode()
 
 

@@ -1,12 +1,13 @@
-"""One turn: wait for it and load, then write and commit, each in one round trip. It decides nothing about leases.
+"""One transaction, called a turn: wait for it and load, then write and commit, each in one round trip.
 
-All transactions take the same lock until they end, so they happen one after the other, whichever server runs them, and
-a cycle has one victim. The database's clock and the numbers are read once the lock is held. While this server knows the
-last turn, the records in its cache are true; a later turn names the records that it changed.
+It decides nothing about leases. All transactions take the same lock until they end, so they happen one after the other,
+whichever server runs them, and a deadlock has one victim. The database's clock and the numbers are read while the lock
+is held. While the last turn is the one that this server knows, its cached records are true; a later turn names the
+records that it changed.
 
 A server that caches all records, and was alone for a while, assumes that it still is: it decides everything before it
-takes the turn, and leaves the changes in the journal, in one trip. PostgreSQL refuses the turn if an assumption was
-wrong (docs/adr/0031, 0033, 0036).
+takes the turn, and leaves the changes in the journal, in one round trip. PostgreSQL refuses the turn if an assumption
+was wrong (docs/adr/0031, 0033, 0036).
 """
 
 from __future__ import annotations
@@ -36,33 +37,33 @@ if TYPE_CHECKING:
     from leasehold.stores.postgres.round_trip import Call, Values
 
 PATIENCE = "5s"
-"""So long is a turn waited for."""
+"""How long to wait for a turn."""
 SILENCE = "2s"
-"""So long may a server be silent in its turn: then PostgreSQL ends it, and the others go on."""
+"""After this silence of a server in its turn, PostgreSQL ends it, so that other servers can continue."""
 _PATIENCE, _SILENCE = PATIENCE.encode(), SILENCE.encode()
 ALL_MOST = 5_000
-"""Up to so many entries, all of them are loaded."""
+"""The most entries that are all loaded."""
 NOTHING_MORE = 12
-"""Arguments of `whole_turn` that say what to write."""
+"""Number of the arguments of `whole_turn` that say what to write."""
 LAG = 50_000
-"""So many microseconds may pass from the time that was decided by until the turn is ours, if it was only assumed."""
+"""Microseconds that may pass between the time by which an assumed turn was decided and its commit."""
 
 
 class PostgresTransaction:
-    """One turn."""
+    """One turn, taken or assumed."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._queries = store.connections.queries
         self._connection: Connection | None = None
-        """Since the turn is ours."""
+        """The connection, once the turn is taken."""
         self._assumed: LastTurn | None = None
-        """What is assumed until then, if anything."""
+        """What is assumed until then; None: the turn is not assumed."""
         self._is_over = False
         self._sent: RoundTrip | None = None
-        """The statements that end the turn, once they were sent."""
+        """The statements that end the turn, once they are sent."""
         self._ending: tuple[int, bytes, int | None, int, int] | None = None
-        """Number and id of the turn, where the journal begins, the next fence, the longest TTL; or no change."""
+        """Number and id of the turn, where the journal begins, next fence, longest TTL; None if nothing changes."""
         self._changes: TurnChanges | None = None
         self._now = 0
         self._fence = 0
@@ -73,7 +74,7 @@ class PostgresTransaction:
 
     @property
     def now(self) -> int:
-        """The database's clock, read after the lock was taken; or shortly before, if nobody else had it since then."""
+        """The database's clock, read while the lock is held; or shortly before, if no other server had it since."""
         if self._connection is None and self._assumed is None:
             self._enter()
         return self._now
@@ -87,7 +88,7 @@ class PostgresTransaction:
 
     @property
     def opens_at(self) -> int:
-        """Nothing new may be granted before this time."""
+        """Time before which nothing new is granted."""
         if self._connection is None and self._assumed is None:
             self._enter()
         return self._opens_at
@@ -95,7 +96,7 @@ class PostgresTransaction:
     # ----------------------------------------------------------------------------------------- loading
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
-        """The records of these keys, among others that we know to be true."""
+        """Return the cached records, among them these."""
         wanted = list(keys)
         cache = self._store.cache
         is_all_here = self._enter(wanted)
@@ -107,7 +108,7 @@ class PostgresTransaction:
         return cache.records
 
     def _enter(self, wanted: Sequence[str] = ()) -> bool:
-        """Take the turn, or assume that we could. Return True if all wanted records are in the cache."""
+        """Take the turn, or assume it. Return True if all wanted records are cached."""
         self._check_under_way()
         if self._connection is not None:
             return False
@@ -126,13 +127,13 @@ class PostgresTransaction:
         self._store.cache.records.update(gathered(keys, each_row(entries)))
 
     def _begin(self, wanted: list[str]) -> bool:
-        """Wait for our turn. Return True if all wanted records are in the cache: not if another server came between."""
+        """Wait for the turn. Return True if all wanted records are cached, and no other server had a turn since."""
         store = self._store
         self._connection = store.writer()
         number, id_ = store.known
         missing = store.cache.missing(wanted)
         values: Values = [store.salt, _PATIENCE, _SILENCE, b"%d" % number, id_, listed(missing)]
-        # What is known already is named only where others change it often: to be loaded at once, if they have.
+        # Cached records are named only if other servers change them often: those that were changed are loaded at once.
         values.append(listed(wanted) if store.has_company and missing != wanted else values[-1])
         _, row = self._ask((self._queries.called("begin"), []), (self._queries.called("begin_turn"), values))
         now, fence, last, last_id, changed, entries, *state = row
@@ -150,7 +151,7 @@ class PostgresTransaction:
         return False
 
     def _load_all(self) -> None:
-        """Every record, if there are not too many."""
+        """Load every record if there are not too many."""
         (row,) = self._ask((self._queries.called("load_all"), [b"%d" % (ALL_MOST + 1)]))
         if number_of(row[0]) <= ALL_MOST:
             self._store.cache.know_all(gathered_all(each_row(row[1])))
@@ -170,7 +171,7 @@ class PostgresTransaction:
         self._opens_at, self._longest, self._timeline = number_of(opens_at), number_of(longest), timeline or b""
 
     def due(self, limit: int) -> Sequence[str]:
-        """Keys of records that a sweep should look at, the most urgent first."""
+        """Return keys of records with an entry that is due, the most urgent first."""
         self._settle()
         (row,) = self._ask((self._queries.called("due"), [b"%d" % self.now, b"%d" % limit]))
         return list(dict.fromkeys(items_of(text_of(row[0]))))
@@ -178,7 +179,7 @@ class PostgresTransaction:
     # ------------------------------------------------------------------------------------ assumed turns
 
     def _settle(self) -> None:
-        """Wait for our turn. Raises Conflict if what was assumed is not true any more."""
+        """Take an assumed turn. Raise Conflict if an assumption was wrong."""
         assumed, self._assumed = self._assumed, None
         if assumed is not None and (not self._begin([]) or self._fence != assumed.fence):
             raise Conflict("what was assumed is not true any more")
@@ -190,7 +191,7 @@ class PostgresTransaction:
             self.finish_commit()
 
     def _taking(self) -> list[Call]:
-        """Return the statements that take our turn if it was only assumed until now."""
+        """Return the statements that take the turn if it is only assumed so far."""
         if self._assumed is None:
             return []
         nothing: Values = [None] * NOTHING_MORE
@@ -200,7 +201,7 @@ class PostgresTransaction:
         ]
 
     def _believed(self) -> Values:
-        """Return what must be true for an assumed turn to be taken. From now on it is not assumed any more."""
+        """Return what must be true for an assumed turn to be taken, and stop assuming."""
         self._assumed = None
         store = self._store
         self._connection = store.writer()
@@ -227,7 +228,7 @@ class PostgresTransaction:
         fence: int,
         after: Mapping[str, Record] | None = None,
     ) -> None:
-        """Make all of this durable, or nothing of it."""
+        """Make all of this durable, or none of it."""
         through(self.committing(changes, events, fence, after))
 
     def committing(
@@ -237,19 +238,19 @@ class PostgresTransaction:
         fence: int,
         after: Mapping[str, Record] | None = None,
     ) -> Steps[None]:
-        """Commit step by step: an event loop does something else until PostgreSQL answers."""
+        """Commit step by step: an event loop can do something else until PostgreSQL answers."""
         yield self.send_commit(changes, events, fence)
         self.finish_commit(after)
 
     def send_commit(self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int) -> RoundTrip:
-        """Send everything, and return the answer that is on its way."""
+        """Send everything, and return the round trip whose answers are on their way."""
         self._check_under_way()
         if not changes and not events and fence == self.fence:
             return self._send(*self._taking(), (self._queries.called("rollback"), []))
         try:
             return self._send(*self._end(TurnChanges(changes, events), fence))
         except BaseException:
-            self._store.doubt()  # the journal in memory is ahead
+            self._store.doubt()  # the journal in memory may be ahead of the table
             raise
 
     def _end(self, turn: TurnChanges, fence: int) -> list[Call]:
@@ -288,7 +289,7 @@ class PostgresTransaction:
             answers = sent.answers()
         except psycopg.Error as error:
             raise self._unfinished(error) from error
-        except BaseException:  # an interrupt: nobody has heard what became of it
+        except BaseException:  # an interrupt: the outcome is unknown
             self._is_over = True
             self._store.in_doubt()
             raise
@@ -297,7 +298,7 @@ class PostgresTransaction:
             self._store.leave()
             return
         number, id_, since, fence, longest = ending
-        now = number_of((answers[-1] or answers[-2])[0])  # COMMIT has no answer of its own
+        now = number_of((answers[-1] or answers[-2])[0])  # COMMIT returns no row
         if after is None:
             self._store.cache.follow(self._changes.changes)
         else:
@@ -336,11 +337,11 @@ class PostgresTransaction:
     # ------------------------------------------------------------------------------------------ the end
 
     def close(self) -> None:
-        """End the turn. Rolls back what was not committed."""
+        """End the turn; roll back what was not committed."""
         if self._is_over:
             return
         self._is_over = True
-        if self._sent is not None:  # nobody has waited for what became of it
+        if self._sent is not None:  # the answer was not read: the outcome is unknown
             self._store.in_doubt()
             return
         connection = self._connection
@@ -348,7 +349,7 @@ class PostgresTransaction:
             if connection is not None and is_midway(connection):
                 round_trip(connection, (self._queries.called("rollback"), []))
         except psycopg.Error:
-            self._store.connections.drop_writer()  # which undoes it as well
+            self._store.connections.drop_writer()  # which rolls back, too
         finally:
             self._store.leave()
 
@@ -366,7 +367,7 @@ class PostgresTransaction:
         """Return the error for a failure before the commit."""
         if connection.closed or connection.broken:
             self._store.connections.drop_writer()
-            # Nothing was committed: once more, on a new connection; if there is none to be had, that will tell.
+            # Nothing was committed: the engine tries again on a new connection, or gets the failure to connect.
             return Conflict("the connection was lost")
         return self._explained(error)
 

@@ -1,7 +1,7 @@
-"""The embedded store: one SQLite file for all processes of one machine, with no server.
+"""The embedded store: one SQLite file for all processes of one machine, without a server.
 
-It decides nothing about who gets a lease. A transaction is a turn at the gate and `BEGIN IMMEDIATE`; records
-are remembered while no other process has written; an acknowledged commit survives a power cut.
+It decides nothing about who gets a lease. A transaction is a turn at the gate and `BEGIN IMMEDIATE`. Records are cached
+until another process writes. An acknowledged commit survives a power cut.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body
 """
 _DROP = "DELETE FROM entry WHERE key = ? AND id = ?"
 TRIM_EVERY = 1_000
-"""Events between two looks at what is too old to be kept."""
+"""Events between two checks for history beyond its retention."""
 
 
 class SqliteStore:
@@ -51,7 +51,7 @@ class SqliteStore:
         durable="a crash of any process and a power cut",
         fifo=True,
         history=True,
-        wakeup="in the same process at once, in others by looking every 20 ms",
+        wakeup="in the same process at once, in others by checking every 20 ms",
         receipts=False,
         poll=20_000,
     )
@@ -80,7 +80,7 @@ class SqliteStore:
         self._reader: SqliteReader | None = None
 
     def begin(self) -> SqliteTransaction:
-        """Start a transaction; blocks until it is this caller's turn."""
+        """Start a transaction. Block until it is this caller's turn."""
         self._database.enter()
         self._cache.trim()
         return SqliteTransaction(self._database, self._cache, self._retention)
@@ -88,7 +88,7 @@ class SqliteStore:
     def hint(self) -> bool:
         """Return True if another process has committed since the last call.
 
-        A transaction in between does not count as a call: it looks at some records, not at all that wait.
+        A transaction in between does not count as a call: it reads some records, not those of all waiters.
         """
         version = self._database.peek_version()
         if version is None or version == self._hinted:
@@ -97,19 +97,19 @@ class SqliteStore:
         return True
 
     def loss_mark(self) -> int:
-        """Another value once anybody has committed, this process included."""
+        """Return a value that changes with each commit of any process, this one included."""
         return self._reading().version()
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
-        """The time and these records, as of one moment, without keeping anybody out."""
+        """Return the time and these records as of one moment, without excluding a transaction."""
         return self._reading().read(keys)
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record whose key starts with this letter, as of one moment."""
+        """Return every record whose key starts with this letter, as of one moment."""
         return self._reading().scan(kind)
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
-        """Past events, newest first."""
+        """Return past events, newest first."""
         return self._reading().history(query)
 
     def _reading(self) -> SqliteReader:
@@ -121,7 +121,7 @@ class SqliteStore:
         return self._reader
 
     def prune(self) -> int:
-        """Forget some of the history beyond its retention; how many events went. Writing forgets some, too."""
+        """Delete some history beyond its retention; return how many events. A commit deletes some, too."""
         from leasehold.stores.sqlite.pruning import Retention, prune  # noqa: PLC0415 (rare)
 
         return prune(self._database, Retention(*self._retention))
@@ -135,7 +135,7 @@ class SqliteStore:
 
 
 class SqliteTransaction:
-    """One turn at the gate."""
+    """One transaction: a turn at the gate."""
 
     __slots__ = (
         "_after",
@@ -160,13 +160,13 @@ class SqliteTransaction:
         self._after: Mapping[str, Record] | None = None
         """The changed records as they are now, if the caller knows them."""
         self._row: Row | None = None
-        """The row of the journal that it is written to, of which the journal has yet to learn."""
+        """The row of the journal that it was written to; `close` adds it to the journal in memory."""
         self.now = database.time(database.meta)
         self.fence = database.meta.fence
         self.opens_at = database.log.mark.opens_at
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
-        """The records of these keys, among others that we know to be true."""
+        """Return the cached records, among them these."""
         self._check_under_way()
         known = self._cache.records
         missing = self._cache.missing(keys)
@@ -179,10 +179,10 @@ class SqliteTransaction:
         return known
 
     def due(self, limit: int) -> Sequence[str]:
-        """Keys of records that a sweep should look at, the most urgent first."""
+        """Return keys of records with an entry that is due, the most urgent first."""
         self._check_under_way()
         journal = self._database.journal
-        most = limit if journal is None else limit + journal.length  # so many of them may be out of date
+        most = limit if journal is None else limit + journal.length  # this many rows may be out of date
         try:
             rows = list(self._database.connection.execute(_DUE, (self.now, most)))
         except apsw.Error as error:
@@ -197,7 +197,7 @@ class SqliteTransaction:
         fence: int,
         after: Mapping[str, Record] | None = None,
     ) -> None:
-        """Make all of this durable, or nothing of it. It stays our turn until `close`, unless this fails."""
+        """Make all of this durable, or none of it. The turn lasts until `close`, unless this fails."""
         self._check_under_way()
         if not changes and not events and fence == self.fence:
             self.close()
@@ -223,7 +223,7 @@ class SqliteTransaction:
     def _journal(
         self, journal: SqliteJournal, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int
     ) -> None:
-        """One row for all of it; or into the tables, with whatever is in the journal already."""
+        """Write one row of the journal, or fold the journal and this commit into the tables."""
         database = self._database
         newest = journal.seq + len(events)
         if self._goes_into(journal, changes, events):
@@ -243,7 +243,7 @@ class SqliteTransaction:
         return not self._has_much_to_forget(journal, len(events))
 
     def _has_much_to_forget(self, journal: SqliteJournal, written: int) -> bool:
-        """Return True, now and then, if history is too long to wait until the journal is folded."""
+        """Check now and then: return True if too much history is beyond its retention to wait for the next fold."""
         newest = journal.seq + written
         if not is_time_to_trim(newest - written + 1, newest):
             return False
@@ -263,7 +263,7 @@ class SqliteTransaction:
             raise StoreError("this transaction is over; begin another")
 
     def close(self) -> None:
-        """End the turn. Rolls back what was not committed."""
+        """End the turn; roll back what was not committed."""
         if self._is_over:
             return
         self._is_over = True
@@ -287,7 +287,7 @@ class SqliteTransaction:
 
 
 def longest_of(changes: Sequence[Put | Drop]) -> int:
-    """How long one of these leases can be held at most, from now on."""
+    """Return the longest time for which one of these leases can be held."""
     longest = 0
     for change in changes:
         entry = change[1]
@@ -299,7 +299,7 @@ def longest_of(changes: Sequence[Put | Drop]) -> int:
 
 
 def loaded(cursor: apsw.Cursor, keys: list[str]) -> list[tuple[str, bytes]]:
-    """The rows of these records' entries; of many at once, which takes little more than half the time."""
+    """Return the rows of these records' entries. A query for 32 keys takes little more than half the time of 32."""
     rows: list[tuple[str, bytes]] = []
     place = 0
     while place + AT_ONCE <= len(keys):
@@ -311,7 +311,7 @@ def loaded(cursor: apsw.Cursor, keys: list[str]) -> list[tuple[str, bytes]]:
 
 
 def write(cursor: apsw.Cursor, changes: Sequence[Put | Drop]) -> None:
-    """Into the table, in the transaction under way; each entry is changed once."""
+    """Write changes into the table, in the current transaction. Each entry is changed once."""
     puts: list[tuple[str, str, int | None, bytes]] = []
     drops: list[Drop] = []
     for change in changes:
@@ -327,25 +327,25 @@ def write(cursor: apsw.Cursor, changes: Sequence[Put | Drop]) -> None:
 
 
 def is_time_to_trim(first: int, newest: int) -> bool:
-    """Return True if it is time to look for old history."""
+    """Return True if old history is to be deleted after these events."""
     return first // TRIM_EVERY != (newest + 1) // TRIM_EVERY
 
 
 def last_of_each(changes: Sequence[Put | Drop]) -> Sequence[Put | Drop]:
-    """Of several changes of one entry only the last one counts."""
+    """Return the last change of each entry."""
     last = {(change.key, change.entry.id if isinstance(change, Put) else change.id): change for change in changes}
     return list(last.values())
 
 
 def encoded(entry: Entry) -> bytes:
-    """The entry as it stands in its row."""
+    """Return the entry as its row contains it."""
     return apsw.jsonb_encode(pack(entry), check_circular=False)
 
 
 def gathered(
     keys: Sequence[str], rows: Iterable[tuple[str, bytes]], journal: SqliteJournal | None
 ) -> dict[str, Record]:
-    """The records of these keys, from the rows of their entries and what the journal says of them."""
+    """Build the records of these keys from their rows and the journal."""
     entries: dict[str, list[Entry]] = {}
     for key, body in rows:
         entries.setdefault(key, []).append(unpack(apsw.jsonb_decode(body)))

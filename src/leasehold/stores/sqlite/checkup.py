@@ -1,4 +1,4 @@
-"""Facts about a database for `leasehold doctor`: read without the gate, never written, not judged."""
+"""Read the facts about a database for `leasehold doctor`. It takes no turn, writes nothing and judges nothing."""
 
 # ruff: noqa: PTH110, PTH202
 
@@ -16,7 +16,7 @@ from leasehold.stores.sqlite.meta import READ_META, SqliteMeta
 from leasehold.stores.sqlite.reader import journal_of
 
 SMALL = 64 * 1024 * 1024
-"""Up to this many bytes a database is read as a whole to see whether it is sound."""
+"""Databases of up to this many bytes are checked for damage as a whole."""
 _BUSY_MS = 2_000
 _OLDEST_IN_JOURNAL = """
 SELECT body ->> '$[2][0][1]' AS at FROM journal WHERE at IS NOT NULL ORDER BY number LIMIT 1
@@ -28,7 +28,7 @@ class SqliteFacts(Noun):
 
     schema: int
     fence: int
-    """The first one that was not given out."""
+    """The next unused fence."""
     mark: int | None
     """The first unused fence by the mark at the gate; None without a mark."""
     is_steady: bool
@@ -44,7 +44,7 @@ class SqliteFacts(Noun):
 
 
 def look(path: str) -> SqliteFacts:
-    """The facts, as of now. Raises `StoreError` if they cannot be read."""
+    """Return the facts. Raises `StoreError` if they cannot be read."""
     try:
         connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -76,7 +76,7 @@ def _facts(connection: apsw.Connection, path: str) -> SqliteFacts:
 
 
 def _history(connection: apsw.Connection, meta: SqliteMeta) -> tuple[int, int | None]:
-    """How many events, and the time of the oldest."""
+    """Return how many events there are, and the time of the oldest."""
     oldest = [row[2] for row in connection.execute(OLDEST)]
     journal = journal_of(connection, meta)
     count = connection.execute("SELECT coalesce(sum(seq - first + 1), 0) FROM event").get

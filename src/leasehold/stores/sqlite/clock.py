@@ -1,9 +1,9 @@
-"""The clock of the SQLite store. It keeps nothing: the offset and the ratchet are in the database.
+"""The clock of the SQLite store. It stores nothing: the offset and the latest time are in the database.
 
 The store's time is the time since boot plus an offset that is fixed when the database is first opened in a
-boot. Setting the wall clock after that changes nothing: no lease ends early, none lives on. Where there is
-no clock that counts from boot (outside of Linux), it is the wall clock, held only by the ratchet: it never runs
-backwards, but a step forwards ends leases early.
+boot. Setting the wall clock after that changes nothing: no lease ends early or late. Where no clock counts from boot
+(outside of Linux), it is the wall clock: the latest time in the database keeps it from running backwards, but a step
+forwards ends leases early.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Clock(Protocol):
-        """Three readings, in microseconds where they are times. Tests bring their own."""
+        """Three readings; times are in microseconds. Tests replace it."""
 
         def boot(self) -> str:
-            """Which boot of the machine this is."""
+            """Return the id of this boot of the machine."""
 
         def elapsed(self) -> int:
-            """Time since that boot, sleep included; nobody can set it."""
+            """Return the time since boot, sleep included; it cannot be set."""
 
         def wall(self) -> int:
-            """The wall clock, which anybody may set."""
+            """Return the time of the wall clock, which can be set."""
 
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class BootClock:
-    """Linux: a clock that no step of the wall clock touches."""
+    """The clock on Linux, which steps of the wall clock do not affect."""
 
     __slots__ = ("_boot",)
 
@@ -39,38 +39,38 @@ class BootClock:
         self._boot = boot
 
     def boot(self) -> str:
-        """The kernel's own id of this boot."""
+        """Return the kernel's id of this boot."""
         return self._boot
 
     def elapsed(self) -> int:
-        """CLOCK_BOOTTIME, which goes on while the machine sleeps."""
+        """Return CLOCK_BOOTTIME, which includes sleep."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
 
     def wall(self) -> int:
-        """Seconds since 1970."""
+        """Return microseconds since 1970."""
         return time.time_ns() // 1_000
 
 
 class WallClock:
-    """Elsewhere: the wall clock, of which it cannot be told when the machine was down."""
+    """The wall clock, for other systems. It does not show when the machine was down."""
 
     __slots__ = ()
 
     def boot(self) -> str:
-        """Always the same: survivors of a reboot go on with the time they have left."""
+        """Return a constant: leases keep their remaining time over a reboot."""
         return "wall"
 
     def elapsed(self) -> int:
-        """The same as `wall`, so that the offset is none."""
+        """Return `wall`, so that the offset is 0."""
         return self.wall()
 
     def wall(self) -> int:
-        """Seconds since 1970."""
+        """Return microseconds since 1970."""
         return time.time_ns() // 1_000
 
 
 def system_clock() -> Clock:
-    """The best clock that this machine has."""
+    """Return the best clock of this machine."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return WallClock()
     try:

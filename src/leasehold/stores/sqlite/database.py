@@ -1,7 +1,7 @@
-"""The database file, its gate and its clock: whose turn it is to write, and whether cached records are still true.
+"""The database file, its gate and its clock: take turns at writing, and notice when cached records are out of date.
 
 It knows nothing of records. A one-shot `leasehold acquire` runs all of this, so what is rare (creating tables,
-explaining a failure) is in modules that are imported when it happens.
+explaining a failure) is in modules that are imported when needed.
 """
 
 # Pathlib costs a one-shot process more than all of this.
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.wal import Mark
 
 STATEMENTS = 256
-"""Places for prepared statements. apsw puts a statement into the next one after each row, over what was there: with
-few of them each large batch would have everything prepared again that is said once a turn. But it also looks at one
-place after the other for each statement: with a thousand, that took longer than to begin a transaction."""
+"""Slots for prepared statements. apsw returns a statement to the next slot after each row, and overwrites what was
+there: with few slots, each large batch would prepare the other statements of a turn again. But apsw searches the slots
+one after the other for each statement: with a thousand, that took longer than to begin a transaction."""
 LASTING = 64
-"""After so many commits a process counts as one that stays."""
+"""Commits after which a process counts as long-running."""
 ALONE = 16
-"""It writes a journal once it has made so many commits since another process made one. Where processes take turns, each
-would have to read what the others have journalled, and gain nothing."""
+"""Commits without one of another process in between, after which a long-running process writes a journal. Processes
+that take turns would have to read each other's journal, and gain nothing."""
 
 _WRITE_META = "UPDATE meta SET fence = ?, seq = ?, now = ?, folded = ?"
 _UNKNOWN = -1
-"""No version: whatever is remembered must be read again."""
+"""Stands for no version: everything cached must be read again."""
 _abandoned: list[apsw.Connection | apsw.Cursor] = []
 _forks = 0
-"""How often this process, or one that it comes from, was forked off: cheaper to know than the number of a process."""
+"""How often this process or an ancestor was forked. Cheaper than to ask for the process id several times a turn."""
 
 
 class OpenOptions(Noun):
@@ -52,11 +52,11 @@ class OpenOptions(Noun):
 
     accept_restore: bool
     busy_ms: int
-    """How long to wait for a program that locks the database without a turn at the gate."""
+    """Milliseconds to wait for a program that locks the database without a turn at the gate."""
     mounts: str | None
     """Replaces ``/proc/self/mountinfo`` in tests."""
     is_one_shot: bool = False
-    """Leave the log as it is at the end: to copy it into the database file would cost each command several fsyncs."""
+    """Do not copy the log into the database file at the end, which would cost each command several fsyncs."""
     creates_directory: bool = False
 
 
@@ -83,7 +83,7 @@ class Database:
         self.log = Wal(self.path, self.gate, self.busy_ms)
         self.connection = self.connect()
         self.cursor = self.connection.cursor()
-        """For what each turn says to SQLite: a cursor of its own for each statement costs more than most statements."""
+        """For the statements of each turn: a new cursor costs more than most statements."""
         try:
             self._open(options.accept_restore)
         except BaseException:
@@ -93,7 +93,7 @@ class Database:
         self.closed = False
 
     def connect(self) -> apsw.Connection:
-        """A connection with everything that durability needs."""
+        """Open a connection with all settings that durability needs."""
         try:
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
             connection = apsw.Connection(self.path, flags=flags, statementcachesize=STATEMENTS)
@@ -119,7 +119,7 @@ class Database:
             raise self.explain(error) from error
 
     def _is_current(self) -> bool:
-        """Return True if it needs no preparation. Needs no turn: each value is read before the one that it bounds."""
+        """Return True if it needs no preparation. It needs no turn: each value is read before its upper bound."""
         mark = self.gate.mark()
         if mark is None or fit(self.path, mark) != FITS:
             return False
@@ -133,36 +133,36 @@ class Database:
         return self.meta.boot == self.clock.boot()
 
     def is_behind(self, mark: Mark) -> bool:
-        """Return True if the database lacks commits that were made."""
+        """Return True if the database lacks commits that the mark knows."""
         return self.meta.fence < mark.fence or self.meta.now < mark.now
 
     def _look(self) -> None:
         self.opened_at = self.data_version()
         self.version = self.connection.data_version()
-        """Of what we have seen and written; unlike `data_version`, it needs no statement, but our turn."""
+        """The version that the cache agrees with. Unlike `data_version` it needs no statement, but a turn."""
         self.meta = self.read_meta()
         if self.meta.number != self.meta.folded:
-            self.version = _UNKNOWN  # there is a journal to read at our first turn
+            self.version = _UNKNOWN  # the first turn reads the journal
 
     # --------------------------------------------------------------------------------------- reading
 
     def data_version(self) -> int:
-        """Changes whenever another connection has committed."""
+        """Return a number that changes when another connection commits."""
         return int(self.connection.execute("PRAGMA data_version").get)
 
     def schema_version(self) -> int:
-        """The schema of the database; 0 if it is empty."""
+        """Return the version of the schema; 0 if the database is empty."""
         return int(self.connection.execute("PRAGMA user_version").get)
 
     def read_meta(self, connection: apsw.Connection | None = None) -> SqliteMeta:
-        """Read the row about the database itself, or what replaces it."""
+        """Read what the database records about itself."""
         row = (connection or self.connection).execute(READ_META).get
         if row is None:
             raise StoreError(f"{self.path}: the database is damaged (it lost the row about itself); restore a backup")
         return SqliteMeta(*row)
 
     def time(self, meta: SqliteMeta) -> int:
-        """The store's clock; never below what was ever committed, or told by us."""
+        """Return the store's time, never below a time that was committed or returned before."""
         self._latest = max(meta.offset + self.clock.elapsed(), meta.now, self._latest)
         return self._latest
 
@@ -190,7 +190,7 @@ class Database:
     # --------------------------------------------------------------------------------------- writing
 
     def enter(self) -> None:
-        """Wait for our turn and begin; `forget` is called if another process has written since our last turn."""
+        """Wait for a turn and begin. Call `forget` if another process has written since the last one."""
         self.check_usable()
         if self._owner == get_ident():
             raise StoreError(f"{self.path}: a transaction of this store is already under way in this thread")
@@ -211,7 +211,7 @@ class Database:
             raise
 
     def begin(self) -> None:
-        """Begin, once the gate is ours."""
+        """Begin a transaction while holding the gate."""
         self._check_file()
         self.cursor.execute("BEGIN IMMEDIATE")
         self._catch_up()
@@ -241,17 +241,17 @@ class Database:
         self.version = version
 
     def _read_journal(self) -> None:
-        """Know what is in the journal, if there is one."""
+        """Read on in the journal, if there is one."""
         is_doubted, is_there = self.version == _UNKNOWN, self.meta.number != self.meta.folded
         if not (is_there or self.is_journalling):
             self.journal = None
             return
-        if self.journal is None or is_doubted:  # what we remember of it may never have happened
+        if self.journal is None or is_doubted:  # what is known of it may never have been committed
             self.journal = _new_journal()
         self.journal.catch_up(self.connection, self.meta)
 
     def _accept(self, meta: SqliteMeta) -> None:
-        """Refuse to go on if the database is no longer the one that was opened."""
+        """Raise if the database is no longer the one that was opened."""
         if meta.boot != self.meta.boot:
             raise StoreUnsuitable(
                 f"{self.path} was opened by another machine meanwhile: a SQLite database serves one machine. "
@@ -296,13 +296,13 @@ class Database:
         self._commits += 1
         self._alone += 1
         if not self.is_journalling:
-            self.journal = None  # if there was one, it was folded
+            self.journal = None  # it was folded, if there was one
             return
         self.journal = self.journal or _new_journal()
         self.journal.settle(meta)
 
     def write_mark(self) -> None:
-        """Tell the gate how far the database has come. Only in our turn, after a commit."""
+        """Write the high-water mark to the gate. Only during a turn, after a commit."""
         self._is_to_be_marked = False
         try:  # noqa: SIM105 (a one-shot process does not load contextlib)
             self.log.write_mark(self.meta)
@@ -310,7 +310,7 @@ class Database:
             pass  # the commit happened, so it must not be reported as failed: the next turn tries again, and reports it
 
     def leave(self) -> None:
-        """Roll back what was not committed and end our turn. Does nothing if the turn is a parent process's."""
+        """Roll back what was not committed and end the turn. Do nothing in a child that inherited it."""
         if not self._owner or self.is_inherited():
             return
         try:
@@ -326,13 +326,13 @@ class Database:
             self._mutex.release()
 
     def explain(self, error: apsw.Error | OSError) -> StoreError:
-        """Return the failure as an error that says what to do."""
+        """Return the failure as an error that says what to do next."""
         from leasehold.stores.sqlite.failures import explained  # noqa: PLC0415 (rare)
 
         return explained(self.path, error)
 
     def peek_version(self) -> int | None:
-        """The data version now; None while a transaction is under way."""
+        """Return the data version; None during a transaction."""
         self.check_usable()
         if not self._mutex.acquire(blocking=False):
             return None
@@ -384,5 +384,5 @@ def _new_journal() -> SqliteJournal:
 
 
 def abandon(inherited: apsw.Connection | apsw.Cursor) -> None:
-    """Keep a connection of the parent process as it is: SQLite forbids a child even to close it."""
+    """Keep a reference to a connection of the parent process: SQLite forbids a child even to close it."""
     _abandoned.append(inherited)

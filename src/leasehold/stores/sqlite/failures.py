@@ -29,7 +29,7 @@ _MEANINGS: tuple[tuple[type[Exception], type[StoreError], str], ...] = (
 
 
 def explained(path: str, error: apsw.Error | OSError) -> StoreError:
-    """The failure as an error of Leasehold's own, with what the system said in brackets."""
+    """Return the failure as an error of Leasehold, with the system's message in brackets."""
     said = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
     for kind, result, meaning in _MEANINGS:
         if isinstance(error, kind):
@@ -38,7 +38,7 @@ def explained(path: str, error: apsw.Error | OSError) -> StoreError:
 
 
 def behind(path: str, why: str) -> StoreBehind:
-    """The database lacks commits that were made; with what to do about it."""
+    """Return an error for a database that lacks commits, with what to do about it."""
     return StoreBehind(
         f"{path} lacks leases that were granted: {why}. It was restored from a backup, or its files were copied one by "
         "one, and somebody may still work under a lease that is not in it. If that was not meant to be, put the right "
@@ -50,7 +50,7 @@ def behind(path: str, why: str) -> StoreBehind:
 
 
 def other_schema(path: str, version: int) -> StoreUnsuitable:
-    """The database was created by another version of Leasehold, which reads and writes other tables."""
+    """Return an error for a database that another version of Leasehold created."""
     differs = f"{path} has schema {version}, and this Leasehold works with schema {SCHEMA_VERSION} only"
     if version > SCHEMA_VERSION:
         return StoreUnsuitable(f"{differs}: update Leasehold (every process on this machine), or give another path")
@@ -62,7 +62,7 @@ def other_schema(path: str, version: int) -> StoreUnsuitable:
 
 
 def _quoted(word: str) -> str:
-    """The word as a shell reads it."""
+    """Return the word quoted for a shell."""
     from shlex import quote  # noqa: PLC0415 (rare, and dear)
 
     return quote(word)

@@ -1,6 +1,6 @@
-"""Who else may use a new database: the group of a shared directory, or whom the repository around it is shared with.
+"""The modes of a new database: open to the group of a shared directory, or as the repository around it is shared.
 
-Not imported when the database is there already: SQLite gives its log the mode of the database.
+Only imported to create a database. SQLite gives its log the mode of the database.
 """
 
 # Pathlib is slow to import, and the first acquire on a machine comes through here.
@@ -17,7 +17,7 @@ _SHARED = {
     **dict.fromkeys(("group", "true", "1", "yes", "on"), _GROUP),
     **dict.fromkeys(("all", "world", "everybody", "2"), 0o664),
 }
-"""The modes that git's words stand for."""
+"""Modes by git's names for them."""
 
 
 def make_directory(directory: str) -> None:

@@ -1,7 +1,4 @@
-"""Where the files are: on this machine, not on a network, and readable for their owner only.
-
-Or for the group that shares them, see ``sharing``.
-"""
+"""The files of a database: create them for their owner, or for a group (see ``file_modes``), and never on a network."""
 
 # Pathlib costs a one-shot process more than all of this.
 # ruff: noqa: PTH112, PTH120, PTH123
@@ -32,11 +29,11 @@ _NETWORK_FUSE = (
     "smb", "sshfs", "vmhgfs", "weed",
 )
 # fmt: on
-"""How the names of such file systems begin after `fuse.`; of others in user space it cannot be told."""
+"""How network file systems in user space are named after `fuse.`; others are unknown."""
 
 
 def make_place(path: str, options: OpenOptions) -> Gate:
-    """Create what is not there yet, readable for its owner only: names of leases tell what people work on."""
+    """Create the files that are missing, readable for their owner only: names of leases show what people work on."""
     directory = os.path.dirname(path)
     refuse_network(directory, options.mounts)
     try:
@@ -69,7 +66,7 @@ def _make_directory(directory: str, options: OpenOptions) -> None:
 
 
 def _check_files(path: str) -> int:
-    """Return the mode of the database, 0 if there is none. A link, FIFO or device in place of its files is refused."""
+    """Return the mode of the database, 0 if there is none. Refuse a link, FIFO or device in place of its files."""
     found = 0
     for end in ("", ".gate", "-wal", "-shm"):
         try:
@@ -88,7 +85,7 @@ def _check_files(path: str) -> int:
 
 
 def _refuse_rest(path: str, gate: Gate, accept_restore: bool) -> None:
-    """SQLite would delete a log without its database, which may be all that is left."""
+    """Refuse to create a database where one is gone: SQLite would delete its log, which may be all that is left."""
     mark = gate.mark()
     if mark is not None and mark.fence > 1 and not accept_restore:
         from leasehold.stores.sqlite.failures import behind  # noqa: PLC0415 (rare)
@@ -98,7 +95,7 @@ def _refuse_rest(path: str, gate: Gate, accept_restore: bool) -> None:
 
 
 def _create(path: str, mode: int) -> None:
-    """Never open one that is there: closing it again would drop the locks that SQLite has on it in this process."""
+    """Create an empty file. An existing one is not opened: closing it would drop SQLite's locks in this process."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -112,7 +109,7 @@ def _create(path: str, mode: int) -> None:
 def refuse_network(directory: str, mounts: str | None = None) -> None:
     """Raise `StoreUnsuitable` if the directory is on a network file system.
 
-    `mounts` is the text of ``/proc/self/mountinfo``; where there is none (outside of Linux), nothing can be told.
+    `mounts` is the text of ``/proc/self/mountinfo``. Without one (outside of Linux) nothing is refused.
     """
     if mounts is None:
         mounts = _read_mounts()
@@ -133,7 +130,7 @@ def _read_mounts() -> str:
 
 
 def _mount_of(path: str, mounts: str) -> tuple[str, str]:
-    """Mount point and file system type of the mount that this path is on."""
+    """Return mount point and file system type of the mount that this path is on."""
     best, kind = "", ""
     for line in mounts.split("\n"):
         fields = line.split(" ")

@@ -1,10 +1,10 @@
-"""The journal: what was committed as one row a commit and is not in the tables yet. It decides nothing.
+"""The journal: one row for each commit that is not in the tables yet. It decides nothing.
 
 A page of SQLite's log is written as a whole, and a commit of a few entries touches pages of several tables and
-indexes. A process that stays writes everything into one row instead. Now and then the journal is folded: what its
-changes come to is written to the tables, and its rows are deleted, in one transaction (docs/adr/0032).
+indexes. A long-running process writes one row instead. Now and then the journal is folded: the net effect of its
+changes is written to the tables, and its rows are deleted, in one transaction (docs/adr/0032).
 
-Readers overlay the journal on the tables; a process folds it before it changes the tables. Only imported
+Readers lay the journal over the tables. A process folds it before it changes the tables. This module is only imported
 where there is a journal, or where one is written.
 """
 
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.meta import SqliteMeta
 
     Row: TypeAlias = tuple[list[Part], int, int]
-    """Kept of a row in memory: its events, its size in bytes, and how many changes and events it has."""
+    """What is kept of a row in memory: its events, its size in bytes, and the number of its changes and events."""
 
 FULL = 5_000
-"""Changes and events in it before it is folded: the next process to open the database has to read the changes."""
+"""Changes and events in it before it is folded: the next process that opens the database has to read the changes."""
 LARGE = 1 << 20
-"""The same in bytes, where entries are large."""
+"""Bytes in it before it is folded, if entries are large."""
 DROPPED = "-"
 """A row is `[tags, changes, events]`: a change is `[key, fields]` with its entry's tag, or `[key, id]` with this."""
 
 _APPEND = "INSERT INTO journal (number, fence, seq, now, body) VALUES (?, ?, ?, ?, ?)"
-# As apsw can read it without any module of Python's: who reads all of it is mostly a one-shot process. Events would be
-# two thirds of the work, and nobody asks a journal for them.
+# As JSONB, which apsw decodes without any module of Python's: mostly a one-shot process reads all of it. Events would
+# be two thirds of the work, and are not needed here.
 _READ = """
 SELECT jsonb_remove(body, '$[2]'), json_array_length(body, '$[2]'), octet_length(body)
 FROM journal WHERE number > ? AND instr(body, ?) ORDER BY number
 """
 _CHANGE = '["'
-"""How a change begins; its record's key follows."""
+"""The beginning of a change; the key of its record follows."""
 
 
 class SqliteJournal:
-    """All of it, as far as it was read or written by us; of its events only how many there are."""
+    """The journal in memory, as far as this process has read or written it; of events read, only their number."""
 
     __slots__ = ("_fresh", "_overlay", "_parts", "folded", "length", "number", "seq", "size", "told")
 
@@ -60,35 +60,35 @@ class SqliteJournal:
         self.clear(-1)
 
     def clear(self, number: int) -> None:
-        """There is nothing behind this row, which was folded."""
+        """Begin an empty journal after this row, which was folded."""
         self._overlay = Overlay()
         self.folded = self.number = number
         self.told = 0
-        """Events in its rows,"""
+        """Number of events in its rows."""
         self._parts: list[Part] = []
-        """those of them that we wrote,"""
+        """Those events that this process wrote."""
         self._fresh: Sequence[Event] = ()
-        """and those that are not in a row yet. The newest of all is number `seq`."""
+        """Events that are not in a row yet. The newest of all is number `seq`."""
         self.seq = 0
         self.length = self.size = 0
 
     def has_room_for(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
-        """Return True if the journal stays short enough for readers with these in it."""
+        """Return True if the journal stays short enough for readers with these changes and events."""
         return self.length + len(changes) + len(events) <= FULL and self.size <= LARGE
 
     @property
     def first(self) -> int:
-        """The number of the first event in it."""
+        """Return the number of the first event in it."""
         return self.seq - self.told - len(self._fresh) + 1
 
     def settle(self, meta: SqliteMeta) -> None:
-        """This is how the database is after our commit."""
+        """Note the numbers of the database after a commit of this process."""
         if meta.number == meta.folded:
             self.clear(meta.number)
         self.number, self.seq = meta.number, meta.seq
 
     def catch_up(self, connection: apsw.Connection, meta: SqliteMeta, kind: str = "") -> None:
-        """Read what was added since the last time; with a kind of record, only rows that may have changed such."""
+        """Read the rows that were added; with a kind of record, only rows that may change such a record."""
         if self.folded != meta.folded or self.number > meta.number:
             self.clear(meta.folded)
         if self.number != meta.number:
@@ -97,9 +97,9 @@ class SqliteJournal:
         self.seq = meta.seq
 
     def _read(self, connection: apsw.Connection, said: str) -> None:
-        """Most of what was put was dropped soon after: only what is left is worth being built."""
+        """Read rows. Most entries were dropped soon after they were put: only those that are left are built."""
         left: dict[Place, tuple[str, Any]] = {}
-        # First all that may fail: half of it must not be remembered.
+        # What may fail comes first: no half of it must stay in memory.
         rows = [(apsw.jsonb_decode(body), *sizes) for body, *sizes in connection.execute(_READ, (self.number, said))]
         for (tags, changes), told, size in rows:
             for tag, (key, what) in zip(tags, changes, strict=True):
@@ -112,7 +112,7 @@ class SqliteJournal:
         self._overlay.fresh.difference_update(left)
 
     def add(self, changes: Sequence[Put | Drop], events: Sequence[Event]) -> None:
-        """We are about to fold this as well: events and changes, of which `follow` is told before."""
+        """Add events and changes that are folded with the rest; `follow` gets the changes, too."""
         self._fresh = events
         self.seq += len(events)
         self.length += len(changes) + len(events)
@@ -121,14 +121,14 @@ class SqliteJournal:
         """Add these changes to the net effect; `before` has the records as far as they are known."""
         self._overlay.add(changes, before)
 
-    # --------------------------------------------------------------------------------------- looking
+    # --------------------------------------------------------------------------------------- reading
 
     def over(self, key: str, entries: Iterable[Entry]) -> list[Entry]:
         """Return the entries of a record as they are now, from those in the table."""
         return self._overlay.over(key, entries)
 
     def merged(self, kind: str, rows: Iterable[tuple[str, Entry]]) -> Iterator[tuple[str, Entry]]:
-        """All entries of this kind of record in the order of their keys, from those in the table in the same order."""
+        """Merge entries of this kind of record from the table, which are in order of their keys, with those in here."""
         changed = self._overlay.changed
         ahead = [(key, entry) for key, _, entry in self._overlay.all() if entry is not None and key.startswith(kind)]
         ahead.sort(key=_key_of, reverse=True)
@@ -140,7 +140,7 @@ class SqliteJournal:
         yield from reversed(ahead)
 
     def come_due(self, rows: Iterable[tuple[int, str, str]], now: int) -> list[tuple[int, str]]:
-        """Time and key of what is due now, the most urgent first, from what is due in the table."""
+        """Return time and key of each entry that is due, the most urgent first; `rows` are due in the table."""
         changed = self._overlay.changed
         found = [(at, key) for at, key, id_ in rows if key not in changed or id_ not in changed[key]]
         times = [(due(entry), key) for key, _, entry in self._overlay.all() if entry is not None]
@@ -155,7 +155,7 @@ class SqliteJournal:
         changes: Sequence[Put | Drop],
         events: Sequence[Event],
     ) -> Row:
-        """One row for these, with the next fence, the newest event and the time; `append` is told once it lasts."""
+        """Write one row, with the next fence, the newest event and the time. Pass it to `append` after the commit."""
         from leasehold.stores.sqlite.journal_rows import parts_of, row_of  # noqa: PLC0415 (not for one-shot processes)
 
         parts = parts_of(events)
@@ -164,7 +164,7 @@ class SqliteJournal:
         return parts, len(body), len(changes) + len(events)
 
     def append(self, row: Row) -> None:
-        """This row was committed."""
+        """Add a row that was committed."""
         parts, size, length = row
         self.told += sum([part[0] for part in parts])
         self._parts += parts
@@ -172,9 +172,9 @@ class SqliteJournal:
         self.length += length
 
     def fold(self, cursor: apsw.Cursor) -> None:
-        """Write to the tables what it comes to, and empty it; the caller writes the numbers and commits.
+        """Write the net effect to the tables and delete the rows. The caller writes the numbers and commits.
 
-        What is remembered here stays until `settle`: the transaction may yet come to nothing.
+        The journal in memory stays as it is until `settle`, because the commit may fail.
         """
         changes = self._overlay.all()
         write(cursor, [Drop(key, id_) if entry is None else Put(key, entry) for key, id_, entry in changes])

@@ -1,8 +1,8 @@
-"""Loads SQLite's binding, and for a one-shot process nothing else. It must come before any other `import apsw`.
+"""Import apsw without `collections`, for one-shot processes. Import this before any other `import apsw`.
 
-All that apsw takes from `collections` when it is loaded is an abstract class of `collections.abc`, which every
-interpreter has in memory already under another name. The package around it is a fifth of all the code that a plain
-`leasehold acquire` would load (docs/adr/0014).
+All that apsw takes from `collections` at import is an abstract class of `collections.abc`, which every interpreter has
+in memory under another name. The rest of the package is a fifth of all code that a plain `leasehold acquire` would
+load (docs/adr/0014).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ SPARED = ("collections", "collections.abc")
 
 
 def _load_alone() -> None:
-    # No other thread can come by meanwhile: `threading` would have imported `collections`.
+    # No other thread can import meanwhile: `threading` would have imported `collections`.
     sys.modules.update(dict.fromkeys(SPARED, _collections_abc))
     try:
         __import__("apsw")
     except (ImportError, AttributeError):
-        pass  # a version that wants more: it is imported again below, with all there is
+        pass  # a version that needs more: it is imported again below, with all of `collections`
     finally:
         for name in SPARED:
             if sys.modules.get(name) is _collections_abc:

@@ -1,8 +1,8 @@
-"""Specific to long-running processes: a long log, and no journal left behind. It knows nothing of records.
+"""What only a long-running process does: keep a long log, and leave no journal behind. It knows nothing of records.
 
-The log is written to its full length before it is needed. Each commit into a file that grows has the file system commit
-its own journal as well, with whatever other programs have put in there; a commit over what is there already has not.
-What lies behind the end of the log means nothing to SQLite: it stops reading where the check sums stop being right.
+The log is written to its full length in advance. A commit that makes a file grow also commits the file system's own
+journal, with the writes of other programs; a commit that overwrites does not. SQLite ignores what lies behind the end
+of its log: it stops reading where the check sums do not match.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.database import Database
 
 CHECKPOINT = 2_000
-"""Pages in the log before it is copied back."""
+"""Pages in the log before it is copied into the database file."""
 EARLY = CHECKPOINT * 3 // 4
-"""The same where the journal is folded just now: to stall one caller for both is better than to stall two."""
+"""Pages if the journal is folded in the same commit: better stall one caller for both than two."""
 CHUNK = 1 << 20
 
 
 def stay(database: Database) -> None:
-    """From now on the log is long, and is written over where it is. Called within a transaction."""
+    """Make the log long, and have it overwritten in place from now on. Called within a transaction."""
     log = database.log
     log.limit, log.fold_limit = CHECKPOINT, EARLY
     log.checkpoint_mode = apsw.SQLITE_CHECKPOINT_PASSIVE
     try:
         lengthen(f"{database.path}-wal", CHECKPOINT, database.connection.execute("PRAGMA page_size").get)
     except OSError:
-        return  # it only makes commits faster: what ails the disk, the commit itself tells
+        return  # it only makes commits faster; the commit itself reports a failing disk
 
 
 def lengthen(log: str, pages: int, page_size: int) -> None:
-    """Make room for so many pages. Only by who may write to the database at this moment: nobody else may append."""
-    # SQLite's own locks are on other files, so nothing is given up by closing this one.
+    """Make room for this many pages. Only during a turn, so that no other process appends meanwhile."""
+    # SQLite's own locks are on other files, so closing this one releases none.
     handle = os.open(log, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         at, end = os.fstat(handle).st_size, HEAD + pages * (FRAME + page_size)
@@ -50,7 +50,7 @@ def lengthen(log: str, pages: int, page_size: int) -> None:
 
 
 def fold_at_last(database: Database) -> None:
-    """Leave neither a journal nor a log behind, unless another process writes: the database file has everything then.
+    """Fold the journal and empty the log, unless another process writes: then the database file alone has everything.
 
     The next process need not read the log, and a copy of the one file is a copy of everything.
     """
@@ -65,13 +65,13 @@ def fold_at_last(database: Database) -> None:
         if has_journal or database.log.frames:
             _empty_log(database)
     except (apsw.Error, OSError, StoreError):
-        pass  # all of it is in the log, where the next one finds it: that one tells what is wrong
+        pass  # all of it is in the log, where the next process finds it and reports the failure
     finally:
         database.gate.release()
 
 
 def _empty_log(database: Database) -> None:
-    """Commit, and leave everything in the database file alone, unless another process reads just now."""
+    """Commit, and copy the whole log into the database file, unless another process reads just now."""
     database.log.limit = database.log.fold_limit = 0
     database.log.checkpoint_mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
     database.commit(database.meta.fence, 0, database.meta.now)

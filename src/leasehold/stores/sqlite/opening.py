@@ -1,4 +1,4 @@
-"""Create a database, or settle what happened since its last commit: a reboot, a restore, a killed process.
+"""Create a database, or deal with what happened since its last commit: a reboot, a restore, a killed process.
 
 All of it is one transaction, during this process's turn at the gate. A database that needs none of it is opened
 without this module.
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.database import Database
 
 SKIP = 1_000_000
-"""So many fences are left out after a restore: more than could have been given out since the mark was written."""
+"""Fences that are skipped after a restore: more than could have been issued since the mark was written."""
 
 LONGEST = 1_800 * SECOND
-"""Counts as the longest TTL where the gate does not know it: what surfaces give by default."""
+"""Assumed as the longest TTL if the gate does not know it: the default of all surfaces."""
 
 _OTHER_TIME = "its -wal file is of another time than the database"
 
@@ -42,7 +42,7 @@ SET fence = excluded.fence, seq = excluded.seq, now = excluded.now, boot = exclu
 
 
 def prepare(database: Database, *, accept_restore: bool) -> None:
-    """Make the database ready for use, or say why it is not."""
+    """Make the database ready for use, or raise an error that says why it is not."""
     database.gate.take()
     try:
         _refuse_strange(database, accept_restore)
@@ -59,21 +59,23 @@ def prepare(database: Database, *, accept_restore: bool) -> None:
         database.log.longest = mark.longest
         database.log.mark = mark._replace(frames=database.log.mark.frames, log=CONTINUED, end=b"")
         if database.meta.seq == 0 and database.meta.fence == 1:
-            database.log.copy(database.connection)  # the file alone says from the beginning that it is one of ours
+            database.log.copy(
+                database.connection
+            )  # from the beginning, the file without its log shows that it is one of Leasehold
         database.write_mark()
     finally:
         database.gate.release()
 
 
 def _refuse_strange(database: Database, accept_restore: bool) -> None:
-    """Before SQLite reads a log that is not the database's, where it would find damage or worse."""
+    """Refuse a log of another time before SQLite reads it, because SQLite would mix pages of both."""
     mark = database.gate.mark()
     if mark is not None and not accept_restore and fit(database.path, mark) == STRANGE:
         raise behind(database.path, _OTHER_TIME)
 
 
 def _check_ours(connection: apsw.Connection, path: str) -> None:
-    """Refuse the database of another program, and one with another schema, before anything in it is changed."""
+    """Refuse the database of another program, and one with another schema, before changing it."""
     application = connection.execute("PRAGMA application_id").get
     version = connection.execute("PRAGMA user_version").get
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
@@ -92,7 +94,7 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
 
 
 def _settle(database: Database, accept_restore: bool) -> tuple[SqliteMeta, Mark]:
-    """Create the tables, or find out from the mark and the boot id what happened. Returns the gate's mark, too."""
+    """Create the tables, or find out from the mark and the boot id what happened. Return the gate's mark, too."""
     connection, mark = database.connection, database.gate.mark()
     if database.schema_version() == 0:
         create(connection)
@@ -112,12 +114,12 @@ def create(connection: apsw.Connection) -> None:
 
 
 def _first_meta(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[SqliteMeta, Mark]:
-    """A new database. If its gate has a mark, there was one before, and its fences are not given out again."""
+    """Begin a new database. If its gate has a mark, there was one before, whose fences are not issued again."""
     clock, gate = database.clock, database.gate
     now = clock.wall()
     if gate.is_new() or (mark is not None and mark.fence == 1):  # or nothing was ever granted
         gate.set_mark(Mark(1, log=EMPTIED))
-        gate.sync()  # from now on a gate without a mark means that the mark was removed
+        gate.sync()  # from now on, a gate without a mark means that it was removed
         return _meta_at(clock, 1, now), Mark(1)
     if not accept_restore:
         raise behind(database.path, "the database is gone, and its .gate file is still there")
@@ -157,12 +159,12 @@ def _continued(database: Database, mark: Mark | None, accept_restore: bool) -> t
 
 
 def _counter(path: str, mark: Mark, trouble: str) -> int:
-    """Return the change counter that the file had when the log beside it began, if known."""
+    """Return the change counter that the file had when the log beside it began."""
     return change_counter(path) if trouble or is_alone(path) else mark.counter
 
 
 def _trouble(path: str, meta: SqliteMeta, mark: Mark | None) -> str:
-    """Why this database is not the one that the gate knows; empty if it is."""
+    """Return why this database is not the one that the gate knows; empty if it is."""
     if mark is None:
         return "its .gate file was removed or damaged, so nobody knows what was granted"
     if meta.fence < mark.fence:
@@ -176,7 +178,7 @@ def _trouble(path: str, meta: SqliteMeta, mark: Mark | None) -> str:
 
 
 def _check_sound(database: Database) -> None:
-    """A log of another time can leave anything behind, so what is accepted is looked through first."""
+    """Check the whole database before accepting it: a log of another time can leave any damage."""
     said = database.connection.execute("PRAGMA integrity_check(1)").get
     if said != "ok":
         raise StoreUnsuitable(
@@ -186,7 +188,7 @@ def _check_sound(database: Database) -> None:
 
 
 def _fold(connection: apsw.Connection, meta: SqliteMeta) -> None:
-    """Fold a journal whose writer is gone into the tables, where `revive` looks."""
+    """Fold a journal whose writer is gone into the tables, for `revive`."""
     from leasehold.stores.sqlite.journal import SqliteJournal  # noqa: PLC0415 (rare)
 
     journal = SqliteJournal()

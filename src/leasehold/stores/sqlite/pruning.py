@@ -1,4 +1,4 @@
-"""Forgetting old history, a bounded number of events at a time, so that nobody waits long for a turn."""
+"""Delete old history, a bounded number of events at a time, so that no other transaction waits long."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.database import Database
 
 STEP = 1_000
-"""At most so many events at once."""
+"""The most events deleted at once."""
 LITTLE = 64
-"""One in so many is a little."""
+"""A history may exceed its retention by this part of it before that counts as overdue."""
 _DAY = 24 * 3_600 * SECOND
-# Events stand in the order of their times, so the old ones are all at the beginning.
+# Events are in the order of their times, so the old ones are at the beginning.
 _ROWS = "SELECT seq, first, at FROM event ORDER BY seq LIMIT ?"
 _BODY = "SELECT jsonb(body) FROM event WHERE seq = ?"
 _FORGET = "DELETE FROM event WHERE seq <= ?"
@@ -25,14 +25,14 @@ _SHORTEN = "UPDATE event SET first = ? WHERE seq = ?"
 
 
 class Retention(Noun):
-    """How much history is kept: so many days, and of those only the newest so many events."""
+    """How much history is kept: so many days, and of those the newest so many events."""
 
     days: int
     rows: int
 
 
 def prune(database: Database, retention: Retention) -> int:
-    """In a turn of its own; how many events went. 0: there is nothing left to forget."""
+    """Delete some events in a turn of its own; return how many. 0: nothing is left to delete."""
     database.enter()
     try:
         meta = database.meta
@@ -53,9 +53,9 @@ def prune(database: Database, retention: Retention) -> int:
 
 
 def trim(connection: apsw.Connection, retention: Retention, newest: int, now: int, written: int = 0) -> int:
-    """In the transaction under way, which has written so many events; how many went.
+    """Delete some events in the current transaction, which has written so many; return how many.
 
-    Twice as many as were written, at least: so a history that is trimmed whenever it grows does not fall behind.
+    At least twice as many as were written, so that a history that is trimmed whenever it grows does not fall behind.
     """
     before, last = now - retention.days * _DAY, newest - retention.rows
     if not _is_there(connection, before, last):
@@ -64,9 +64,9 @@ def trim(connection: apsw.Connection, retention: Retention, newest: int, now: in
 
 
 def is_overdue(connection: apsw.Connection, retention: Retention, newest: int, now: int, journalled: int) -> bool:
-    """Return True if there is more than a little to forget, in the table or, from this event on, in the journal.
+    """Return True if history exceeds its retention by more than a little, in the table or in the journal.
 
-    A little is a part of what is to be kept: it goes when the journal is folded anyway.
+    A little can wait until the journal is folded. The journal begins with event number `journalled`.
     """
     days, rows = retention.days * _DAY, retention.rows
     last = newest - rows - rows // LITTLE
@@ -80,7 +80,7 @@ def _is_there(connection: apsw.Connection, before: int, last: int) -> bool:
 
 
 def _forget(connection: apsw.Connection, most: int, before: int, last: int) -> int:
-    """At most so many events: those before this time, and those up to this number."""
+    """Delete at most so many events: those before this time, and those up to this number."""
     went, through = 0, 0
     for seq, first, at in list(connection.execute(_ROWS, (most,))):
         if (at < before or seq <= last) and went + seq - first < most:

@@ -1,7 +1,7 @@
-"""Looking without keeping anybody out: records, scans and history, each as of one moment. It never writes.
+"""Read records and history, each as of one moment, without excluding a transaction. It never writes.
 
-A write-ahead log lets readers see the last commit while the next one is under way. Connections of its own, so
-that any thread may look while the engine's thread has a transaction open.
+The write-ahead log lets readers see the last commit while the next one is under way. Connections of their own let any
+thread read while the engine's thread has a transaction open.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AFTER_EVERY_LETTER = "\U0010ffff"
 
 
 class SqliteReader:
-    """The reading side of one database."""
+    """The connections of one database that only read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -43,7 +43,7 @@ class SqliteReader:
         self._journal: SqliteJournal | None = None
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
-        """The time and these records."""
+        """Return the time and these records."""
         wanted = list(dict.fromkeys(keys))
         try:
             with self._lock:
@@ -58,7 +58,7 @@ class SqliteReader:
         return self._database.time(meta), records
 
     def version(self) -> int:
-        """Another value once anybody has committed: to this connection, the writer of our own process is another."""
+        """Return a value that changes with each commit, also with those of this process's writing connection."""
         try:
             with self._lock:
                 connection = self._connection = self._connection or self._database.connect()
@@ -67,7 +67,7 @@ class SqliteReader:
             raise self._database.explain(error) from error
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record of this kind. The log cannot be emptied before the last one is taken."""
+        """Return every record of this kind. The log cannot be emptied before the last one is taken."""
         connection = self._database.connect()
         try:
             connection.execute("BEGIN")
@@ -81,7 +81,7 @@ class SqliteReader:
             connection.close()
 
     def history(self, query: HistoryQuery) -> list[Event]:
-        """Past events, newest first."""
+        """Return past events, newest first."""
         where, bindings = event_rows.condition(query)
         connection = self._database.connect()
         try:
@@ -97,7 +97,7 @@ class SqliteReader:
             connection.close()
 
     def close(self) -> None:
-        """Wait for readers, and close the connection."""
+        """Wait for running reads, and close the connection."""
         if self._connection is not None and self._database.is_inherited():
             abandon(self._connection)
             return
@@ -109,9 +109,10 @@ class SqliteReader:
 def journal_of(
     connection: apsw.Connection, meta: SqliteMeta, known: SqliteJournal | None = None, kind: str = ""
 ) -> SqliteJournal | None:
-    """The journal as this transaction sees it, read on from what is known of it; None if there is none.
+    """Return the journal as this transaction sees it, read on from `known`; None if there is none.
 
-    For one kind of record: a server looks for its keys every second, and mostly there are none in it.
+    With a kind of record, it may lack changes of others: a server reads its API keys every second, and the journal
+    mostly has none.
     """
     if meta.number == meta.folded:
         return None

@@ -1,4 +1,4 @@
-"""After a reboot or a restore: every entry is looked at once, and the rules say how it lives on."""
+"""After a reboot or a restore: apply the rule for that to every entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS = "SELECT rowid, key, body FROM entry WHERE rowid > ? AND NOT (key >= 'a
 
 
 def revive(connection: apsw.Connection, last: int, now: int) -> None:
-    """Give each lease held at `last` a full TTL from `now`, and drop what ended with the machine."""
+    """Give each lease held at `last` a full TTL from `now`, and drop waits and sessions that ended with the machine."""
     ends: dict[str, int] = {}
     for rowid, key, entry in _entries(connection, _ACTORS):
         after = after_reboot(entry, last, now, ends)
@@ -43,7 +43,7 @@ def revive(connection: apsw.Connection, last: int, now: int) -> None:
 
 
 def _entries(connection: apsw.Connection, query: str) -> Iterator[tuple[int, str, Entry]]:
-    """All entries, in pieces: rows must not be changed under a query that is still running."""
+    """Return all entries, read in chunks: rows must not be changed under a running query."""
     last = 0
     rows: list[tuple[int, str, bytes]]
     while rows := list(connection.execute(query, (last, _CHUNK))):

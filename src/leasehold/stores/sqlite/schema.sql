@@ -1,7 +1,7 @@
 -- The schema of the SQLite store. Any change of it raises SCHEMA_VERSION.
 
--- Entries of all records. One row an entry; `body` is the packed entry (stores/codec.py) as JSONB.
--- A table with a rowid of its own: new rows go to its end, only the index is written at random places.
+-- Entries of all records, one row for each; `body` is the packed entry (stores/codec.py) as JSONB.
+-- A table with a rowid: new rows are appended, and only the index is written at random places.
 -- (WITHOUT ROWID was measured at half the speed: its inner pages hold whole rows.)
 CREATE TABLE entry (
     key TEXT NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE entry (
     UNIQUE (key, id)
 );
 
--- When a sweep should look at an entry.
+-- When an entry is due to be swept.
 CREATE INDEX entry_due ON entry (due) WHERE due IS NOT NULL;
 
 -- History: rows are only appended, and deleted at the old end.
@@ -25,7 +25,7 @@ CREATE TABLE event (
 -- One row, written by every commit that does not write a row of `journal`.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    fence INTEGER NOT NULL, -- the first number that was not given out
+    fence INTEGER NOT NULL, -- the next unused fence
     seq INTEGER NOT NULL, -- of the newest event
     now INTEGER NOT NULL, -- the highest time ever committed: the clock never goes below it
     boot TEXT NOT NULL, -- the boot of the machine for which `offset` is right
@@ -34,10 +34,10 @@ CREATE TABLE meta (
     folded INTEGER NOT NULL -- the newest row of the journal that was folded into the tables
 );
 
--- Commits of long-running processes that were not folded into the tables yet: one row a commit, so that a commit writes
+-- Commits of long-running processes that are not folded into the tables yet: one row for each, so that a commit writes
 -- few pages. The newest row replaces the row in `meta`. A process folds all rows before it changes the tables.
 CREATE TABLE journal (
-    number INTEGER PRIMARY KEY, -- goes on from `meta.folded`, so it is never used twice
+    number INTEGER PRIMARY KEY, -- continues from `meta.folded`, so it is never used twice
     fence INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     now INTEGER NOT NULL,

@@ -1,4 +1,4 @@
-"""What stands behind the `?` of a `sqlite:` URL. It is not imported where there is nothing."""
+"""The query of a `sqlite:` URL. Only imported if there is one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST = {"retention_days": 36_500, "retention_rows": 1_000_000_000, "create": 1}
 
 
 class UrlOptions(Noun):
-    """How much history, and whether the directory may be created."""
+    """How much history to keep, and whether to create the directory."""
 
     retention_days: int = 30
     retention_rows: int = 1_000_000
@@ -17,7 +17,7 @@ class UrlOptions(Noun):
 
 
 def parse(options: str) -> UrlOptions:
-    """From `?retention_days=7&retention_rows=5000` to numbers."""
+    """Parse `?retention_days=7&retention_rows=5000`."""
     found: dict[str, int] = {}
     for word in options.removeprefix("?").split("&"):
         name, _, value = word.partition("=")

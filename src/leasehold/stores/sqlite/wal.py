@@ -1,7 +1,7 @@
-"""The write-ahead log: how far it goes, when it is copied into the database file, and which file it belongs to.
+"""The write-ahead log: its length, when it is copied into the database file, and which database file it belongs to.
 
-SQLite does not notice that a log belongs to another state of the database than the one that it lies beside: it reads
-pages of both. The high-water mark on the gate says which belong together (docs/adr/0011).
+SQLite does not notice if a log belongs to another state of the database than the file beside it: it mixes pages of
+both. The high-water mark in the gate shows which belong together (docs/adr/0011).
 
 The layout is SQLite's file format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 """
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 
 BRIEF_CHECKPOINT = 150
 """Pages in the log before it is copied into the database file. The process that opens the database first must read the
-whole log, so one-shot processes keep it short; a process that stays lets it grow, which is faster (see ``lasting``)."""
+whole log, so one-shot processes keep it short. A long-running process lets it grow, which is faster."""
 
 NO_LOG = b"0" * 32
-"""Stands for the end of the log where there was none yet."""
+"""Stands for the end of an empty log."""
 CONTINUED = 0
 COPIED = 1
 EMPTIED = 2
-"""What became of the log: the next commit appends to it, or may start it anew, or it was emptied or removed."""
+"""State of the log: the next commit appends to it; or may start it anew; or it was emptied or removed."""
 HEAD = 32
 FRAME = 24
-"""Bytes that SQLite writes before all pages of its log, and before each of them."""
+"""Bytes that SQLite writes at the beginning of its log, and before each page."""
 COUNTER = 24
-"""Where the change counter is in a database file."""
+"""Offset of the change counter in a database file."""
 _STAMP = f"PRAGMA user_version = {SCHEMA_VERSION:d}"
-"""Changes nothing but the database's change counter, which tells later whether this log was copied into the file."""
+"""Changes only the database's change counter, which shows later whether this log was copied into the file."""
 _MAGIC = (0x377F0682, 0x377F0683)
 _MOST_CHECKED = 4_096
-"""Pages of a log that are looked through for a commit: no transaction of ours is so large."""
+"""Pages of a log that are searched for a commit. No transaction of a store is so large."""
 
 
 class Mark(Noun):
-    """The high-water mark: what the database must have reached, and which files belong together."""
+    """The high-water mark: what the database must contain, and which files belong together."""
 
     fence: int
-    """The first fence that was not given out."""
+    """The next unused fence."""
     now: int = 0
     """The time of the last commit."""
     longest: int = 0
@@ -61,15 +61,15 @@ class Mark(Noun):
     frames: int = 0
     """Pages in the log after the last commit that is in it."""
     log: int = CONTINUED
-    """What became of the log after that commit."""
+    """State of the log after that commit."""
     end: bytes = NO_LOG
     """Salts and running check sum of the last of those pages, in hexadecimal digits: no other log has the same."""
 
 
 def change_counter(path: str) -> int:
-    """The change counter of the file itself, whatever the log says. 0 if it is empty.
+    """Return the change counter of the file itself, not of its log; 0 if the file is empty.
 
-    By way of SQLite: to open and close it ourselves would drop the locks that SQLite has on it in this process.
+    SQLite reads it: to open and close the file here would drop the locks that SQLite has on it in this process.
     """
     flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY
     file = apsw.VFSFile("", path, [flags, 0])
@@ -80,7 +80,7 @@ def change_counter(path: str) -> int:
 
 
 class WalFile:
-    """The log of an open database, for reading. SQLite has no locks on this file."""
+    """The log file of an open database, for reading. SQLite has no locks on this file."""
 
     __slots__ = ("_fd", "_page")
 
@@ -95,11 +95,11 @@ class WalFile:
         return int.from_bytes(os.pread(self._fd, 4, 0), "big") not in _MAGIC
 
     def salt(self) -> int:
-        """The first salt, which grows by one whenever the log is begun anew."""
+        """Return the first salt, which grows by one whenever the log is begun anew."""
         return int.from_bytes(os.pread(self._fd, 4, 16), "big")
 
     def end(self, frames: int) -> bytes:
-        """Salts and running check sum of its page with this number; `NO_LOG` if it has not so many."""
+        """Return salts and running check sum of the page with this number; `NO_LOG` if there are fewer."""
         if frames == 0:
             return NO_LOG
         if not self._page:
@@ -108,7 +108,7 @@ class WalFile:
         return found.hex().encode() if len(found) == 16 else NO_LOG
 
     def has_commit(self) -> bool:
-        """Return True if SQLite would find a whole transaction in it, not only the beginning of one."""
+        """Return True if it contains a whole transaction, not only the beginning of one."""
         head = os.pread(self._fd, HEAD, 0)
         order = "big" if int.from_bytes(head[:4], "big") & 1 else "little"
         page = int.from_bytes(head[8:12], "big")
@@ -201,7 +201,7 @@ class Wal:
         """Copy the log into the database file as far as no reader needs it, and note how far that went."""
         self.mark = self.mark._replace(end=self._end())
         try:
-            connection.set_busy_timeout(0)  # readers are not waited for: the next commit tries again
+            connection.set_busy_timeout(0)  # do not wait for readers: the next commit tries again
             length, copied = connection.wal_checkpoint(mode=self.checkpoint_mode)
             if length == copied:
                 is_emptied = self.checkpoint_mode == apsw.SQLITE_CHECKPOINT_TRUNCATE
@@ -209,7 +209,7 @@ class Wal:
                 log = EMPTIED if is_emptied else COPIED
                 self.mark = self.mark._replace(log=log, counter=change_counter(self._path))
         except apsw.Error:
-            pass  # the commit happened, and must not be reported as failed; the next one reports what ails the disk
+            pass  # the commit happened, and must not be reported as failed; the next one reports a failing disk
         finally:
             connection.set_busy_timeout(self._busy_ms)
 
@@ -232,7 +232,7 @@ class Wal:
 
 
 def _summed(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
-    """SQLite's running check sum."""
+    """Continue SQLite's running check sum."""
     first, second = sums
     for at in range(0, len(data), 8):
         first = (first + int.from_bytes(data[at : at + 4], order) + second) & 0xFFFFFFFF  # type: ignore[arg-type]
@@ -246,17 +246,17 @@ def is_alone(path: str) -> bool:
 
 
 FITS = "fits"
-"""Exactly what the mark says."""
+"""The files are exactly those of the mark."""
 AGREES = "agrees"
-"""All that is in the log, if there is one, is in the database as well: what they say together is worth comparing."""
+"""The log is empty, missing, or contained in the database: its numbers can be compared with the mark."""
 UNKNOWN = "unknown"
-"""A log that the mark does not know: right only if its commits are newer than the mark."""
+"""The mark does not know this log: it is right only if its commits are newer than the mark."""
 STRANGE = "strange"
 """The log and the database are of different times."""
 
 
 def fit(path: str, mark: Mark) -> str:
-    """How the database and the log beside it agree with the mark."""
+    """Return how the database and the log beside it agree with the mark."""
     counter = change_counter(path)
     try:
         log = WalFile(path)
@@ -278,7 +278,7 @@ def _log_fit(log: WalFile, mark: Mark) -> str:
         if begun == salt and log.end(mark.frames) == mark.end:
             return FITS
         if mark.log != CONTINUED and begun == (salt + 1) & 0xFFFFFFFF:
-            return FITS  # begun anew by a process that was killed before it could say so
+            return FITS  # begun anew by a process that was killed before it wrote the mark
     if mark.log == EMPTIED:
         return UNKNOWN if log.has_commit() else AGREES
     return STRANGE
