@@ -206,6 +206,7 @@ def test_sudo_begins_a_session_for_somebody_who_stays_the_same(tree: Tree) -> No
         ("zsh", [], "zsh"),
         ("node", ["/usr/bin/gemini", "-p", "…"], "gemini"),
         ("node", ["--no-warnings", "/x/node_modules/@anthropic-ai/claude-code/cli.js"], "claude-code"),
+        ("node", ["/x/node_modules/@anthropic-ai/claude-agent-sdk/cli.js", "--verbose"], "claude-agent-sdk"),
         ("node", ["/home/ada/codex/server.js"], "server.js"),
         ("java", ["-jar", "/var/jenkins/agent.jar"], "agent.jar"),
         ("python3.11", ["/usr/bin/harness"], "harness"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -277,6 +278,20 @@ def test_the_commands_of_an_agent_act_under_its_name(project: Project, tmp_path:
         "export LEASEHOLD_HOLDER=claude-aaaa",
         "export LEASEHOLD_HOLDER='my $agent'",
     ]
+
+
+def test_a_name_that_commands_derive_themselves_is_not_handed_on_to_agents_that_they_start(
+    project: Project, tmp_path: Path
+) -> None:
+    claude, handed = tmp_path / "claude", tmp_path / "env.sh"
+    shutil.copy("/bin/bash", claude)
+    given = json.dumps(project.claude("aaaa", "SessionStart"))
+    script = f"printf %s '{given}' | {sys.executable} -m leasehold.cli hook claude; exit $?"
+    for shown, is_derived in (({}, False), ({"CLAUDE_CODE_SESSION_ID": "aaaa"}, True)):
+        handed.unlink(missing_ok=True)
+        env = {**project.env, "CLAUDE_ENV_FILE": str(handed), **shown}
+        subprocess.run([str(claude), "-c", script], env=env, cwd=project.root, check=True)
+        assert handed.exists() != is_derived
 
 
 PATCH = """*** Begin Patch

@@ -48,6 +48,8 @@ def _introduce(context: Context, occasion: HookCall) -> None:
     from leasehold.guard.editors.hook import holder_of  # noqa: PLC0415
 
     holder = holder_of(occasion, context.values["holder"])
+    if context.values["holder"] is None and context.holder == holder:
+        return  # its commands derive that name as this one does, and an agent that they start does not inherit it
     with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 (pathlib costs more than all of this)
         file.write(f"export LEASEHOLD_HOLDER={typed(holder)}\n")
 

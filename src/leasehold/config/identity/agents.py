@@ -35,12 +35,13 @@ _none: frozenset[str] = frozenset()
 
 SYSTEMS = (
     # Claude Code sets it for Bash calls and hooks since 2.1.132 (anthropics/claude-code#63758, 2026-05-29). Sub-agents
-    # share process and environment (#74417). Each Bash call is a session below `claude` (#94469, 2026-09-15).
+    # share process and environment (#74417). Each Bash call is a session below `claude` (#94469, 2026-09-15), or below
+    # `node …/@anthropic-ai/claude-agent-sdk/cli.js` (anthropics/claude-agent-sdk-typescript#55, 2025-11-04).
     System(
         "claude",
         (("CLAUDE_CODE_SESSION_ID",),),
         "",
-        frozenset(("claude", "claude-code")),
+        frozenset(("claude", "claude-code", "claude-agent-sdk")),
         _none,
         ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
     ),
