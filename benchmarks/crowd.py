@@ -22,7 +22,7 @@ SPARE = 100
 
 
 def memory(process: int) -> int:
-    """What a process has in memory, in bytes."""
+    """The memory of a process, in bytes."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -44,15 +44,15 @@ class Crowd:
 
     def __init__(self, stage: Stage, hand_offs: int) -> None:
         self._left = hand_offs
-        self._let_go_at = 0.0
+        self._released_at = 0.0
         self.is_over = False
         self.hand_offs: list[float] = []
         for client in stage.clients:
             client.granted, client.released = self._granted, _nothing
 
     def _granted(self, client: Client) -> None:
-        if self._let_go_at:
-            self.hand_offs.append(time.perf_counter() - self._let_go_at)
+        if self._released_at:
+            self.hand_offs.append(time.perf_counter() - self._released_at)
         else:
             self.holder = client
         if len(self.hand_offs) == self._left:
@@ -61,12 +61,12 @@ class Crowd:
             self.pass_on(client)
 
     def pass_on(self, client: Client) -> None:
-        self._let_go_at = time.perf_counter()
+        self._released_at = time.perf_counter()
         client.release()
 
 
 def _nothing(_client: Client) -> None:
-    """It was given back."""
+    """It was released."""
 
 
 def waiting(target: Target) -> int:

@@ -55,7 +55,7 @@ class Stage:
 
     def _receive(self, wire: Wire) -> None:
         data = wire.socket.recv(RECEIVED)
-        assert data, "the server hung up"
+        assert data, "the server closed the connection"
         wire.received(data)
 
     def _patience(self) -> float:
@@ -115,7 +115,7 @@ class Contention:
         self._stage = stage
         self._hold = hold
         self._end = time.perf_counter() + seconds
-        self._let_go_at = 0.0
+        self._released_at = 0.0
         self._holder: int | None = None
         self.busy = len(stage.clients)
         self._asked: dict[int, float] = {}
@@ -138,12 +138,12 @@ class Contention:
         assert self._holder is None, "two have it at once"
         self._holder = client.id
         self.acquires.append(now - self._asked[client.id])
-        if self._let_go_at:
-            self.hand_offs.append(now - self._let_go_at)
-        self._stage.later(now + random.uniform(0, self._hold), lambda: self._let_go(client))
+        if self._released_at:
+            self.hand_offs.append(now - self._released_at)
+        self._stage.later(now + random.uniform(0, self._hold), lambda: self._release(client))
 
-    def _let_go(self, client: Client) -> None:
-        self._let_go_at = time.perf_counter()
+    def _release(self, client: Client) -> None:
+        self._released_at = time.perf_counter()
         self._holder = None
         client.release()
 

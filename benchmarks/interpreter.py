@@ -42,7 +42,7 @@ class Python(NamedTuple):
 
 
 def ask(path: str) -> Python | None:
-    """What it says of itself; None if the package could not be compiled with it."""
+    """Return its description, or None if the package could not be compiled with it."""
     try:
         told = subprocess.run(
             [path, "-c", _PROBE], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE
@@ -78,7 +78,7 @@ def base() -> str:
 
 
 def main() -> None:
-    """What `make bench` asks for."""
+    """Print the interpreter for `make bench`."""
     ours = base()
     chosen = choose(ours, others())
     if chosen != ours:

@@ -68,7 +68,7 @@ class CountingStore:
 
 
 class Load(NamedTuple):
-    """What a run did."""
+    """The figures of a run."""
 
     cycles: int
     seconds: float

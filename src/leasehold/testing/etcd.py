@@ -36,7 +36,7 @@ class Member:
         self.name = name
         self._scheme = scheme
         self.port, self._peer, self._told = ports
-        """For clients; for the other members; and what these are told, which may be that of a relay."""
+        """The ports for clients, for the other members, and the one that those use, which may be that of a relay."""
         self._folder = folder
         self._cluster = cluster
         self._words = words
@@ -45,7 +45,7 @@ class Member:
         self._log = folder / f"{name}.log"
 
     def start(self) -> None:
-        """Begin, or go on where it was."""
+        """Start the process, with the data that it has."""
         client, peer = f"{self._scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peer}"
         command = [
             str(_program()),
@@ -62,14 +62,14 @@ class Member:
                 command,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                start_new_session=True,  # whoever presses Ctrl-C means the command that uses it
+                start_new_session=True,  # Ctrl-C is for the command that uses it
             )
         self._leash = Leash(self.process.pid, self._folder)
 
     def kill(self) -> None:
-        """At once."""
+        """End the process at once."""
         if self._leash is not None:
-            self._leash.let_go()
+            self._leash.end()
             self._leash = None
         if self.process is not None:
             self.process.kill()
@@ -89,44 +89,44 @@ class Member:
         subprocess.run(command, check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
 
     def pause(self) -> None:
-        """As if cut off: it neither answers nor hangs up."""
+        """Stop the process: it neither answers nor closes its connections."""
         if self.process is not None:
             self.process.send_signal(signal.SIGSTOP)
             os.waitpid(self.process.pid, os.WUNTRACED)  # until then some of its threads may go on
 
     def go_on(self) -> None:
-        """After a pause."""
+        """Continue after a pause."""
         if self.process is not None:
             self.process.send_signal(signal.SIGCONT)
 
     def status(self) -> dict[str, Any]:
-        """What it says of itself; there is no `leader` in it if it knows of none."""
+        """Return its status, without `leader` if it knows of none."""
         asked = urllib.request.Request(f"{self._scheme}://127.0.0.1:{self.port}/v3/maintenance/status", b"{}")  # noqa: S310 (our own)
         with urllib.request.urlopen(asked, timeout=5, context=_unverified()) as reply:  # noqa: S310 (as above)
             told: dict[str, Any] = json.load(reply)
         return told
 
     def trouble(self) -> str:
-        """What is wrong with it, in its own words; for whoever finds that something is."""
+        """Describe its state, with the end of its log, for a message about a failure."""
         code = None if self.process is None else self.process.poll()
         state = "was killed" if self.process is None else "runs" if code is None else f"ended with {code}"
         return f"{self.name} {state}; it says:\n{self.said()[-4000:]}"
 
     def said(self) -> str:
-        """All that it has logged."""
+        """Return its log."""
         return self._log.read_text(errors="replace")
 
     def has_ended(self) -> bool:
-        """Whether it is gone although nobody ended it."""
+        """Return True if it ended by itself."""
         return self.process is not None and self.process.poll() is not None
 
     def leads(self) -> bool:
-        """Whether it is the leader, as far as it knows."""
+        """Return True if it is the leader, as far as it knows."""
         told = self.status()
         return bool(told.get("leader") == told["header"]["member_id"])
 
     def is_healthy(self) -> bool:
-        """Whether it says so."""
+        """Return True if it says that it is healthy."""
         try:
             with urllib.request.urlopen(  # noqa: S310 (as above)
                 f"{self._scheme}://127.0.0.1:{self.port}/health", timeout=2, context=_unverified()
@@ -177,7 +177,7 @@ class Etcd:
         self._relays.cut_off(self.members.index(member), silently=silently)
 
     def heal(self) -> None:
-        """They reach each other again, and all of them are well."""
+        """Reconnect all members, and wait until they are healthy."""
         if self._relays is not None:
             self._relays.heal()
         self._wait_until_well()
@@ -211,7 +211,7 @@ class Etcd:
         subprocess.run([program, "--endpoints", endpoint, *words], check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
 
     def save(self) -> Path:
-        """A snapshot of all that it keeps now."""
+        """Return a snapshot of all data."""
         snapshot = self.folder / "snapshot.db"
         self.control("snapshot", "save", str(snapshot))
         return snapshot
@@ -225,7 +225,7 @@ class Etcd:
         self._wait_until_well()
 
     def remove(self) -> None:
-        """End it, with everything that it kept."""
+        """End the cluster and delete its data."""
         for member in self.members:
             member.go_on()
             member.kill()

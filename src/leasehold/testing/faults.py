@@ -1,8 +1,7 @@
 """A store on which everything goes wrong that can go wrong, whenever chance says so. It loses nothing by itself.
 
 Wrap any store in a `FaultyStore`. With one seeded `random.Random` behind the `Luck` of all of them, a run goes wrong in
-the same way each time. `Crash` is what a process does not survive: whoever drives the engine has to drop it, with all
-of its callers.
+the same way each time. `Crash` ends a process: the code that drives the engine has to drop it, with all of its callers.
 """
 
 from __future__ import annotations
@@ -64,12 +63,12 @@ class Luck:
         self.chance = chance
         self.weather = weather
         self.is_dark = False
-        """Nobody reaches the store for a while."""
+        """True while the store cannot be reached."""
         self.struck: dict[str, int] = {}
-        """How often each mishap has struck."""
+        """The number of times that each mishap has struck."""
 
     def strikes(self, mishap: str) -> bool:
-        """Whether this goes wrong now."""
+        """Return True if this goes wrong now."""
         odds = getattr(self.weather, mishap)
         if odds and self.chance.random() < odds:
             self.struck[mishap] = self.struck.get(mishap, 0) + 1
@@ -84,7 +83,7 @@ class FaultyStore(Store):
         self._capabilities = inner.capabilities._replace(receipts=True, poll=POLL, remote=False)
         self.luck = luck
         self.failures = 0
-        """How often somebody here was told that something failed."""
+        """The number of failures reported to callers."""
         self.committed = committed
         self._inner = inner
         self._is_mute = False
@@ -100,7 +99,7 @@ class FaultyStore(Store):
         return FaultyTransaction(self, self._inner.begin())
 
     def hint(self) -> bool:
-        """Whether somebody else has changed something, unless the news was lost on its way."""
+        """Return True if another process has changed something, unless the hint was lost on its way."""
         return self._inner.hint() and not self.luck.strikes("deaf")
 
     def loss_mark(self) -> object:
@@ -108,27 +107,27 @@ class FaultyStore(Store):
         return self._inner.loss_mark()
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
-        """These records, if the store can be reached."""
+        """Return these records, if the store can be reached."""
         self._reach()
         return self._inner.read(keys)
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record of this kind."""
+        """Yield every record of this kind."""
         return self._inner.scan(kind)
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
-        """Past events."""
+        """Return past events."""
         return self._inner.history(query)
 
     def prune(self) -> int:
-        """Forget old history."""
+        """Remove old history."""
         return self._inner.prune()
 
     def close(self) -> None:
-        """The store is shared: whoever opened it closes it."""
+        """Do nothing: the store is shared, and the code that opened it closes it."""
 
     def lost(self, what: str) -> OutcomeUnknown:
-        """The connection died during a commit."""
+        """Return the error of a connection that died during a commit."""
         self._is_mute = self.luck.strikes("mute")
         return OutcomeUnknown(f"injected: the connection died {what}")
 
@@ -157,14 +156,14 @@ class FaultyTransaction(Transaction):
         self._loads = 0
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
-        """These records; at a second load somebody else may have been quicker."""
+        """Return these records; a second load may find that another process was quicker."""
         self._loads += 1
         if self._loads > 1 and self._store.luck.strikes("conflict"):
             raise Conflict("injected: start over with these keys")
         return self._inner.load(keys)
 
     def due(self, limit: int) -> Sequence[str]:
-        """Keys of records with something due."""
+        """Return the keys of records with something due."""
         return self._inner.due(limit)
 
     def commit(

@@ -27,7 +27,7 @@ _chance = random.SystemRandom()
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now, nor is given to whoever connects somewhere."""
+    """Return a port of the loopback interface that is free, and that the system gives to no client."""
     while True:
         port = _chance.randrange(*PORTS)
         with socket.socket() as probe:
@@ -50,8 +50,8 @@ class Leash:
             words, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
         )
 
-    def let_go(self) -> None:
-        """Whoever is at its end has ended by other means, or is about to."""
+    def end(self) -> None:
+        """Remove the leash: the process has ended by other means, or is about to."""
         self._shell.kill()
         self._shell.communicate()
 

@@ -1,4 +1,4 @@
-"""What clients saw: critical sections, measured by each process itself, judged together. Must do no I/O.
+"""Check what clients saw: critical sections, measured by each process itself, judged together. Must do no I/O.
 
 The history says what the service believes; this says what happened where it matters. All clients have to measure with
 one clock that is the same in every process (`time.monotonic_ns()` on one machine): `start` after the lease was granted,

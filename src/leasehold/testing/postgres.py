@@ -42,7 +42,7 @@ QUICK = ("fsync=off", "synchronous_commit=on")
 
 
 class Postgres:
-    """One server, from `initdb` to the end of the block."""
+    """A server of its own, from `initdb` to the end of the block."""
 
     def __init__(
         self, *settings: str, folder: Path | None = None, largest_file: int | None = None, segment: int = 1
@@ -125,7 +125,7 @@ class Postgres:
             time.sleep(0.02)
 
     def _prepare(self) -> None:
-        """In the new process: it ends with whoever started it, however that ends."""
+        """Make the new process end with the one that started it, however that ends."""
         if _prctl is not None:
             _prctl(_DEATH_SIGNAL, signal.SIGQUIT)
         if self._largest_file is not None:

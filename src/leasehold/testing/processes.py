@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _SIZE = struct.Struct("!I")
 PATIENCE = 60.0
-"""So long may a child take to end once it was asked to."""
+"""Seconds that a child may take to end once it was asked to."""
 
 
 def in_a_process(connect: Callable[..., Locks], *arguments: object, **options: Any) -> ProcessLocks:
-    """The `Locks` that `connect(*arguments, **options)` gives, in a process of its own."""
+    """Return the `Locks` of `connect(*arguments, **options)`, in a process of its own."""
     return ProcessLocks(ProcessAnswers(connect, arguments, options))
 
 
@@ -49,16 +49,16 @@ class ProcessLocks(Locks):
 
     @property
     def pid(self) -> int:
-        """Which process."""
+        """The id of the process."""
         return self._process.child.pid
 
     def kill(self) -> None:
-        """End it at once, as SIGKILL does; whoever waits for an answer gets `Unreachable`."""
+        """End it at once, as SIGKILL does; callers that wait for an answer get `Unreachable`."""
         self._process.kill()
 
 
 class ProcessAnswers:
-    """Whoever answers is a child process."""
+    """Have a child process answer."""
 
     def __init__(self, connect: Callable[..., Locks], arguments: tuple[object, ...], options: dict[str, Any]) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -82,7 +82,7 @@ class ProcessAnswers:
             raise
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
-        """The child's answer to this call."""
+        """Return the child's answer to this call."""
         if self._is_closed:
             raise Closed(CLOSED)
         return self._ask(call)
@@ -112,7 +112,7 @@ class ProcessAnswers:
             self._waiting.popitem()[1].fill(None, gone)
 
     def losses(self) -> LossSource:
-        """Nobody tells, between processes: the renewals of a holder find out."""
+        """Raise: a child process reports no losses, and a holder learns of one when it renews."""
         raise Unreachable("a child process tells of no losses")
 
     def kill(self) -> None:
@@ -122,12 +122,12 @@ class ProcessAnswers:
         self._reap()
 
     def close(self) -> None:
-        """Close the child's locks, which answers everybody who still waits, and wait until it has ended."""
+        """Close the child's locks, which answers every waiting call, and wait until it has ended."""
         if self._is_closed:
             return
         self._is_closed = True
         with self._sending:
-            _hang_up(self._to_child)
+            _close(self._to_child)
         self._reap()
 
     def _reap(self) -> None:
@@ -139,8 +139,8 @@ class ProcessAnswers:
             raise
         finally:
             self._listener.join(PATIENCE)
-            _hang_up(self._to_child)
-            _hang_up(self._from_child)
+            _close(self._to_child)
+            _close(self._from_child)
 
 
 class _Slot:
@@ -176,7 +176,7 @@ def _receive(stream: IO[bytes]) -> Any:  # noqa: ANN401 (whatever was sent; None
     return pickle.loads(data)  # noqa: S301 (from our own parent or child)
 
 
-def _hang_up(stream: IO[bytes]) -> None:
+def _close(stream: IO[bytes]) -> None:
     with suppress(OSError):  # the other side is gone already, with something unread
         stream.close()
 
@@ -185,7 +185,7 @@ def _hang_up(stream: IO[bytes]) -> None:
 
 
 class _Child:
-    """Opens the locks and answers calls until its parent hangs up."""
+    """Open the locks and answer calls until the parent closes the connection."""
 
     def __init__(self, requests: IO[bytes], answers: IO[bytes]) -> None:
         self._requests = requests
@@ -235,7 +235,7 @@ class _Child:
 
 def _main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever is printed must not get between the answers
+    os.dup2(2, 1)  # output must not get between the answers
     _Child(sys.stdin.buffer, answers).run()
 
 

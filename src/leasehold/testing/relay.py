@@ -82,7 +82,7 @@ class Relays:
         return socket.create_connection((SELF, self._goals[number]), 5)
 
     def number_of(self, head: bytes) -> int | None:
-        """Who calls, by the head of its first request."""
+        """Return the caller, by the head of its first request."""
         found = _caller.search(head)
         port = int(found[1]) if found else 0
         return self.ports.index(port) if port in self.ports else None
@@ -116,7 +116,7 @@ class _RelayedConnection:
         self._far: socket.socket | None = None
 
     def serve(self) -> None:
-        """Until one of the two hangs up."""
+        """Copy until one side closes the connection."""
         with self._near, suppress(OSError):
             head = self._head()
             self.caller = self._relays.number_of(head)
@@ -140,7 +140,7 @@ class _RelayedConnection:
         return head
 
     def _carry(self, source: socket.socket, goal: socket.socket) -> None:
-        with suppress(OSError):  # one of them has hung up
+        with suppress(OSError):  # one side has closed it
             while data := source.recv(MOST):
                 if not self._relays.lets_pass(self):
                     break
@@ -148,7 +148,7 @@ class _RelayedConnection:
         self.end()
 
     def end(self) -> None:
-        """Both are told that the other has hung up."""
+        """Close both connections."""
         _hang_up(self._near)
         if self._far is not None:
             _hang_up(self._far)

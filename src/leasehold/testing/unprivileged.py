@@ -1,4 +1,4 @@
-"""What the user that a server runs as can reach, when root starts it. It starts no server itself.
+"""Files and programs for servers that root starts as another user. It starts no server itself.
 
 PostgreSQL refuses to run as root. A fresh machine often has everything below `/root` or another directory of mode 0700,
 where an unprivileged user can neither run the programs of the virtual environment nor keep data.
@@ -83,7 +83,7 @@ def _copy(root: Path, parts: tuple[Path, ...], place: Path) -> Path:
 
     def remove() -> None:
         if os.getpid() == owner:  # a forked child ends earlier than its parent
-            leash.let_go()
+            leash.end()
             shutil.rmtree(top, ignore_errors=True)
 
     atexit.register(remove)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Outcome
 
 START = 1_000_000 * SECOND
-"""What the clock of a new world shows."""
+"""The time at which a new world begins."""
 ROUNDS = 8
 """How often a sweep may find something new to do before that counts as a rule that never comes to rest."""
 
@@ -46,10 +46,10 @@ class World:
         """Only those that are not empty."""
         self.events: list[Event] = []
         self.picked_up: list[tuple[str, Lease]] = []
-        """Who waited and was granted what, in order: (id of the waiter, lease)."""
+        """The waiters that were granted a lease, in order: (id of the waiter, lease)."""
 
     def do(self, command: Command, engine: str | None = None) -> Outcome:
-        """Let the rules decide this command, now, and make it so. `engine` is the key of whoever asks."""
+        """Let the rules decide this command, now, and make it so. `engine` is the key of the engine that asks."""
         done = self._decide(command, self.engine if engine is None else engine)
         for key, record in done.changed.items():
             if record == EMPTY:

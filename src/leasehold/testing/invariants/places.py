@@ -18,7 +18,7 @@ REPOSITORY = "repo:"
 
 
 class Ordered(Protocol):
-    """What can be indexed: something with a place in an order, which nothing else has."""
+    """An indexed item: its place in an order is unique."""
 
     @property
     def order(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What somebody wants or has, as the events tell it, and when two of those cannot be had at once. Pure.
+"""Requests and leases as the events report them, and which of them exclude each other. Pure.
 
 The definition of compatibility is the checker's own. What a want names below another of its names adds nothing to it:
 `path:src` and `path:src/a.py` is `path:src`. Two wants meet where their names overlap, and there

@@ -202,11 +202,11 @@ class Simulation:
         return None
 
     def _could_tell_since(self, hold: Hold) -> int | None:
-        """None if whoever holds it knows of it, or cannot know."""
+        """Return None if its holder knows of it, or cannot know."""
         caller = self._callers.get(hold.holder) or self._dead.get(hold.holder)
         if caller is None or caller.excused >= hold.acquired_at:
             return None
-        if hold.id in caller.leases or hold.id in caller.let_go:
+        if hold.id in caller.leases or hold.id in caller.released:
             return None
         asked = [node.undisturbed_since() for node in self._nodes if node.engine.key in caller.nodes]
         return max(asked, default=None)
@@ -256,7 +256,7 @@ class Simulation:
 
 
 class RuleBroke(BaseException):
-    """A rule raised something. Whoever asked would be told; here it ends the run, even if nobody asked (a sweep)."""
+    """Report that a rule raised an error. It ends the run, even if no caller asked (a sweep)."""
 
 
 def _watched(records: Records, command: c.Command, *state: Any) -> Step | NeedRecords:

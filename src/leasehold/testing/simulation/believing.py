@@ -90,10 +90,10 @@ class Believer:
         self.is_alive = True
         self.calls: list[BelievedRequest] = []
         self.leases: dict[str, Known] = {}
-        self.let_go: set[str] = set()
-        """Leases that it has given back, as far as it is concerned."""
+        self.released: set[str] = set()
+        """Leases that it has released, as far as it knows."""
         self.requests: dict[str, tuple[dict[str, Any], int]] = {}
-        """What it asked for with a request_id, and when it did so first."""
+        """Its requests with a request_id, and the time of the first attempt."""
         self.confirmed: set[str] = set()
         """Requests of which it was told that they are withdrawn."""
         self.excused = -1
@@ -117,7 +117,7 @@ class Believer:
         """From now on it is not sure of these leases any more."""
         for known in [each for each in self.leases.values() if which(each)]:
             id_ = known.lease.id
-            self.let_go.add(id_)
+            self.released.add(id_)
             del self.leases[id_]
             self.place.watch.doubt(id_)
 
@@ -173,9 +173,9 @@ class Believer:
             raise Broken(f"{self.name} withdrew {asked.request}, and was granted {lease} for it later")
         if answer.fresh and lease.session is None and lease.expires_us != lease.as_of_us + lease.ttl_us:
             raise Broken(f"{self.name} got less than a full TTL at {self.place.now}: {lease}")
-        if asked.given_up or lease.id in self.let_go or not self.is_alive:
+        if asked.given_up or lease.id in self.released or not self.is_alive:
             if asked.pending is not None and not asked.pending.abandoned:
-                self.let_go.add(lease.id)  # nobody gives it back for this caller, which does not care
+                self.released.add(lease.id)  # it stays: this caller has no use for it
             return
         known = self.leases.setdefault(lease.id, Known(lease, answer.token, asked.request))
         self._be_sure(known, lease, asked.sent)
@@ -197,7 +197,7 @@ class Believer:
         elif isinstance(outcome, Lost):
             self._lost(outcome)
         elif isinstance(outcome, Released):
-            if outcome.released and outcome.lease not in self.let_go:
+            if outcome.released and outcome.lease not in self.released:
                 raise Broken(f"{self.name} released {outcome.lease}, which is not its own")
         elif isinstance(outcome, SessionStarted | SessionRenewed):
             self._session_lives(asked, outcome)

@@ -155,7 +155,7 @@ class SimulatedCaller(Believer):
             self.requests.pop(wish["request_id"], None)
 
     def abandon(self) -> None:
-        """Go away from a call; whoever was asked notices."""
+        """Disconnect from a call; the engine notices."""
         if self.calls:
             asked = self.calls.pop(self.chance.randrange(len(self.calls)))
             asked.given_up = True
@@ -215,4 +215,4 @@ _ACTIONS: tuple[tuple[Callable[[SimulatedCaller], None], int, Callable[[Simulate
     (SimulatedCaller.steal, 1, lambda _: True),
     (SimulatedCaller.die, 1, lambda _: True),
 )
-"""What a caller may do, how often, and what it takes to do it."""
+"""The actions of a caller, how often it takes each, and what each requires."""

@@ -71,7 +71,7 @@ class SimulatedNode:
         try:
             self.engine.turn()
         except LeaseholdError as error:
-            raise Broken(f"a turn of the engine ended in {error!r}; whoever was asking got no answer") from error
+            raise Broken(f"a turn of the engine ended in {error!r}; its callers got no answer") from error
         if self.store.failures != failures:
             self._troubled_at = self._clock()
 

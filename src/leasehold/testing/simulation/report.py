@@ -1,4 +1,4 @@
-"""What a simulation has to tell: what it did, or how to see again what went wrong. It decides nothing."""
+"""The report of a simulation: its counts, or how to repeat what went wrong. It decides nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Report(Noun):
-    """What a run that broke no promise did."""
+    """Describe a run that broke no promise."""
 
     seed: int
     steps: int

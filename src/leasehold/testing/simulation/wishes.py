@@ -1,4 +1,4 @@
-"""What simulated callers wish for: few names, so that they meet; every mode, every way to ask. All by one chance."""
+"""The requests of simulated callers: few names, so that they meet, in every mode and way. All by one chance."""
 
 from __future__ import annotations
 
