@@ -81,7 +81,7 @@ class TestProcesses:
         with pytest.raises(InvalidInput, match="url"):
             in_a_process(leasehold.connect, "nowhere:x")
 
-    def test_that_are_closed_or_killed_answer_nobody(self, tmp_path: Path) -> None:
+    def test_processes_that_are_closed_or_killed_do_not_answer(self, tmp_path: Path) -> None:
         url = f"sqlite://{tmp_path}/locks.db"
         closed, killed = (in_a_process(leasehold.connect, url) for _ in range(2))
         take(closed, "r")

@@ -86,7 +86,7 @@ def _trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return trips
 
 
-def test_a_turn_is_one_trip_though_it_asks_for_what_nobody_knew(
+def test_a_turn_is_one_round_trip_though_it_wants_absent_records(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trips = _trips(monkeypatch)
@@ -99,7 +99,7 @@ def test_a_turn_is_one_trip_though_it_asks_for_what_nobody_knew(
     assert _notes(store, B) == ["r0", "r1", "r2", "r3", "r4"]
 
 
-def test_a_turn_of_somebody_else_refuses_it(store: PostgresStore, url: str) -> None:
+def test_a_turn_of_another_server_refuses_it(store: PostgresStore, url: str) -> None:
     turn = store.begin()
     assert turn.load([B])[B] == EMPTY
     _of_another(url, B, "theirs")  # which it does not keep out
@@ -144,7 +144,7 @@ def test_an_answer_that_changes_nothing_is_confirmed(store: PostgresStore, url: 
         "DELETE FROM {schema}.turn",
     ],
 )
-def test_whatever_else_is_not_as_it_was_refuses_it(store: PostgresStore, change: str, how: str) -> None:
+def test_every_other_change_refuses_it(store: PostgresStore, change: str, how: str) -> None:
     turn = store.begin()
     turn.load([B])
     _do(store, change)
@@ -186,7 +186,7 @@ def test_another_history_of_the_server_refuses_it(store: PostgresStore) -> None:
     again.close()
 
 
-def test_it_waits_for_nobody(store: PostgresStore) -> None:
+def test_it_waits_for_no_other_turn(store: PostgresStore) -> None:
     """Whoever has a turn now is about to change something."""
     turn = store.begin()
     turn.load([B])
@@ -199,7 +199,7 @@ def test_it_waits_for_nobody(store: PostgresStore) -> None:
     assert _notes(store, B) == ["r2"]
 
 
-def test_it_says_who_was_promoted_and_how_long_a_lease_may_last(store: PostgresStore) -> None:
+def test_it_notes_promised_waiters_and_the_longest_ttl(store: PostgresStore) -> None:
     waiting = samples.waiter(1, "b")
     with psycopg.connect(server().url, autocommit=True) as ear:
         ear.execute(f"LISTEN {store.address.channel}")
@@ -268,7 +268,7 @@ def test_its_time_is_the_databases_of_a_moment_ago(store: PostgresStore) -> None
     turn.close()
 
 
-def test_nobody_was_told_a_later_time(store: PostgresStore) -> None:
+def test_no_later_time_was_used(store: PostgresStore) -> None:
     turn = store.begin()
     turn.load([B])
     later = turn.now + HOUR
@@ -312,7 +312,7 @@ def test_what_is_due_is_looked_for_in_a_turn(store: PostgresStore, url: str) -> 
     turn.close()
 
 
-def test_what_somebody_else_has_changed_is_loaded_and_nothing_else(store: PostgresStore, url: str) -> None:
+def test_only_records_that_another_server_changed_are_loaded_again(store: PostgresStore, url: str) -> None:
     other = PostgresStore(url)
     for number in range(3):  # from then on they know of each other
         _put(other, B, f"r{number}")
@@ -374,7 +374,7 @@ def test_too_many_records_are_not_all_loaded(url: str, monkeypatch: pytest.Monke
     store.close()
 
 
-def test_a_memory_that_is_whole_forgets_only_what_is_not_there() -> None:
+def test_a_whole_cache_evicts_only_absent_records() -> None:
     memory = PostgresCache(4)
     record = Put(A, Ref("r1"))
     memory.know_all({})
@@ -389,7 +389,7 @@ def test_a_memory_that_is_whole_forgets_only_what_is_not_there() -> None:
     assert memory.missing([A]) == [A]
 
 
-def test_a_memory_that_is_whole_knows_what_somebody_else_has_changed() -> None:
+def test_a_whole_cache_knows_what_another_server_has_changed() -> None:
     memory = PostgresCache(4)
     memory.know_all({})
     memory.follow([Put(A, Ref("r1"))])

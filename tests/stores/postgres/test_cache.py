@@ -63,7 +63,7 @@ def _do(pair: Pair, statement: str) -> None:
         connection.execute(statement.replace("{schema}", pair.one.address.schema))
 
 
-def test_while_nobody_else_has_a_turn_nothing_is_loaded_twice(pair: Pair) -> None:
+def test_without_another_server_nothing_is_loaded_twice(pair: Pair) -> None:
     pair.put(pair.one, A, "r1")
     _do(pair, "DELETE FROM {schema}.folded")  # by hand, past every promise: so that it would show
     assert pair.ids(pair.one, [A]) == [["r1"]]

@@ -63,7 +63,7 @@ def _tell(store: PostgresStore, *events: Event) -> None:
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_what_is_asked_for_is_found_whoever_else_was_in_the_same_turn(together: bool) -> None:
+def test_events_are_found_whatever_else_is_in_their_turn(together: bool) -> None:
     with _store() as store:
         for turn in [EVENTS] if together else [[event] for event in EVENTS]:
             _tell(store, *turn)

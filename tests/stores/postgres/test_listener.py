@@ -52,7 +52,7 @@ def _heard(ear: psycopg.Connection[tuple[object, ...]], url: str) -> list[str]:
     raise AssertionError(f"it does not hear itself: {heard}")
 
 
-def test_nobody_is_notified_of_what_concerns_nobody_elsewhere(url: str) -> None:
+def test_no_notification_without_a_waiter_elsewhere(url: str) -> None:
     with _overheard(url) as ear, leasehold.connect(url, holder="ada") as locks:
         held = take(locks, "r")
         asking = wait_for(locks, "r", holder="bob")

@@ -114,7 +114,7 @@ class World:
 
 
 @pytest.mark.parametrize(("alone", "hasty"), [((1, 3, 3), False), ((1, 1, 1, 1, 1, 1, 1, 1, 3), True)])
-def test_whatever_three_servers_remember_they_see_what_is_true(
+def test_three_servers_see_the_truth_whatever_they_cache(
     alone: tuple[int, ...], hasty: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if they assume soon that they are alone, and leave a journal to each other."""

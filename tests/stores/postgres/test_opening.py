@@ -117,7 +117,7 @@ def test_a_server_notices_that_the_schema_was_changed_under_it(url: str, version
 
 
 @pytest.mark.parametrize("what", ["SCHEMA {schema}", "TABLE {schema}.folded", "FUNCTION {schema}.begin_turn"])
-def test_what_was_dropped_under_a_server_is_told(url: str, what: str) -> None:
+def test_tables_that_were_dropped_are_reported(url: str, what: str) -> None:
     with leasehold.connect(url, holder="ada") as locks:
         take(locks, "before")
         with _admin() as connection:
@@ -184,7 +184,7 @@ def test_that_role_may_do_nothing_else(url: str, role: str, statement: str) -> N
         connection.execute(statement.replace("{schema}", parse(url).schema))
 
 
-def test_a_role_without_rights_is_told_what_it_needs(url: str, role: str) -> None:
+def test_a_role_without_rights_gets_a_list_of_what_it_needs(url: str, role: str) -> None:
     with _admin() as connection:
         connection.execute(f"REVOKE UPDATE ON {parse(url).schema}.folded FROM {role}")
     with (
@@ -291,7 +291,9 @@ def shut_out() -> Iterator[str]:
         ("ALTER ROLE {name} SET default_transaction_read_only = on", Unreachable, "default_transaction_read_only is"),
     ],
 )
-def test_who_is_shut_out_is_told_by_what(shut_out: str, statement: str, kind: type[StoreError], told: str) -> None:
+def test_a_refused_connection_names_its_reason(
+    shut_out: str, statement: str, kind: type[StoreError], told: str
+) -> None:
     url = server().url.replace("postgres@", f"{shut_out}@").removesuffix("postgres") + shut_out
     leasehold.connect(url).close()
     with _admin() as connection:
@@ -313,7 +315,7 @@ def test_a_statement_that_is_cancelled_is_no_database_that_is_gone(url: str) -> 
                 here.acquire("t", ttl=60)
 
 
-def test_a_standby_says_so_although_anybody_may_be_asked() -> None:
+def test_a_standby_is_refused_although_the_url_accepts_any_server() -> None:
     with Postgres(*QUICK) as first:
         leasehold.connect(first.url).close()
         with first.standby() as second, leasehold.connect(f"{second.url}?target_session_attrs=any") as locks:
@@ -346,7 +348,7 @@ def test_a_word_that_is_not_understood_is_named(query: str, what: str) -> None:
         parse(f"{server().url}?{query}")
 
 
-def test_a_database_of_another_encoding_keeps_what_it_is_told() -> None:
+def test_a_database_of_another_encoding_keeps_all_text() -> None:
     with _admin() as connection:
         connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     for url in ("latin", "latin?client_encoding=LATIN1"):

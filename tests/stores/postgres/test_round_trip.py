@@ -72,7 +72,7 @@ def test_the_file_says_when_there_is_more_of_an_answer(store: PostgresStore) -> 
     assert _notes(store, A) == ["r1"]
 
 
-def test_who_does_not_wait_for_the_answer_does_not_know_it(store: PostgresStore) -> None:
+def test_the_outcome_is_unknown_if_the_answer_is_not_awaited(store: PostgresStore) -> None:
     turn = store.begin()
     turn.load([A])
     turn.send_commit([Put(A, Ref("r1"))], [], turn.fence)

@@ -68,7 +68,7 @@ def test_a_record_that_is_not_there_is_locked_as_well(url: str) -> None:
         second.close()
 
 
-def test_one_turn_comes_after_the_other_whatever_it_is_about(url: str) -> None:
+def test_turns_come_one_after_the_other_whatever_they_load(url: str) -> None:
     """So what a decision has looked at is true until its commit, and a cycle that two servers close has one victim."""
     with stores(url, 2) as (one, two):
         first, second = one.begin(), two.begin()
@@ -82,7 +82,7 @@ def test_one_turn_comes_after_the_other_whatever_it_is_about(url: str) -> None:
         second.close()
 
 
-def test_who_is_silent_in_its_turn_loses_it(url: str) -> None:
+def test_a_server_that_is_silent_in_its_turn_loses_it(url: str) -> None:
     with stores(url, 2) as (one, two):
         first, second = one.begin(), two.begin()
         first.load([A])
@@ -178,7 +178,7 @@ def _through(url: str) -> Iterator[tuple[Wire, str]]:
 
 
 @pytest.mark.parametrize("when", ["cut_before", "cut_after"])
-def test_a_commit_whose_answer_is_lost_is_settled_by_asking(url: str, when: str) -> None:
+def test_the_receipt_settles_a_commit_whose_answer_was_lost(url: str, when: str) -> None:
     with _through(url) as (wire, through), leasehold.connect(through, holder="ada") as locks:
         take(locks, "warm")
         setattr(wire, when, b"COMMIT")

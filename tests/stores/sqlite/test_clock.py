@@ -125,7 +125,7 @@ def test_what_is_due_is_known_after_a_reboot(path: str) -> None:
     revived.close()
 
 
-def test_whoever_waited_went_down_with_the_machine(path: str) -> None:
+def test_waits_end_with_the_machine(path: str) -> None:
     clock = FakeClock()
     store = SqliteStore(path, clock=clock)
     gone = waiter(5, "a")
@@ -213,7 +213,7 @@ def test_a_session_gets_a_full_ttl_unless_it_was_over() -> None:
     assert after_reboot(over, LAST, NOW, {}) == over
 
 
-def test_what_is_kept_to_be_told_is_kept_as_long_again() -> None:
+def test_ends_and_requests_are_kept_as_long_again() -> None:
     end = End("end-l1", "expired", LAST, LAST + 7)
     assert after_reboot(end, LAST, NOW, {}) == end._replace(until=NOW + 7)
     request = Request("request", HELD.id, "", LAST + 7)

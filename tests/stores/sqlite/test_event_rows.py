@@ -58,7 +58,7 @@ def test_events_of_a_process_that_stays_share_rows(store: SqliteStore, path: Pat
 
 
 @pytest.mark.parametrize("sizes", [(12,), (3, 3, 3), (1, 0, 4, 6, 2), (5, 5)])
-def test_who_folds_what_another_has_journalled_need_not_read_it(
+def test_folding_the_journal_of_another_process_does_not_decode_events(
     store: SqliteStore, path: Path, clock: FakeClock, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row of the journal may have more events than one of `event`; the next commit's own events come after them."""

@@ -125,7 +125,7 @@ def test_a_write_that_the_system_refuses(path: Path) -> None:
     store.close()
 
 
-def test_a_mark_that_cannot_be_written_is_told_at_the_next_turn(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_turn_reports_a_mark_that_cannot_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_gate: Gate, _mark: Mark) -> None:
         raise OSError(28, "No space left on device")
 

@@ -148,7 +148,7 @@ def copies(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("times", list(product((BEFORE, AFTER, ABSENT), repeat=3)), ids="-".join)
-def test_what_was_put_together_is_right_as_a_whole_or_refused(
+def test_files_of_different_times_fit_together_or_are_refused(
     copies: Copies, tmp_path: Path, times: tuple[str, str, str]
 ) -> None:
     path = copies.put(tmp_path, *times)
@@ -185,7 +185,7 @@ def test_what_was_refused_can_be_accepted_with_fences_above_all_and_a_pause(
 
 
 @pytest.mark.parametrize("how", ["database alone", "older both", "log alone"])
-def test_nobody_gets_what_somebody_may_still_hold(tmp_path: Path, how: str) -> None:
+def test_a_lease_that_may_still_be_held_is_not_granted_again(tmp_path: Path, how: str) -> None:
     """The story: a clean stop, a copy that was put back, and two who think that they have the same."""
     home = tmp_path / "home"
     home.mkdir()
@@ -222,7 +222,7 @@ def test_a_clean_stop_leaves_everything_in_the_one_file(tmp_path: Path) -> None:
         assert isinstance(locks.renew(granted.lease.id, granted.token), Renewed)
 
 
-def test_who_stops_leaves_nothing_in_the_log_though_others_go_on(tmp_path: Path) -> None:
+def test_closing_empties_the_log_though_other_processes_continue(tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/leasehold.db"
     with leasehold.connect(url) as second:
         second.acquire("b", ttl=60)

@@ -122,7 +122,7 @@ def test_only_so_many_rows_are_kept(path: str) -> None:
     store.close()
 
 
-def test_history_is_trimmed_by_those_who_write_it(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_trims_the_history(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One-shot processes never collect, and a history that nobody trims would fill the disk."""
     monkeypatch.setattr(pruning, "STEP", 100)
     monkeypatch.setattr(sqlite, "TRIM_EVERY", 50)

@@ -6,7 +6,6 @@ import random
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
@@ -27,6 +26,7 @@ from tests.stores.sqlite.test_restore import back_up, restore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from leasehold.domain.events import Event
 
@@ -99,7 +99,9 @@ class Scene:
 
 @pytest.mark.parametrize("library", [True, False])
 @pytest.mark.parametrize("seed", range(8))
-def test_whoever_writes_nobody_can_tell(path: Path, seed: int, library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_stores_agree_whichever_process_writes(
+    path: Path, seed: int, library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shorten(monkeypatch)
     if not library:  # the server's own, which embedded users need not have
         monkeypatch.setattr(quick_json, "msgspec", None)
@@ -133,29 +135,6 @@ def test_what_was_put_and_dropped_again_never_reaches_the_table(store: SqliteSto
     store.prune()
     assert any("DELETE FROM journal" in each for each in said)
     assert not any("entry" in each for each in said)
-
-
-def test_what_is_in_the_table_is_dropped_there(store: SqliteStore, path: Path, clock: FakeClock) -> None:
-    with brief(path, clock) as other:
-        commit(other, Put("na", Ref("x")), Put("na", Ref("y")))
-    commit(store, Put("na", Ref("x")))  # once more, over what is there
-    commit(store, Drop("na", "x"), Put("na", Ref("z")))
-    commit(store, Drop("na", "y"))
-    store.prune()
-    assert rows(path) == 0
-    assert entries(store, "na") == {"z": Ref("z")}
-    with brief(path, clock) as other:
-        assert entries(other, "na") == {"z": Ref("z")}
-
-
-def test_what_was_dropped_and_put_again_is_dropped_for_good(store: SqliteStore, path: Path, clock: FakeClock) -> None:
-    with brief(path, clock) as other:
-        commit(other, Put("na", Ref("x")))
-    for change in (Drop("na", "x"), Put("na", Ref("x")), Drop("na", "x")):
-        commit(store, change)
-    store.prune()
-    with brief(path, clock) as other:
-        assert entries(other, "na") == seen(other, "na") == {}
 
 
 def test_it_is_folded_when_it_is_long(store: SqliteStore, path: Path) -> None:
@@ -193,18 +172,6 @@ def test_the_log_is_copied_back_when_it_is_long(path: Path, clock: FakeClock, mo
             commit(store, Put("na", Ref(f"x{number}")))
         assert rows(path) == 5, "nothing was folded"
         assert path.read_bytes() != before
-
-
-def test_who_folds_in_passing_keeps_the_log_short_all_the_same(
-    store: SqliteStore, path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit(store, Put("na", Ref("x")))
-    with brief(path, clock) as passing:
-        commit(passing, Put("na", Ref("y")))
-        assert rows(path) == 0
-        passing._database.log.limit = 1
-        commit(passing, Put("na", Ref("z")))
-        assert Path(f"{path}-wal").stat().st_size == 0
 
 
 def test_it_is_folded_when_it_is_large(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +305,7 @@ def test_numbers_of_rows_are_not_used_again(store: SqliteStore, path: Path, cloc
     reader.close()
 
 
-def test_who_looks_for_one_kind_of_record_need_not_read_the_others(
+def test_a_scan_of_one_kind_of_record_skips_other_rows(
     store: SqliteStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(store, Put("ka", Ref("x")), Put("na", Ref("w")))
@@ -501,7 +468,7 @@ def test_closing_leaves_no_journal_behind(store: SqliteStore, path: Path, clock:
         assert known(other) == expected
 
 
-def test_closing_does_not_wait_for_whoever_writes(store: SqliteStore, path: Path, clock: FakeClock) -> None:
+def test_closing_does_not_wait_for_a_writer(store: SqliteStore, path: Path, clock: FakeClock) -> None:
     commit(store, Put("na", Ref("x")))
     with brief(path, clock) as other:
         turn = other.begin()
@@ -511,7 +478,7 @@ def test_closing_does_not_wait_for_whoever_writes(store: SqliteStore, path: Path
         assert entries(other, "na") == {"x": Ref("x")}
 
 
-def test_who_only_looks_folds_nothing(store: SqliteStore, path: Path, clock: FakeClock) -> None:
+def test_reading_does_not_fold_the_journal(store: SqliteStore, path: Path, clock: FakeClock) -> None:
     commit(store, Put("na", Ref("x")))
     with brief(path, clock) as other:
         looked(other)
@@ -539,7 +506,7 @@ def test_processes_take_turns(path: Path) -> None:
         assert fence(store) == 3 * LASTING + 6 + 1
 
 
-def test_who_takes_turns_with_others_writes_no_journal(path: Path, clock: FakeClock) -> None:
+def test_processes_that_take_turns_write_no_journal(path: Path, clock: FakeClock) -> None:
     ours, theirs = (SqliteStore(str(path), clock=clock) for _ in range(2))
     for number in range(LASTING + 2):
         commit(ours, Put("na", Ref(f"o{number}")))

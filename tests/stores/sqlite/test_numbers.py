@@ -79,7 +79,7 @@ def test_the_clock_goes_on_from_the_newest_of_both(path: Path, late: int) -> Non
     store.close()
 
 
-def test_a_history_that_somebody_else_deleted_leaves_the_numbers(path: Path) -> None:
+def test_numbers_survive_a_deleted_history(path: Path) -> None:
     store = SqliteStore(str(path))
     tell(store, fences=3)
     connection = apsw.Connection(str(path))

@@ -123,7 +123,7 @@ def test_a_schema_that_changes_while_open_is_refused(path: Path, version: int) -
     store.close()
 
 
-def test_somebody_elses_database_is_refused_and_left_alone(path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
     path.parent.mkdir()
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE theirs (x)")
@@ -143,19 +143,19 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> Non
     assert path.read_bytes() == before
 
 
-def test_a_directory_in_its_place_is_told(path: Path) -> None:
+def test_a_directory_in_its_place_is_refused(path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(StoreError, match=str(path)):
         SqliteStore(str(path))
 
 
-def test_a_file_where_the_directory_should_be_is_told(path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_refused(path: Path) -> None:
     path.parent.write_text("in the way")
     with pytest.raises(StoreError, match=str(path)):
         SqliteStore(str(path))
 
 
-def test_a_database_that_lost_its_row_is_told(path: Path) -> None:
+def test_a_database_that_lost_its_row_is_refused(path: Path) -> None:
     SqliteStore(str(path)).close()
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM meta")
@@ -165,7 +165,7 @@ def test_a_database_that_lost_its_row_is_told(path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_a_database_that_vanished_while_open_is_told(path: Path, again: bool) -> None:
+def test_a_database_that_vanished_while_open_is_reported(path: Path, again: bool) -> None:
     store = SqliteStore(str(path))
     commit(store, Put("na", Ref("x")))
     for file in path.parent.iterdir():
@@ -179,7 +179,7 @@ def test_a_database_that_vanished_while_open_is_told(path: Path, again: bool) ->
         successor.close()
 
 
-def test_a_second_machine_on_the_same_file_is_told(path: Path) -> None:
+def test_a_second_machine_on_the_same_file_is_refused(path: Path) -> None:
     # Where the network was not recognised as one: the boot id gives it away.
     here, there = FakeClock(), FakeClock()
     there.reboot(after=0, boot="another machine")

@@ -31,7 +31,7 @@ def test_so_much_history_is_kept_as_the_url_says(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir() if "?" in each.name} == set()
 
 
-def test_gc_tells_how_much_went(tmp_path: Path) -> None:
+def test_gc_returns_how_much_was_deleted(tmp_path: Path) -> None:
     with leasehold.connect(f"sqlite://{tmp_path}/locks.db?retention_rows=2", holder="ada") as locks:
         for number in range(5):
             locks.acquire(f"r{number}", ttl=60)

@@ -32,7 +32,7 @@ PLANTS: dict[str, Callable[[Path], None]] = {"a link": plant_link, "a FIFO": os.
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("end", ENDS)
-def test_what_is_planted_in_place_of_a_file_is_refused_with_words(tmp_path: Path, end: str, plant: str) -> None:
+def test_anything_in_place_of_a_file_is_refused_with_words(tmp_path: Path, end: str, plant: str) -> None:
     place = tmp_path / "open"
     place.mkdir()
     precious = tmp_path / "precious"

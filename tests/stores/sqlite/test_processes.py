@@ -76,7 +76,7 @@ def test_a_transaction_in_between_does_not_swallow_the_hint(store: SqliteStore, 
     assert not store.hint()
 
 
-def test_our_own_commits_are_no_news(store: SqliteStore) -> None:
+def test_own_commits_give_no_hint(store: SqliteStore) -> None:
     store.hint()
     commit(store, Put("na", Ref("x")), fences=1)
     assert not store.hint()
@@ -100,7 +100,7 @@ def test_a_turn_is_waited_for(store: SqliteStore, spawn: Callable[[], Child]) ->
     assert done.is_set()
 
 
-def test_who_is_killed_during_its_turn_blocks_nobody(store: SqliteStore, spawn: Callable[[], Child]) -> None:
+def test_a_process_killed_during_its_turn_blocks_no_other(store: SqliteStore, spawn: Callable[[], Child]) -> None:
     child = spawn()
     assert child.ask("begin") == "begun"
     child.kill()
@@ -168,7 +168,7 @@ def test_a_forked_child_is_told_to_connect_again(store: SqliteStore, use: str) -
     assert "opened before a fork: connect again in the child" in said
 
 
-def test_a_forked_child_can_connect_again_and_hurts_nobody(store: SqliteStore, path: Path) -> None:
+def test_a_forked_child_can_connect_again_and_leaves_its_parent_alone(store: SqliteStore, path: Path) -> None:
     transaction = store.begin()
 
     def work() -> str:

@@ -31,7 +31,7 @@ def store(path: str) -> Iterator[SqliteStore]:
     store.close()
 
 
-def test_reading_tells_the_time_and_what_is_committed(store: SqliteStore) -> None:
+def test_reading_returns_the_time_and_committed_records(store: SqliteStore) -> None:
     mine = hold(1, "a", now=5)
     at = commit(store, Put(node("a"), mine), Put(node("a"), waiter(2, "a")))
     now, records = store.read([node("a"), "nothing", node("a")])
@@ -124,7 +124,7 @@ def test_a_read_is_as_of_one_moment_while_others_write(store: SqliteStore, path:
     assert torn == []
 
 
-def test_many_threads_may_look_while_one_writes(store: SqliteStore) -> None:
+def test_many_threads_may_read_while_one_writes(store: SqliteStore) -> None:
     troubles: list[BaseException] = []
     done = threading.Event()
 

@@ -156,7 +156,7 @@ def test_numbers_go_on_and_survive(store: SqliteStore, path: str) -> None:
     reopened.close()
 
 
-def test_another_connection_makes_us_look_again(store: SqliteStore, other: SqliteStore) -> None:
+def test_a_commit_of_another_connection_is_seen(store: SqliteStore, other: SqliteStore) -> None:
     mine = hold(1, "a", now=5)
     assert entries(store, "na") == {}  # remembered: nothing is there
     commit(other, Put("na", mine), fences=1)
@@ -235,7 +235,7 @@ def test_a_commit_that_fails_ends_our_turn(store: SqliteStore, gate: Gate) -> No
     assert marked(gate) == transaction.fence
 
 
-def test_who_waited_is_told_before_it_is_the_next_ones_turn(store: SqliteStore, gate: Gate) -> None:
+def test_waiters_are_notified_before_the_turn_ends(store: SqliteStore, gate: Gate) -> None:
     engine, told = Engine(store), list[tuple[str, bool]]()
 
     def tell(whose: str) -> None:
@@ -318,7 +318,7 @@ def test_due_names_records_by_urgency(store: SqliteStore) -> None:
     transaction.close()
 
 
-def test_closing_twice_is_fine_and_using_it_afterwards_is_told(path: str) -> None:
+def test_closing_twice_is_fine_and_a_closed_store_refuses_calls(path: str) -> None:
     store = SqliteStore(path)
     seen(store, "na")
     store.close()

@@ -21,8 +21,6 @@ FULL = 2_500
 """Changes in it before it is folded: every reader has to lay them over the table."""
 LARGE = 1 << 20
 """Bytes in it before it is folded, if entries are large."""
-LITTLE = 50
-"""A journal is folded at half its length if at most one of this many changes is left in its net effect."""
 
 
 class PostgresJournal:
@@ -52,15 +50,7 @@ class PostgresJournal:
         self._overlay.add(turn.changes, before)
         self._length += len(turn.changes)
         self._size += len(self.newest)
-        return None if self._is_full() else self.since or number
-
-    def _is_full(self) -> bool:
-        """Return True if it is long, or half as long while hardly an entry would go into the table."""
-        if self._length > FULL or self._size > LARGE:
-            return True
-        if self._length <= FULL // 2:
-            return False
-        return sum([entry is not None for _, _, entry in self._overlay.all()]) <= self._length // LITTLE
+        return None if self._length > FULL or self._size > LARGE else self.since or number
 
     def settle(self, since: int | None) -> None:
         """Note that the turn was committed."""
