@@ -49,7 +49,8 @@ OURS = {
         *(".locks", ".locks.connect", ".locks.local", ".locks.sync"),
         *(".requests", ".requests.calls", ".requests.checks", ".requests.to_command", ".requests.verbs"),
         *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite"),
-        *(f".stores.sqlite.{name}" for name in ("binding", "clock", "database", "gate", "log", "meta", "place")),
+        *(f".stores.sqlite.{name}" for name in ("clock", "database", "event_rows", "files", "gate", "light_apsw")),
+        *(".stores.sqlite.meta", ".stores.sqlite.wal"),
     )
 }
 COMPILED = {

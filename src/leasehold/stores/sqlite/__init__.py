@@ -12,9 +12,11 @@ from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import RECORDS, Cache
 from leasehold.stores.codec import pack, unpack
+from leasehold.stores.sqlite.light_apsw import apsw  # before anything else imports apsw, and `collections` with it
+
+# isort: split
 from leasehold.stores.sqlite.database import Database, OpenOptions
 from leasehold.stores.sqlite.event_rows import write_events
-from leasehold.stores.sqlite.light_apsw import apsw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
