@@ -2,9 +2,10 @@
 
     python scripts/hops.py [--list] [cli] [lock] [sqlite] [postgres] [etcd]
 
-Each word is a way to acquire: `leasehold acquire` in a fresh process, `with locks.lock()`, a warm `POST /v1/acquire`
-at a server on that store. All threads count. Module bodies and the constructors of records do not. `--list` prints the
-files in the order in which they were entered. PostgreSQL and etcd are real ones, from their wheels.
+Each word is a way to acquire: `leasehold acquire` in a fresh process, `with locks.lock()` with its release, a warm
+`POST /v1/acquire` at a server on that store. All threads count. Bodies of modules and classes and the constructors of
+records do not. `--list` prints the files in the order in which they were entered. PostgreSQL and etcd are real ones,
+from their wheels.
 """
 
 from __future__ import annotations
@@ -30,23 +31,17 @@ if TYPE_CHECKING:
     from types import FrameType
 
 PACKAGE = str(Path(leasehold.__file__).parent) + os.sep
-RECORDS = (
-    "domain/api_keys",
-    "domain/entries",
-    "domain/events",
-    "domain/graph",
-    "domain/leases",
-    "domain/nouns",
-    "domain/outcomes",
-    "domain/sessions",
+_NOUNS = ("api_keys", "entries", "events", "graph", "leases", "nouns", "outcomes", "sessions")
+RECORDS = (*(f"domain/{name}" for name in _NOUNS), "stores/sqlite/meta")
+"""The modules of records, whose constructors do not count."""
+CONSTRUCTORS = frozenset(
+    ("__new__", "__init__", "_early_new", "_constructor", "_make", "_replace", "__instancecheck__")
 )
-"""Where records are declared: to make one is no step of the way."""
-CONSTRUCTORS = frozenset(("__new__", "_early_new", "_constructor", "_make", "_replace", "__instancecheck__"))
 SKIPPED = frozenset(("<module>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"))
 TRIES = 5
 """Requests that are counted at a server. The one with the fewest files has no sweep or heartbeat beside it."""
 ANSWER = "LEASEHOLD_HOPS"
-"""The variable that tells a child where to write what it counted."""
+"""The variable with the file into which a child writes what it counted."""
 
 
 class Hops(NamedTuple):

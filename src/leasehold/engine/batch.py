@@ -13,12 +13,11 @@ from leasehold.domain.entries import Put, Receipt
 from leasehold.domain.rules import NeedRecords, keys_of, step
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, LeaseholdError, OutcomeUnknown, StoreError
-from leasehold.stores import is_networked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Final, TypeAlias
+    from typing import Final, TypeAlias, TypeGuard
 
     from leasehold.domain.commands import Command
     from leasehold.domain.entries import Drop, Record
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules import Step
     from leasehold.steps import Steps
-    from leasehold.stores.protocol import NetworkTransaction, Store, Transaction
+    from leasehold.stores.protocol import NetworkStore, NetworkTransaction, Store, Transaction
 
     Closing: TypeAlias = Callable[[Sequence[Outcome | Exception], Transaction], list[Command]]
 
@@ -89,6 +88,11 @@ class BatchResult:
     def close(self) -> None:
         """End the transaction: other processes may begin theirs."""
         self._transaction.close()
+
+
+def is_networked(store: Store) -> TypeGuard[NetworkStore]:
+    """Return True if each access waits for a network."""
+    return store.capabilities.remote
 
 
 def run(store: Store, commands: list[Command], engine: str, closing: Closing) -> Steps[BatchResult]:

@@ -19,7 +19,6 @@ from leasehold.engine import batch
 from leasehold.engine.pending import NEVER, Inbox, Pending
 from leasehold.errors import CLOSED, Closed, LeaseholdError
 from leasehold.steps import through
-from leasehold.stores import is_networked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class Engine:
         self._housekeeping = housekeeping
         """True if it sweeps every second, as a server does, even without requests."""
 
-        if is_networked(store):
+        if batch.is_networked(store):
             store.tell_hints(self._hinted)
 
     def _hinted(self) -> None:

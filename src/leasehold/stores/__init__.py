@@ -9,12 +9,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
     from leasehold.domain.events import Event
-    from leasehold.stores.protocol import NetworkStore, ObservingStore, Store
-
-
-def is_networked(store: Store) -> TypeGuard[NetworkStore]:
-    """Return True if each access waits for a network."""
-    return store.capabilities.remote
+    from leasehold.stores.protocol import ObservingStore, Store
 
 
 def observes(store: Store) -> TypeGuard[ObservingStore]:
