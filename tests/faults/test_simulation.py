@@ -103,7 +103,7 @@ def test_a_guess_about_a_lost_reply_is_caught(monkeypatch: pytest.MonkeyPatch) -
 def test_a_grant_to_somebody_who_went_away_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.Engine, "_give_up", lambda *_: None)
     monkeypatch.setattr(waiters.Waiters, "give_back", lambda *_: None)
-    caught("nobody was told")
+    caught("no caller knows of it")
 
 
 def test_a_grant_that_is_not_picked_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

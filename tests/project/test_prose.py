@@ -55,7 +55,6 @@ UNCOVERED: frozenset[str] = frozenset(
         "server",
         "steps",
         "stores",
-        "testing",
         "wire",
     )
 )

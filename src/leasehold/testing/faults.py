@@ -103,7 +103,7 @@ class FaultyStore(Store):
         return self._inner.hint() and not self.luck.strikes("deaf")
 
     def loss_mark(self) -> object:
-        """Differs once somebody else may have ended a lease."""
+        """Return a value that changes once another process may have ended a lease."""
         return self._inner.loss_mark()
 
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
@@ -184,7 +184,7 @@ class FaultyTransaction(Transaction):
         if strikes("dies_before"):
             raise Crash
         if strikes("conflict"):
-            raise Conflict("injected: somebody else was quicker")
+            raise Conflict("injected: another process was quicker")
         if strikes("failed"):
             self._store.failures += 1
             raise StoreError("injected: the disk is full")

@@ -66,4 +66,4 @@ def run_with(store: AbstractContextManager[Lent], words: list[str]) -> int:
             try:
                 return command.wait()
             except KeyboardInterrupt:
-                continue  # the command was told as well: it ends when it is ready
+                continue  # the command got the signal as well: it ends when it is ready

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SELF = "127.0.0.1"
 MOST = 1 << 16
 _caller = re.compile(rb"^x-peerurls:.*:(\d+)\s*$", re.IGNORECASE | re.MULTILINE)
-"""Where whoever begins a connection can be called itself: the port of its own relay."""
+"""The header that names the caller of a connection: the port of its own relay."""
 
 
 class Relays:
@@ -40,8 +40,8 @@ class Relays:
     def cut_off(self, number: int, *, silently: bool = False) -> None:
         """From now on this one and the others do not reach each other.
 
-        Their connections end, and new ones come to nothing; or silently: none ends, and nothing gets through. What was
-        under way then gets there late, as it does in a network, if both still want it when that is mended.
+        Their connections end, and new ones come to nothing; or silently: none ends, and nothing gets through. Data
+        under way then arrives late, as in a network, if both sides still want it after `heal`.
         """
         with self._changed:
             self._alone, self._is_silent = number, silently
@@ -63,7 +63,7 @@ class Relays:
             return not (self._is_closed or self._parts(line))
 
     def _parts(self, line: _RelayedConnection) -> bool:
-        """Whether the cut is between these two. Of whoever does not say who it is, it could be."""
+        """Return True if the cut is between these two, or could be, because the caller is unknown."""
         return self._alone is not None and (line.goal == self._alone or line.caller in (self._alone, None))
 
     def _let_in(self, number: int, listening: socket.socket) -> None:

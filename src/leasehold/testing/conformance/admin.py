@@ -88,7 +88,7 @@ class Admin:
         assert leases_of(ops) == (lease,)
 
     def test_admin_steal_takes_over(self, connect: Connect) -> None:
-        """In one step, with a larger fence; the old holder is told."""
+        """In one step, with a larger fence; the old holder learns of it."""
         alice, ops = connect(holder="alice"), connect(holder="ops")
         old = take(alice, ["a", "b"])
         stolen = expect(Granted, ops.steal("a", ttl=LONG, by="ops", reason="incident 7", name="rescue"))

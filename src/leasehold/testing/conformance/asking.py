@@ -1,4 +1,4 @@
-"""What the topics are written with: connections, callers in threads, waiting for a condition. It promises nothing."""
+"""The vocabulary of the topics: connections, callers in threads, waiting for a condition. It promises nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONG = 600
 SHORT = 0.05
 """A TTL that ends while a test waits for it."""
 APART = 0.01
-"""What one server calls expired, another does by now: so exactly, at least, do they know their store's clock."""
+"""Seconds by which servers may differ about their store's clock, at most."""
 
 
 class Connect(Protocol):
@@ -40,7 +40,7 @@ class Connect(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the store says that it can do."""
+        """The capabilities of the store."""
 
     def __call__(self, **options: Any) -> Locks:
         """A connection of its own; options are those of `leasehold.connect`."""
@@ -83,7 +83,7 @@ class Asking(Generic[T]):
     def _run(self) -> None:
         try:
             self._answers.append(self._call())
-        except BaseException as error:  # noqa: BLE001 (told to whoever wants the answer)
+        except BaseException as error:  # noqa: BLE001 (raised where the answer is read)
             self._errors.append(error)
 
     @property
@@ -151,7 +151,7 @@ def until_time_has_passed(condition: Callable[[], T], what: str) -> T:
 
 
 def timeless(told: Told) -> Told:
-    """The lease or blocker without the moment at which it was seen: to compare what else is told of it."""
+    """The lease or blocker without the moment at which it was seen: to compare the rest."""
     return told._replace(as_of_us=0)
 
 
@@ -199,17 +199,17 @@ def inspection(locks: Locks, resource: str) -> Inspection:
 
 
 def queue_of(locks: Locks, resource: str) -> list[str]:
-    """Who waits for the resource, in order."""
+    """Return the holders of the requests that wait for the resource, in order."""
     return [waiting.holder for waiting in inspection(locks, resource).waiting]
 
 
 def holders_of(locks: Locks, resource: str) -> list[str]:
-    """Who holds the resource, in alphabetical order."""
+    """Return the holders of the resource, in alphabetical order."""
     return sorted(lease.holder for lease in inspection(locks, resource).leases)
 
 
 def leases_of(locks: Locks, **query: Any) -> tuple[Lease, ...]:
-    """What is held."""
+    """Return the leases that are held."""
     leases = locks.list(**query)
     assert not isinstance(leases, Refused), leases
     return tuple(map(timeless, leases))

@@ -164,7 +164,7 @@ BEYOND_SETTINGS = ("ttl", "25h")
 
 
 class Bounds:
-    """What nobody may pass, and nobody needs to fear."""
+    """Limits: nothing beyond them is accepted, and everything within them is."""
 
     @pytest.mark.parametrize("verb", BAD)
     def test_bounds_of_every_field(self, connect: Connect, verb: str) -> None:
@@ -185,7 +185,7 @@ class Bounds:
         assert _state(locks) == before
 
     def test_bounds_are_wide_enough(self, connect: Connect) -> None:
-        """What is just inside is accepted."""
+        """A value just inside a limit is accepted."""
         locks = connect()
         take(
             locks,
@@ -204,7 +204,7 @@ class Bounds:
         )
 
     def test_bounds_of_an_error_text(self, connect: Connect) -> None:
-        """What went wrong may be long and of several lines: it is cut off, not refused."""
+        """An error may be long and of several lines: it is cut off, not refused."""
         locks = connect()
         granted = take(locks, "r")
         outcome = locks.release(granted.lease.id, granted.token, status="failed", error="é\n" * 10_000)

@@ -29,7 +29,7 @@ class Cancelling:
         assert leases_of(alice) == ()
 
     def test_cancelling_a_wait(self, connect: Connect) -> None:
-        """It leaves the queue, its caller is told, and the next is served in its place."""
+        """It leaves the queue, its caller learns of it, and the next is served in its place."""
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         held = take(alice, "r")
         first = wait_for(bob, "r", request_id="q1")
@@ -41,7 +41,7 @@ class Cancelling:
         expect(Granted, second.answer())
 
     def test_cancelling_a_wait_from_elsewhere(self, connect: Connect) -> None:
-        """Another connection of the same holder can do it; the waiting caller is told all the same."""
+        """Another connection of the same holder can do it; the waiting caller learns of it all the same."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         held = take(alice, "r")
         asking = wait_for(bob, "r", request_id="q1")
@@ -51,7 +51,7 @@ class Cancelling:
         assert leases_of(alice) == ()
 
     def test_cancelling_what_was_granted(self, connect: Connect) -> None:
-        """The lease is given back, and its token is worth nothing any more."""
+        """The lease is released, and its token is worth nothing any more."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         granted = take(alice, "r", request_id="q1")
         asking = wait_for(bob, "r")

@@ -19,10 +19,10 @@ from leasehold.testing.conformance.asking import (
 
 
 class Deadlocks:
-    """Who waits for whom."""
+    """Cycles of requests that wait for each other."""
 
     def test_deadlocks_of_two(self, connect: Connect) -> None:
-        """The second to wait is told the way round; the first is served once that one gives up."""
+        """The second to wait receives the cycle; the first is served once that one gives up."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "a")
         b = take(bob, "b")
@@ -142,7 +142,7 @@ class Deadlocks:
         expect(Granted, asking.answer())
 
     def test_deadlocks_of_slots_that_are_all_stuck(self, connect: Connect) -> None:
-        """Every holder of a slot waits for whoever asks."""
+        """Every holder of a slot waits for the one that asks."""
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         take(alice, "pool", slots=2)
         take(carol, "pool", slots=2)
@@ -169,7 +169,7 @@ class Deadlocks:
         expect(TimedOut, bob.acquire("a", ttl=LONG, wait=SHORT))
 
     def test_deadlocks_end_with_the_hold(self, connect: Connect) -> None:
-        """An expired lease is no edge: whoever waits gets what the other has lost."""
+        """An expired lease is no edge: a waiter gets what the other has lost."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         a = take(alice, "a")
         take(bob, "b")

@@ -1,4 +1,4 @@
-"""Only the token, its session's secret or an admin can touch a lease; secrets are told once (spec 4)."""
+"""Only the token, its session's secret or an admin can touch a lease; secrets are shown once (spec 4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _session(locks: Locks) -> str:
 
 
 class Entitled:
-    """Who may renew, release and update."""
+    """Callers that may renew, release and update."""
 
     def test_entitled_is_nobody_with_a_wrong_proof(self, connect: Connect) -> None:
         """Not even the holder itself, without its token; and nothing has changed."""
@@ -48,7 +48,7 @@ class Entitled:
         refused(alice.release(one.lease.id, two.token), "not_allowed", "token")
 
     def test_entitled_is_whoever_shows_the_token(self, connect: Connect) -> None:
-        """Whichever connection it comes by, whoever's."""
+        """A token is valid on any connection of any holder."""
         granted = take(connect(holder="alice"), "r")
         bob = connect(holder="bob")
         expect(Renewed, bob.renew(granted.lease.id, granted.token))

@@ -20,7 +20,7 @@ from leasehold.testing.conformance.asking import (
 
 
 class Fences:
-    """What a shared resource can tell stale writers by."""
+    """Numbers by which a shared resource detects stale writers."""
 
     def test_fences_grow_with_each_grant(self, connect: Connect) -> None:
         """However the lease before it ended."""
@@ -41,7 +41,7 @@ class Fences:
         assert fences[-1] < FOREVER
 
     def test_fences_grow_for_who_waited(self, connect: Connect) -> None:
-        """The waiter that is served has a larger one than whoever held before it."""
+        """The waiter that is served has a larger one than the holder before it."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         held = take(alice, "r")
         asking = wait_for(bob, "r")

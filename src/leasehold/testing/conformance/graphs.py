@@ -32,7 +32,7 @@ def edges_of(locks: Locks, **query: str | int) -> list[tuple[str, str, str, str]
 
 
 class Graphs:
-    """What `graph` tells."""
+    """The answers of `graph`."""
 
     def test_graphs_of_a_queue(self, connect: Connect) -> None:
         """An edge to each that holds it and to each that is ahead; none once it is given."""
@@ -93,7 +93,7 @@ class Graphs:
         expect(Granted, waiting.answer())
 
     def test_graphs_of_one_space(self, connect: Connect) -> None:
-        """Each space has its own; without one, all are told."""
+        """Each space has its own; without one, the graph has all."""
         here, there = connect(holder="ann", space="here"), connect(holder="bob", space="there")
         take(here, "r")
         take(there, "r")
@@ -116,7 +116,7 @@ class Graphs:
         wrong("space", lambda: locks.graph(space="bad\nspace"))
 
     def test_graphs_tells_the_cycles_that_were_refused(self, connect: Connect) -> None:
-        """The victim of a deadlock is gone from the graph; what happened is told beside it."""
+        """The victim of a deadlock is gone from the graph; the event is listed beside it."""
         needs_history(connect)
         ann, bob = connect(holder="ann"), connect(holder="bob")
         take(ann, "a")

@@ -1,4 +1,4 @@
-"""History: every change is told, newest first, and can be asked for by what it was about (spec 6)."""
+"""History: every change is listed, newest first, and can be asked for by what it was about (spec 6)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def _events(locks: Locks, **query: Any) -> tuple[Event, ...]:
 
 
 def _kinds(locks: Locks, **query: Any) -> list[str]:
-    """What happened, oldest first."""
+    """Return the events, oldest first."""
     return [event.kind for event in reversed(_events(locks, **query))]
 
 
 class History:
-    """What happened, and to whom."""
+    """Return the kind and the holder of each event."""
 
     def test_history_of_a_lease(self, connect: Connect) -> None:
         """From its grant to its release, with what it was for."""

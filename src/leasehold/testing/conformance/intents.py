@@ -30,7 +30,7 @@ class Intents:
         assert deadlock.cycle == ("bob", "github://acme/app/issues/1", "alice", "github://acme/app/issues/2")
 
     def test_intents_meet_waits(self, connect: Connect) -> None:
-        """Whoever waits closes a cycle with whoever polls, and the other way round."""
+        """A waiting request closes a cycle with a polling one, and the other way round."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "a")
         b = take(bob, "b")
@@ -51,7 +51,7 @@ class Intents:
         expect(Held, alice.acquire("b", ttl=LONG))
 
     def test_intents_end_when_the_agent_gets_something_else(self, connect: Connect) -> None:
-        """It moved on: nobody is told of a deadlock with it."""
+        """It moved on: no request is in a deadlock with it."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "a")
         take(bob, "b")
@@ -110,7 +110,7 @@ class Intents:
         expect(Held, alice.acquire("b", ttl=LONG, intent=True))
 
     def test_intents_end_with_the_deadlock(self, connect: Connect) -> None:
-        """The victim was told; as long as it does not try again, the other may go on trying."""
+        """The victim was refused; as long as it does not try again, the other may go on trying."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "a")
         take(bob, "b")

@@ -33,7 +33,7 @@ class Modes:
         take(bob, "r")
 
     def test_modes_exclusive_has_one_winner_among_many(self, connect: Connect) -> None:
-        """However many try at the same moment, one gets it and all others are told who."""
+        """However many try at the same moment, one gets it and all others learn which."""
         callers = [connect(holder=f"h{place}") for place in range(6)]
         answers = at_once(lambda locks: locks.acquire("r", ttl=LONG), callers)
         winners = [answer for answer in answers if isinstance(answer, Granted)]
@@ -70,7 +70,7 @@ class Modes:
         assert take(locks, "other", mode="slots", slots=3).lease.slots == 3
 
     def test_modes_slots_are_counted(self, connect: Connect) -> None:
-        """So many holders and no more; whoever leaves makes room for one."""
+        """So many holders and no more; a holder that leaves makes room for one."""
         locks = connect()
         leases = [take(locks, "pool", slots=3, holder=f"h{place}") for place in range(3)]
         assert {(granted.lease.mode, granted.lease.slots) for granted in leases} == {("slots", 3)}

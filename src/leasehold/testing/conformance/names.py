@@ -54,11 +54,11 @@ BAD = (
     ("path:/etc/passwd", "is relative to the root"),
     ("path:C:\\x", "is relative to the root"),
 )
-"""What cannot be a name, and the words that say why."""
+"""Strings that cannot be a name, and the words that say why."""
 
 
 class Names:
-    """What a resource may be called, and when two names are the same."""
+    """The names of resources, and when two names are the same."""
 
     def test_names_that_are_the_same_resource(self, connect: Connect) -> None:
         """Whoever spells it differently meets the same lease, under its normal name."""

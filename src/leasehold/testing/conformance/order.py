@@ -19,7 +19,7 @@ from leasehold.testing.conformance.asking import (
 
 
 def _serve_all(connect: Connect, asked: dict[str, Asking[object]]) -> list[str]:
-    """Let each give back what it gets as soon as it gets it; who they were, by the order of their fences."""
+    """Let each release its lease as soon as it gets it; return the holders in the order of their fences."""
     closer = connect(holder="closer")
 
     def serve(asking: Asking[object]) -> int:
@@ -32,7 +32,7 @@ def _serve_all(connect: Connect, asked: dict[str, Asking[object]]) -> list[str]:
 
 
 class Order:
-    """Who is next."""
+    """The order in which waiters are served."""
 
     def test_order_of_arrival(self, connect: Connect) -> None:
         """First come, first served, whichever connection they came by."""
@@ -69,7 +69,7 @@ class Order:
         expect(Granted, asking.answer())
 
     def test_order_is_not_jumped_by_a_part(self, connect: Connect) -> None:
-        """What a waiting request for several wants is kept for it, though it does not hold it yet."""
+        """A free resource is kept for a waiting request for several, though it does not hold it yet."""
         needs_fifo(connect)
         holder, both, one = connect(holder="holder"), connect(holder="both"), connect(holder="one")
         held = take(holder, "b")

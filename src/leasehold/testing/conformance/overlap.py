@@ -100,7 +100,7 @@ class Overlap:
         take(bob, "gs://bucket/data")
 
     def test_overlap_makes_the_whole_wait_for_every_part(self, connect: Connect) -> None:
-        """Who waits for a directory is served when the last lease in it has ended."""
+        """A waiter for a directory is served when the last lease in it has ended."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         first, second = take(alice, "path:src/a"), take(alice, "path:src/b")
         asking = wait_for(bob, "path:src")

@@ -33,7 +33,7 @@ class Reentrant:
     """A holder that asks for what it has, and one that only has its name."""
 
     def test_reentrant_must_be_asked_for(self, connect: Connect) -> None:
-        """By default a second acquire is refused like anybody else's; a token makes the refusal say whose it is."""
+        """By default a second acquire is refused; a token makes the refusal say that the lease is the caller's own."""
         alice = connect(holder="alice")
         first = take(alice, "r")
         held = expect(Held, alice.acquire("r", ttl=LONG))
@@ -63,7 +63,7 @@ class Reentrant:
         assert leases_of(again) == ()
 
     def test_reentrant_many_times_leaves_every_token_valid(self, connect: Connect) -> None:
-        """As deep as anybody nests, whoever took it on the way can still renew it."""
+        """However deep the nesting, each taker on the way can still renew it."""
         alice = connect(holder="alice")
         taken = [take(alice, "r")]
         taken += [take(alice, "r", reentrant=True, token=taken[0].token) for _ in range(20)]
@@ -71,7 +71,7 @@ class Reentrant:
             expect(Renewed, alice.renew(each.lease.id, each.token))
 
     def test_reentrant_never_takes_time_away(self, connect: Connect) -> None:
-        """Who asks again for a shorter time, or for none in particular, keeps what it has."""
+        """A taker that asks again for a shorter time, or for none in particular, keeps its TTL."""
         alice = connect(holder="alice")
         first = take(alice, "r", ttl=7200)
         second = take(alice, "r", ttl=1800, reentrant=True, token=first.token)
@@ -190,7 +190,7 @@ class Reentrant:
         assert not isinstance(outcome, Granted)
 
     def test_reentrant_after_expiry_is_a_new_lease(self, connect: Connect) -> None:
-        """What is gone is not revived."""
+        """A lease that has ended is not revived."""
         alice = connect(holder="alice")
         gone = take(alice, "r", ttl=SHORT)
         until_time_has_passed(lambda: leases_of(alice) == (), "the lease has expired")
@@ -235,7 +235,7 @@ class Reentrant:
         expect(Granted, asking.answer())
 
     def test_reentrant_wait_on_others_as_well_ends_once_they_are_gone(self, connect: Connect) -> None:
-        """Two readers want to write: one is told of the deadlock, the other, once alone, that it waits on itself."""
+        """Two readers want to write: one is refused for the deadlock, the other, once alone, for waiting on itself."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         mine, theirs = take(alice, "r", mode="shared"), take(bob, "r", mode="shared")
         asking = wait_for(alice, "r", token=mine.token)

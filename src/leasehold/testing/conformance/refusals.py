@@ -9,7 +9,7 @@ from leasehold.testing.conformance.asking import LONG, SHORT, Connect, expect, i
 
 
 class Refusals:
-    """What whoever did not get it is told."""
+    """The answers to requests that were refused."""
 
     def test_refusals_tell_who_holds_it(self, connect: Connect) -> None:
         """The holder, its name and reason, since when and until when, and its fence."""
@@ -89,7 +89,7 @@ class Refusals:
         assert granted.token not in told
 
     def test_refusals_change_nothing(self, connect: Connect) -> None:
-        """However often somebody is refused, the lease and the queue are what they were."""
+        """However often a request is refused, the lease and the queue are what they were."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "r")
         before = inspection(alice, "r")._replace(now_us=0)

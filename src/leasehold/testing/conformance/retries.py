@@ -25,7 +25,7 @@ class Retries:
     """A request that is made again, because its answer was lost."""
 
     def test_retries_get_the_same_lease(self, connect: Connect) -> None:
-        """The same id and fence; both answers' tokens work; nobody is told that it is new."""
+        """The same id and fence; both answers' tokens work; no answer says that it is new."""
         first = take(connect(holder="alice"), "r", request_id="q1")
         again = connect(holder="alice")
         second = take(again, "r", request_id="q1")
@@ -101,7 +101,7 @@ class Retries:
         assert leases_of(alice) == (granted.lease,)
 
     def test_retries_that_ask_for_other_slots(self, connect: Connect) -> None:
-        """Nobody is told that it has one of three places when it has one of two; nor does it wait for one."""
+        """No answer says one of three places for one of two; nor does the request wait for one."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         granted = take(alice, "r", slots=2, request_id="q1")
         refused(alice.acquire("r", ttl=LONG, slots=3, request_id="q1"), "conflict", "request_id")

@@ -61,7 +61,7 @@ class Sessions:
         assert (lease.session, lease.holder) == (started.session.session, "alice")
 
     def test_sessions_act_in_their_own_name(self, connect: Connect) -> None:
-        """Whoever shows the secret: what is held or waited for is told under the session's holder."""
+        """With the secret of a session, leases and waits are listed under the session's holder."""
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         secret = _start(alice)
         assert take(bob, ["a", "path:src/x"], session=secret).lease.holder == "alice"
@@ -85,7 +85,7 @@ class Sessions:
         assert not any(secret.rpartition(".")[2] in repr(listed) for secret in (two, three))
 
     def test_sessions_that_end_release_everything(self, connect: Connect) -> None:
-        """All leases are given back and all queues are left, in one step; whoever waits is served."""
+        """All leases are released and all queues are left, in one step; waiters are served."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         secret = _start(alice)
         leases = [take(alice, name, session=secret) for name in ("a", "b")]
@@ -221,7 +221,7 @@ class Sessions:
         give_back(alice, first)
 
     def test_sessions_can_be_ended_by_an_admin(self, connect: Connect) -> None:
-        """Who needs its id only."""
+        """An admin needs only its id."""
         alice, ops = connect(holder="alice"), connect(holder="ops")
         secret = _start(alice)
         take(alice, "r", session=secret)

@@ -1,4 +1,4 @@
-"""After an unclean end: a grace before the next grant, or a quarantine until somebody clears it (spec 4)."""
+"""After an unclean end: a grace before the next grant, or a quarantine until an admin clears it (spec 4)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Unclean:
         assert [blocker.state for blocker in held.blockers] == ["quarantined"]
 
     def test_unclean_quarantine_is_cleared(self, connect: Connect) -> None:
-        """By somebody, with a reason; then it is free."""
+        """With a name and a reason; then it is free."""
         alice, ops = connect(holder="alice"), connect(holder="ops")
         take(alice, "r", on_expiry="quarantine")
         ops.force_release("r", by="ops", reason="hangs")
@@ -109,7 +109,7 @@ class Unclean:
         assert expect(Cleared, ops.clear("repo:one", by="ops", reason="looked at it")).cleared
 
     def test_unclean_quarantine_of_several_is_cleared_with_all_of_them_told(self, connect: Connect) -> None:
-        """What one lease closed is opened together, and whoever does that is told so."""
+        """Resources that one lease closed are opened together, and the answer says so."""
         alice, ops = connect(holder="alice"), connect(holder="ops")
         take(alice, ["r", "s"], on_expiry="quarantine")
         ops.force_release("r", by="ops", reason="hangs")
@@ -129,7 +129,7 @@ class Unclean:
         expect(Granted, asking.answer())
 
     def test_unclean_quarantine_of_a_directory(self, connect: Connect) -> None:
-        """What is in it, and what it is in, stay closed too, until it is cleared."""
+        """Resources within it, and those that it is within, stay closed too, until it is cleared."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "path:src/app", on_expiry="quarantine")
         bob.force_release("path:src/app", by="ops", reason="hangs")
@@ -147,7 +147,7 @@ class Unclean:
         expect(Held, bob.acquire("r", ttl=LONG, mode="shared"))
 
     def test_unclean_quarantine_is_not_stolen(self, connect: Connect) -> None:
-        """It has to be cleared first: stealing is for what somebody holds."""
+        """It has to be cleared first: only a held resource can be stolen."""
         alice, ops = connect(holder="alice"), connect(holder="ops")
         take(alice, "r", on_expiry="quarantine")
         ops.force_release("r", by="ops", reason="hangs")

@@ -53,7 +53,7 @@ class Waiting:
         give_back(bob, granted)
 
     def test_waiting_times_out(self, connect: Connect) -> None:
-        """Whoever waited long enough is told what is in the way, and is out of the queue."""
+        """A request that times out learns what is in the way, and leaves the queue."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         lease = take(alice, "r").lease
         timed_out = expect(TimedOut, bob.acquire("r", ttl=LONG, wait=SHORT))
@@ -62,7 +62,7 @@ class Waiting:
         assert queue_of(alice, "r") == []
 
     def test_waiting_that_timed_out_is_never_granted(self, connect: Connect) -> None:
-        """What is released afterwards is simply free."""
+        """A resource released afterwards is simply free."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         held = take(alice, "r")
         expect(TimedOut, bob.acquire("r", ttl=LONG, wait=SHORT))
@@ -88,7 +88,7 @@ class Waiting:
         expect(Granted, asking.answer())
 
     def test_waiting_on_a_connection_that_is_closed(self, connect: Connect) -> None:
-        """Its caller is told so, leaves the queue, and never ends up holding."""
+        """Its caller learns of it, leaves the queue, and never ends up holding."""
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         held = take(alice, "r")
         asking = wait_for(bob, "r")

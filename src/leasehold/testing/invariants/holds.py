@@ -1,6 +1,6 @@
 """The life of every lease: granted once, renewed while it lives, ended once, and alone wherever it must be. Pure.
 
-A lease holds from its `granted` until its end is told, or until the expiry that was told last, whichever comes first.
+A lease holds from its `granted` until its end, or until the expiry that was reported last, whichever comes first.
 After an unclean end (expired, forced) its resources stay closed for its grace, or until they are cleared.
 """
 
@@ -144,7 +144,7 @@ class Holds:
             self._closed_or_opened(event, span)
         elif event.kind == "lost":
             if span.end is None:
-                self._report("life", f"a holder was told of a loss that never was: {who(event)}", span.event, event)
+                self._report("life", f"a loss was reported that never was: {who(event)}", span.event, event)
         elif self._is_in_order(event, span):
             self._apply(event, span)
 

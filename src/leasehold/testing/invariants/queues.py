@@ -1,15 +1,15 @@
-"""The life of every wait, and that nobody is served before somebody who was there first. Pure.
+"""The life of every wait, and that no request is served before an earlier one. Pure.
 
 A grant overtakes a waiter if the waiter is *ahead* (a higher priority; or the same one, and it queued before the
 granted request arrived), *alive* (its end was not told, its deadline has not come, its engine is not known to be dead)
 and *in conflict*: it wants, in any of its choices, something that overlaps with something granted, in an incompatible
 mode. This is exact, not only sound, because of how places are kept: a waiter for several resources, or for any of
-several, keeps its place in all of these queues until it is served or gone. So whoever comes later must not pass, even
+several, keeps its place in all of these queues until it is served or gone. So a later request must not pass, even
 where the resource itself is free at that moment. Takers of slots may pass each other as long as there is a slot left
 for each that is ahead. Only an admin who steals goes before everybody.
 
-The exception is a waiter whose engine has died: the rules may pass it before anybody tells of its end. Who knows when
-engines die says so in `dead_engines`.
+The exception is a waiter whose engine has died: the rules may pass it before an event reports its end. A test
+that knows when engines die says so in `dead_engines`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Requests and leases as the events report them, and which of them exclude each other. Pure.
 
-The definition of compatibility is the checker's own. What a want names below another of its names adds nothing to it:
+The definition of compatibility is the checker's own. A name below another name of the same want adds nothing:
 `path:src` and `path:src/a.py` is `path:src`. Two wants meet where their names overlap, and there
 
 - `shared` goes with `shared`;

@@ -1,4 +1,4 @@
-"""What a caller knows and is sure of. A belief is all that a real holder has; here each is held against the truth.
+"""The beliefs of a caller. A belief is all that a real holder has; here each is held against the truth.
 
 A caller is sure of a lease for its TTL, counted on its own clock from before it asked (for a retry: from before the
 first try), and a little less than that because its clock may run slower than the store's.
@@ -70,7 +70,7 @@ class BelievedRequest:
 
 
 class Known:
-    """A lease that a caller was told of."""
+    """A lease that a caller knows of."""
 
     def __init__(self, lease: Lease, token: str, request: str | None) -> None:
         self.lease = lease
@@ -95,7 +95,7 @@ class Believer:
         self.requests: dict[str, tuple[dict[str, Any], int]] = {}
         """Its requests with a request_id, and the time of the first attempt."""
         self.confirmed: set[str] = set()
-        """Requests of which it was told that they are withdrawn."""
+        """Requests that it knows to be withdrawn."""
         self.excused = -1
         """Leases granted until then may be unknown to it: an answer got lost."""
         self.session: StartSession | None = None
@@ -168,7 +168,7 @@ class Believer:
     def _granted(self, asked: BelievedRequest, answer: Granted) -> None:
         lease, watch = answer.lease, self.place.watch
         if lease.id not in watch.granted or lease.holder != self.name:
-            raise Broken(f"{self.name} was told of a lease that was never granted: {lease}")
+            raise Broken(f"{self.name} got a lease that was never granted: {lease}")
         if asked.request in self.confirmed:
             raise Broken(f"{self.name} withdrew {asked.request}, and was granted {lease} for it later")
         if answer.fresh and lease.session is None and lease.expires_us != lease.as_of_us + lease.ttl_us:
@@ -215,5 +215,5 @@ class Believer:
             self.leave_session()
         elif outcome.lease in self.leases:
             if self.place.watch.is_believed(outcome.lease):
-                raise Broken(f"{self.name} was told that {outcome.lease} is lost, long before its time")
+                raise Broken(f"{self.name} heard that {outcome.lease} is lost, long before its time")
             self.forget(lambda known: known.lease.id == outcome.lease)

@@ -114,7 +114,7 @@ class SimulatedCaller(Believer):
             self.forget(lambda each: each is known)
 
     def meddle(self) -> None:
-        """Try to release what belongs to somebody else, or is long gone."""
+        """Try to release a lease of another caller, or one that is long gone."""
         if self.place.watch.latest:
             lease = self.chance.choice(self.place.watch.latest)
             self._call(c.Release(lease, c.Proof(token=keys.secret_hash("guessed"))))

@@ -58,7 +58,7 @@ class SimulatedNode:
         self.paused_until = self._troubled_at = self._clock() + us
 
     def due_in(self) -> int | None:
-        """How long until it must take a turn; None: somebody has to ask first."""
+        """Return the time until it must take a turn, or None if a caller has to ask first."""
         if self.engine.has_work:
             return 0
         at = self.engine.next_time()

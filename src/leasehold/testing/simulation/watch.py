@@ -1,4 +1,4 @@
-"""What is watched while a simulation runs: what the store has, against what callers believe. It changes nothing.
+"""Watch a simulation: compare the store with the beliefs of callers. It changes nothing.
 
 It follows every commit and keeps a second copy of all records. `look` compares; a broken promise is a `Broken`.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SERVED_WITHIN = 3 * SECOND // 2
 """A waiter that nobody is in the way of is served after this: 1.2 s, and some time until its engine's turn."""
 TOLD_WITHIN = SECOND
-"""Somebody must know of a grant that was picked up, or have given it back, after this."""
+"""After this time, a caller must know of a grant that was picked up, or have released it."""
 
 
 class Broken(AssertionError):
@@ -48,7 +48,7 @@ class Watch:
     ) -> None:
         """`undisturbed_since`: from when on the engine of this key ran and reached the store; None: it is dead.
 
-        `could_tell_since`: from when on somebody undisturbed could have told of this lease; None: nobody has to.
+        `could_tell_since`: from when on an undisturbed engine could have reported this lease; None: none has to.
         """
         self.undisturbed_since = undisturbed_since
         self.could_tell_since = could_tell_since
@@ -132,7 +132,7 @@ class Watch:
     # --------------------------------------------------------------------------------------- beliefs
 
     def believe(self, who: str, lease: Lease, until: int) -> None:
-        """From now on somebody is sure to hold this lease until then (or longer, if it was sure of that before)."""
+        """Note that its holder is sure of this lease until then (or longer, if it was sure of that before)."""
         if lease.id in self._forced or until <= self.now:
             return
         known = self._beliefs.get(lease.id)
@@ -144,7 +144,7 @@ class Watch:
         self._beliefs[lease.id] = Belief(lease, who, until)
 
     def is_believed(self, lease: str) -> bool:
-        """Whether somebody is still sure of this lease."""
+        """Return True if its holder is still sure of this lease."""
         belief = self._beliefs.get(lease)
         return belief is not None and belief.until > self.now and lease not in self._forced
 
@@ -166,7 +166,7 @@ class Watch:
     # ------------------------------------------------------------------------------- nobody is forgotten
 
     def look_for_forgotten(self) -> None:
-        """Nobody waits for what is free, and there is no lease that nobody was told of."""
+        """Check that no request waits for a free resource, and that every lease is known to a caller."""
         free = {
             waiter.id: since
             for record in self.records.values()
@@ -187,7 +187,7 @@ class Watch:
         }
         for id_, since in _for_how_long(self._untold_since, untold, self.now):
             if since > TOLD_WITHIN:
-                raise Broken(f"{id_} was granted {since} us ago, and nobody was told: {self.hold(id_)}")
+                raise Broken(f"{id_} was granted {since} us ago, and no caller knows of it: {self.hold(id_)}")
 
     def _is_free(self, waiter: Waiter) -> bool:
         """Whether nobody at all is on what this waiter wants, nor before it."""
