@@ -175,7 +175,7 @@ def _advice(outcome: Refused, context: Context) -> str:
     if outcome.code == "invalid" and outcome.field == "session" and outcome.message.startswith("is missing"):
         return f"\n{step('begin a session', context.suggest('session start'))}"
     if outcome.code == "invalid":
-        return f"\n{step('see what may stand there', f'leasehold {context.verb} --help')}"
+        return f"\n{step('see its options and examples', f'leasehold {context.verb} --help')}"
     if outcome.field == "session" and outcome.code in ("session_over", "not_allowed"):
         return f"\n{step('begin a session', context.suggest('session start'))}"
     if outcome.code == "not_found" and context.verb.startswith("keys"):

@@ -223,7 +223,7 @@ def _ways_out(copy: places.WorkingCopy, directory: str) -> str:
             f"mkdir -p {place} && chgrp -R GROUP {place} && chmod -R u=rwX,g=rwX,o= {place} && chmod g+s {place}\n"
             "In an agent's sandbox, use Leasehold's MCP server, which runs outside:\nleasehold install --help\nOr "
         )
-    return f"{told}set url in leasehold.toml, or LEASEHOLD_URL, to where everybody's locks live:\n{_EXAMPLE}"
+    return f"{told}set url in leasehold.toml, or LEASEHOLD_URL, to the shared store:\n{_EXAMPLE}"
 
 
 # ------------------------------------------------------------------------------------- sources and checks

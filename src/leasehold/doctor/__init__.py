@@ -62,7 +62,7 @@ def _about_choice(choice: Choice) -> Iterator[Finding]:
     for note in choice.notes:
         yield Finding("url", None, shown(note), "set LEASEHOLD_URL, or url in leasehold.toml, to say where locks live")
     told = [f"{key} from {origin}" for key, origin in sorted(choice.origins.items()) if key != "url"]
-    yield Finding("settings", True, shown("; ".join(told)) if told else "all as they are by default")
+    yield Finding("settings", True, shown("; ".join(told)) if told else "the defaults")
 
 
 def _about_identity(choice: Choice, env: Mapping[str, str]) -> Iterator[Finding]:

@@ -79,7 +79,7 @@ def _patience(context: Context, name: str) -> float:
     return seconds
 
 
-OPEN = """No keys: everybody who reaches this server is one principal, an admin. A holder's name proves nothing
+OPEN = """No keys: everyone who reaches this server is one principal, an admin. A holder's name proves nothing
 here, only a lease's token or a session's secret does. Make the first key with:
   leasehold keys create NAME --role admin"""
 

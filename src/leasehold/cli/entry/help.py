@@ -239,9 +239,8 @@ class Parser(argparse.ArgumentParser):
             told = {"code": "usage", "message": f"{self.prog}: {line}; see {self.prog} --help"}
             write(sys.stdout, dumps({"schema_version": SCHEMA_VERSION, "ok": False, "error": told}) + "\n")
         else:
-            complain(
-                f"{self.format_usage()}{self.prog}: {said}\n{step('see what may stand there', f'{self.prog} --help')}"
-            )
+            way_out = step("see its options and examples", f"{self.prog} --help")
+            complain(f"{self.format_usage()}{self.prog}: {said}\n{way_out}")
         self.exit(USAGE)
 
 
