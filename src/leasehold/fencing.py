@@ -12,11 +12,11 @@ import fcntl
 import os
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leasehold.domain.timestamps import FOREVER
 from leasehold.errors import InvalidInput, LeaseholdError, StaleFence
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from asyncio import shield
 from collections import deque
+from typing import TYPE_CHECKING
 
 from leasehold.domain.commands import Beat, Sweep
 from leasehold.domain.outcomes import Refused
@@ -23,7 +24,6 @@ from leasehold.requests import calls, checks, lookups
 from leasehold.requests import to_command as orders
 from leasehold.stores import HistoryQuery
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence

@@ -29,13 +29,14 @@ when on the waiters of an engine (by its key) may be passed, because it was kill
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.entries import Hold, Poll, Ref, Waiter
 from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.invariants.holds import Holds
 from leasehold.testing.invariants.queues import Queues
 from leasehold.testing.invariants.wants import Malformed, Violation, who
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 

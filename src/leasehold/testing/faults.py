@@ -6,11 +6,12 @@ the same way each time. `Crash` ends a process: the code that drives the engine 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.nouns import Noun
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError, Unreachable
 from leasehold.stores.protocol import Store, Transaction
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -7,6 +7,8 @@ one clock that is the same in every process (`time.monotonic_ns()` on one machin
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.events import Event
 from leasehold.domain.nouns import Noun
 from leasehold.requests.checks import MODES
@@ -14,7 +16,6 @@ from leasehold.testing.invariants.holds import Holds
 from leasehold.testing.invariants.places import lineage
 from leasehold.testing.invariants.wants import Violation
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 

@@ -11,6 +11,8 @@ given, or whose changes do not lead to the records that it promises, fails with 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain import keys, records
 from leasehold.domain.commands import Sweep
 from leasehold.domain.entries import EMPTY
@@ -18,7 +20,6 @@ from leasehold.domain.records import due
 from leasehold.domain.rules import NeedRecords, Step, keys_of, step
 from leasehold.domain.timestamps import SECOND
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from _thread import get_ident
+from typing import TYPE_CHECKING
 
 from leasehold.engine.pending import Pending
 from leasehold.steps import through
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence

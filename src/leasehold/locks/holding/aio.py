@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
 from leasehold.locks.holding.held import STOPPED, check_asked, check_on_lost, leave, take
@@ -12,7 +13,6 @@ from leasehold.locks.holding.renewal import LOOK_AGAIN, steady
 from leasehold.locks.holding.sync import IN_USE, NOT_HELD, refuse_fork
 from leasehold.steps import drive_async
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType

@@ -6,11 +6,11 @@ import functools
 import inspect
 import string
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidInput
 from leasehold.locks.holding.held import check_asked, check_on_lost, is_coroutine_function
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from typing import Any

@@ -7,6 +7,7 @@ drives it for plain code and ``aio`` for coroutines, so that the two cannot drif
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import Granted, Lost, Renewed
 from leasehold.domain.timestamps import SECOND
@@ -15,7 +16,6 @@ from leasehold.locks.holding.renewal import Tenure, steady
 from leasehold.requests import to_command as orders
 from leasehold.wire.sentences import sentence
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar

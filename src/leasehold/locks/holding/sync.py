@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
@@ -14,7 +15,6 @@ from leasehold.locks.holding.losses import watch_of
 from leasehold.locks.holding.renewal import LOOK_AGAIN, steady
 from leasehold.steps import drive
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType

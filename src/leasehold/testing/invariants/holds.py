@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.invariants.places import Index
 from leasehold.testing.invariants.wants import SLOTS, Malformed, Want, number, who
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.testing.invariants.wants import Report

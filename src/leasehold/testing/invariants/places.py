@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from functools import lru_cache
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

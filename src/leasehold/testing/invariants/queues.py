@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from leasehold.testing.invariants.places import Index
 from leasehold.testing.invariants.wants import Want, number, text, who
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

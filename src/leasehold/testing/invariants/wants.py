@@ -11,12 +11,12 @@ The definition of compatibility is the checker's own. A name below another name 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from leasehold.domain.names import overlaps
 from leasehold.domain.nouns import Noun
 from leasehold.testing.invariants.places import place, widest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from leasehold.domain import commands as c
@@ -24,7 +25,6 @@ from leasehold.testing.simulation.nodes import SimulatedNode
 from leasehold.testing.simulation.report import Failure, Report
 from leasehold.testing.simulation.watch import Broken, Watch
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

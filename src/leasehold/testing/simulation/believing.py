@@ -6,13 +6,14 @@ first try), and a little less than that because its clock may run slower than th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.outcomes import Cancelled, Granted, Held, Lost, Released, Renewed
 from leasehold.domain.sessions import SessionRenewed, SessionStarted
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import LeaseholdError, OutcomeUnknown
 from leasehold.testing.simulation.watch import Broken
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable

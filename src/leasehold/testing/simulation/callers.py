@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain import commands as c
 from leasehold.domain import keys
 from leasehold.domain.timestamps import FOREVER, SECOND
@@ -10,7 +12,6 @@ from leasehold.requests.checks import Settings
 from leasehold.testing.simulation.believing import SESSION_TTL, BelievedRequest, Believer
 from leasehold.testing.simulation.wishes import draw_wish
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

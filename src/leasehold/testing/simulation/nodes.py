@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.timestamps import SECOND
 from leasehold.engine.engine import Engine
 from leasehold.errors import LeaseholdError
 from leasehold.testing.simulation.watch import Broken
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable

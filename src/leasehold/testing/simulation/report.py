@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.nouns import Noun
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import Counter
 

@@ -6,6 +6,7 @@ It follows every commit and keeps a second copy of all records. `look` compares;
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from leasehold.domain import keys, records
 from leasehold.domain.entries import EMPTY, Hold, Presence, Put, Waiter
@@ -14,7 +15,6 @@ from leasehold.domain.nouns import Noun
 from leasehold.domain.timestamps import SECOND
 from leasehold.testing.checker import check
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.testing.asking import asking
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
     from typing import Any
