@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from leasehold.requests.lookups import EVENT_KINDS
-from tests.domain.wander import Wanderer
 from tests.kit.shell import ROOT, Shell, until
+from tests.testing.wander import Wanderer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,10 +23,7 @@ pytestmark = pytest.mark.timeout(2 * PATIENCE)
 """Building takes more than a minute of a processor's time, however many others want it."""
 AT_ONCE = 2
 """So many parts run at a time."""
-LONG = (
-    *("checker", "checker_of_lives", "checker_of_queues", "checker_random", "deadlock", "waitgraph"),  # not compiled
-    *("machine", "small_world"),
-)
+LONG = ("deadlock", "waitgraph", "machine", "small_world")
 PARTS = {
     "http": (
         *(f"tests/server/test_{each}.py" for each in ("hot", "batches", "waiting")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.domain.story import Story, waiter
+from tests.testing.story import Story, waiter
 
 
 def queue_of_two(first: int = 0, second: int = 0) -> Story:

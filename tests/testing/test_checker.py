@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold.testing.checker import check
-from tests.domain.story import Story, waiter
+from tests.testing.story import Story, waiter
 
 # --------------------------------------------------------------------------------------------- good
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from leasehold.domain.names import overlaps
 from leasehold.testing.checker import check
 from leasehold.testing.invariants.places import Index, lineage
-from tests.domain.story import Story
+from tests.testing.story import Story
 
 if TYPE_CHECKING:
     from leasehold.domain.events import Event

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from leasehold.domain import commands as c
 from leasehold.domain.outcomes import Granted, Queued
 from leasehold.testing.checker import check
-from tests.domain.wander import ROOT, Wanderer
+from tests.testing.wander import ROOT, Wanderer
 
 if TYPE_CHECKING:
     from leasehold.domain.events import Event

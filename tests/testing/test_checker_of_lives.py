@@ -9,7 +9,7 @@ import pytest
 from leasehold.domain.entries import EMPTY, Hold, Poll, Record, Ref, Request, Waiter
 from leasehold.domain.timestamps import FOREVER
 from leasehold.testing.checker import Malformed, check, residue_of
-from tests.domain.story import Story, waiter
+from tests.testing.story import Story, waiter
 
 if TYPE_CHECKING:
     from leasehold.domain.entries import Note
