@@ -70,7 +70,7 @@ def state_home(env: Mapping[str, str], *names: str) -> str:
     Raises StoreUnsuitable if another user has planted a link on the way.
     """
     place = os.path.join(_xdg("XDG_STATE_HOME", ".local/state", env), "leasehold", *names)
-    refuse_strange_link(place)
+    refuse_strange_link(place, "set XDG_STATE_HOME to a directory of yours")
     return place
 
 
@@ -132,14 +132,11 @@ def strange_link(path: str) -> str:
     return ""
 
 
-def refuse_strange_link(path: str) -> None:
+def refuse_strange_link(path: str, remedy: str = "give the path of the file that is meant") -> None:
     """Raise StoreUnsuitable if another user may have this path lead elsewhere."""
     link = strange_link(path)
     if link:
-        raise StoreUnsuitable(
-            f"{shown(link)} is a link that another user made or may replace: remove it, or give the path of the "
-            "file that is meant"
-        )
+        raise StoreUnsuitable(f"{shown(link)} is a link that another user made or may replace: remove it, or {remedy}")
 
 
 def _link(place: str) -> os.stat_result | None:
