@@ -249,7 +249,7 @@ def test_no_record_is_left_over() -> None:
         "Hold l1-a",
         "Waiter w2-a",
         "Ref l1-a",
-        "Wish wish",
+        "Poll wish",
     }
     assert {each.kind for each in check([], residue=records)} == {"residue"}
 
