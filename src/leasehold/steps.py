@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def drive(steps: Steps[T], perform: Callable[[Any], Any]) -> T:
-    """Perform each step and return the result. What `perform` raises is thrown into the steps."""
+    """Perform each step and return the result. An exception of `perform` is thrown into the steps."""
     try:
         step = next(steps)
         while True:
@@ -37,7 +37,7 @@ def drive(steps: Steps[T], perform: Callable[[Any], Any]) -> T:
 
 
 async def drive_async(steps: Steps[T], perform: Callable[[Any], Awaitable[Any]]) -> T:
-    """Await each step and return the result. What `perform` raises is thrown into the steps."""
+    """Await each step and return the result. An exception of `perform` is thrown into the steps."""
     try:
         step = next(steps)
         while True:

@@ -53,7 +53,6 @@ UNCOVERED: frozenset[str] = frozenset(
         "mcp",
         "requests",
         "server",
-        "steps",
         "stores",
         "wire",
     )

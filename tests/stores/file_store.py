@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KEEP_EVENTS = 10_000
 CAPABILITIES = Capabilities(
     name="file",
-    durable="a crash of any process and a power cut",
+    durable="a crash of any process",
     fifo=True,
     history=True,
     wakeup="by checking every 20 ms",

@@ -1,4 +1,4 @@
-"""What every store declares (`Capabilities`), and a question about history. ``protocol`` is the contract of a store."""
+"""The capabilities that a store declares, and a query of its history. ``protocol`` is the contract of a store."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def observes(store: Store) -> TypeGuard[ObservingStore]:
 
 
 class Capabilities(Noun):
-    """What a store can do. The table in docs/stores.md is generated from it."""
+    """Declares the promises of a store. The table in docs/stores.md is generated from it."""
 
     name: str
     """Its name in documentation and messages."""
     durable: str
-    """What an acknowledged grant survives, in words."""
+    """The failures that an acknowledged grant survives, in words."""
     fifo: bool
     """True if waiters are served strictly in order of arrival."""
     history: bool

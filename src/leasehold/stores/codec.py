@@ -1,7 +1,7 @@
 """Entries and events as plain arrays, and back: `[tag, *fields]`, nested nouns as nested arrays. It knows no store.
 
-What `pack` gives can be handed to any JSON-like encoder (named tuples are arrays to all of them), and what
-that one's decoder gives can be handed to `unpack`, which rebuilds the exact types. A noun may get new fields
+Any JSON-like encoder accepts the result of `pack` (named tuples are arrays to all of them), and `unpack` rebuilds the
+exact types from the result of its decoder. A noun may get new fields
 at its end if they have defaults: rows written before that are still understood.
 """
 

@@ -35,7 +35,7 @@ def _no_fault(_point: str) -> None:
 
 
 class Memory:
-    """What several connections share.
+    """The data that several connections share.
 
     `fault` is called at the points `begin`, `before_commit` (nothing is written) and `after_commit` (all is written,
     and the caller does not know it yet). An exception that it raises reaches the caller of the store.

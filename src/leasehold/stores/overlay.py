@@ -23,7 +23,7 @@ _WAITER = "w"
 
 
 class Overlay:
-    """What became of each changed entry: the entry as it is now, or None if it was dropped."""
+    """Each changed entry as it is now, or None if it was dropped."""
 
     __slots__ = ("_unpack", "changed", "fresh")
 

@@ -59,7 +59,7 @@ class PostgresAddress(Noun):
 
     @property
     def channel(self) -> str:
-        """Where a promoted waiter's server is told of it."""
+        """Channel by which the server of a promoted waiter is notified."""
         return f"leasehold_{self.schema}"
 
 

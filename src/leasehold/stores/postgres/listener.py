@@ -1,6 +1,6 @@
 """A thread with a connection that listens, and turns notifications into hints. It reads no records.
 
-It reconnects by itself. What it may have missed meanwhile counts as a hint.
+It reconnects by itself. Each new connection counts as a hint, because notifications may have been missed.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class PostgresTransaction:
         self._connection: Connection | None = None
         """The connection, once the turn is taken."""
         self._assumed: LastTurn | None = None
-        """What is assumed until then; None: the turn is not assumed."""
+        """The facts that are assumed until then; None: the turn is not assumed."""
         self._is_over = False
         self._sent: RoundTrip | None = None
         """The statements that end the turn, once they are sent."""

@@ -41,7 +41,7 @@ def behind(path: str, why: str) -> StoreBehind:
     """Return an error for a database that lacks commits, with what to do about it."""
     return StoreBehind(
         f"{path} lacks leases that were granted: {why}. It was restored from a backup, or its files were copied one by "
-        "one, and somebody may still work under a lease that is not in it. If that was not meant to be, put the right "
+        "one, and a holder may still work under a lease that is not in it. If that was not meant to be, put the right "
         "files back. If it was, accept it: fences go on above all that were given out, the leases that are in it get "
         "a full TTL, and nothing new is granted for the longest TTL that was ever used. In Python that is "
         "leasehold.connect(url, accept_restore=True); on the command line\n"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.meta import SqliteMeta
 
     Row: TypeAlias = tuple[list[Part], int, int]
-    """What is kept of a row in memory: its events, its size in bytes, and the number of its changes and events."""
+    """The part of a row that is kept in memory: its events, its bytes, and the number of its changes and events."""
 
 FULL = 5_000
 """Changes and events in it before it is folded: the next process that opens the database has to read the changes."""
@@ -99,7 +99,7 @@ class SqliteJournal:
     def _read(self, connection: apsw.Connection, said: str) -> None:
         """Read rows. Most entries were dropped soon after they were put: only those that are left are built."""
         left: dict[Place, tuple[str, Any]] = {}
-        # What may fail comes first: no half of it must stay in memory.
+        # Decode all rows first: if that fails, half of them must not stay in memory.
         rows = [(apsw.jsonb_decode(body), *sizes) for body, *sizes in connection.execute(_READ, (self.number, said))]
         for (tags, changes), told, size in rows:
             for tag, (key, what) in zip(tags, changes, strict=True):

@@ -1,4 +1,4 @@
-"""What only a long-running process does: keep a long log, and leave no journal behind. It knows nothing of records.
+"""Work of long-running processes only: keep a long log, and leave no journal behind. It knows nothing of records.
 
 The log is written to its full length in advance. A commit that makes a file grow also commits the file system's own
 journal, with the writes of other programs; a commit that overwrites does not. SQLite ignores what lies behind the end

@@ -65,7 +65,7 @@ class Deadlocks:
         assert kinds == ["Deadlock", "Granted"]
 
     def test_deadlocks_do_not_name_bystanders_as_victims(self, connect: Connect) -> None:
-        """Whoever merely waits behind others that wait is not part of any cycle."""
+        """A waiter that merely stands behind others is not part of any cycle."""
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         take(alice, "a")
         take(carol, "mine")
@@ -93,7 +93,7 @@ class Deadlocks:
         assert not first.is_over  # alice's own reading lease is in the way: without `reentrant` she waits for herself
 
     def test_deadlocks_through_the_queue(self, connect: Connect) -> None:
-        """Whoever waits ahead is in the way, too."""
+        """A waiter further ahead is in the way, too."""
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         take(alice, "a", mode="shared")
         take(carol, "c")
@@ -161,7 +161,7 @@ class Deadlocks:
         assert deadlock.cycle == ("bob", "a", "alice", "b")
 
     def test_deadlocks_end_with_the_wait(self, connect: Connect) -> None:
-        """Whoever gave up waiting is no edge any more."""
+        """A wait that was given up is no edge any more."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "a")
         take(bob, "b")

@@ -70,7 +70,7 @@ class Entitled:
         assert expect(Released, alice.release(lease.id, session=mine)).released
 
     def test_entitled_is_an_admin(self, connect: Connect) -> None:
-        """Whoever the surface has let through as one."""
+        """A caller that the surface has identified as an admin."""
         alice, ops = connect(holder="alice"), connect(holder="ops")
         lease = take(alice, "r").lease
         expect(Renewed, ops.renew(lease.id, admin="ops"))

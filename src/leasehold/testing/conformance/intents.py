@@ -120,7 +120,7 @@ class Intents:
         expect(Deadlock, bob.acquire("a", ttl=LONG, intent=True))
 
     def test_intents_take_no_place_in_the_queue(self, connect: Connect) -> None:
-        """Whoever polls keeps nobody out: the next that asks gets what is free."""
+        """A polling caller keeps no other out: the next caller gets a free resource."""
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         held = take(alice, "r")
         expect(Held, bob.acquire("r", ttl=LONG, intent=True))

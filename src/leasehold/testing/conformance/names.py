@@ -61,7 +61,7 @@ class Names:
     """The names of resources, and when two names are the same."""
 
     def test_names_that_are_the_same_resource(self, connect: Connect) -> None:
-        """Whoever spells it differently meets the same lease, under its normal name."""
+        """Another spelling leads to the same lease, under its normal name."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         for spelled, normal in SAME:
             granted = take(alice, spelled)

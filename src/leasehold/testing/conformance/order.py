@@ -58,7 +58,7 @@ class Order:
         assert _serve_all(connect, asked) == expected
 
     def test_order_is_not_jumped_by_a_try(self, connect: Connect) -> None:
-        """Whoever does not wait cannot get past those who do, also when the resource could be shared."""
+        """A caller that does not wait cannot pass waiters, also if the resource could be shared."""
         needs_fifo(connect)
         holder, writer, reader = connect(holder="holder"), connect(holder="writer"), connect(holder="reader")
         held = take(holder, "r", mode="shared")

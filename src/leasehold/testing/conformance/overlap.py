@@ -45,7 +45,7 @@ class Overlap:
     """Names that conflict although they are not the same."""
 
     def test_overlap_conflicts_in_both_directions(self, connect: Connect) -> None:
-        """Whoever comes second is refused, and told what is in the way."""
+        """The second caller is refused, and learns what is in the way."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         for first, second in [*OVERLAPPING, *((narrow, wide) for wide, narrow in OVERLAPPING)]:
             granted = take(alice, first)

@@ -111,7 +111,7 @@ class Reentrant:
         assert (second.lease.id, second.lease.holder, second.unapplied) == (first.lease.id, "step-1", ("holder",))
 
     def test_reentrant_does_not_queue(self, connect: Connect) -> None:
-        """Whoever has it need not wait behind those who want it."""
+        """Its holder need not wait behind the waiters."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         first = take(alice, "r")
         asking = wait_for(bob, "r")
@@ -165,7 +165,7 @@ class Reentrant:
         assert not isinstance(outcome, Granted) or outcome.fresh
 
     def test_reentrant_for_a_choice(self, connect: Connect) -> None:
-        """Whoever has one of the choices gets that one again, not another."""
+        """A holder of one of the choices gets that one again, not another."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         other = take(bob, "a")
         first = take(alice, ["a", "b"], any_of=True)

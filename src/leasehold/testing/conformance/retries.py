@@ -45,7 +45,7 @@ class Retries:
         assert len(leases) == len(leases_of(callers[0])) == 1
 
     def test_retries_belong_to_a_holder(self, connect: Connect) -> None:
-        """Somebody else's request of the same id is another request."""
+        """A request of another holder with the same id is another request."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, "r", request_id="q1")
         expect(Held, bob.acquire("r", ttl=LONG, request_id="q1"))

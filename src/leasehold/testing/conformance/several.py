@@ -52,7 +52,7 @@ class Several:
         assert take(locks, ["a", "path:./x", "a", "path:x"]).lease.resources == ("a", "path:x")
 
     def test_several_may_overlap_each_other(self, connect: Connect) -> None:
-        """Whoever takes a directory and a file in it is not in its own way."""
+        """A caller that takes a directory and a file in it is not in its own way."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         granted = take(alice, ["path:src/a.py", "path:src", "repo:all"])
         expect(Held, bob.acquire("path:src/b.py", ttl=LONG))

@@ -56,7 +56,7 @@ class Ttl:
         assert (released.released, released.reason) == (False, "expired")
 
     def test_ttl_is_not_cut_short(self, connect: Connect) -> None:
-        """Whoever gets what expired gets it after the moment that the old lease named."""
+        """An expired resource is granted again only after the moment that the old lease named."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         old = take(alice, "r", ttl=0.2).lease
         new = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE)).lease

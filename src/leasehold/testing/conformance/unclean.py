@@ -42,7 +42,7 @@ class Unclean:
         expect(Held, alice.acquire("r", ttl=LONG))
 
     def test_unclean_grace_ends_by_itself(self, connect: Connect) -> None:
-        """Whoever waits is served then, and not before."""
+        """A waiter is served then, and not before."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         lease = take(alice, "r", ttl=SHORT, grace=0.3).lease
         granted = expect(Granted, bob.acquire("r", ttl=LONG, wait=PATIENCE))
@@ -118,7 +118,7 @@ class Unclean:
         take(alice, ["r", "s"])
 
     def test_unclean_quarantine_cleared_serves_who_waits(self, connect: Connect) -> None:
-        """Whoever was in the queue goes on from there."""
+        """The queue continues from there."""
         alice, bob, ops = connect(holder="alice"), connect(holder="bob"), connect(holder="ops")
         take(alice, "r", on_expiry="quarantine")
         asking = wait_for(bob, "r")
@@ -155,7 +155,7 @@ class Unclean:
         assert [blocker.state for blocker in held.blockers] == ["quarantined"]
 
     def test_unclean_steal_needs_no_grace(self, connect: Connect) -> None:
-        """Whoever steals knows what is going on."""
+        """An admin who steals knows the situation."""
         alice, ops = connect(holder="alice"), connect(holder="ops")
         take(alice, "a", grace=60)
         take(alice, "b", on_expiry="quarantine")
