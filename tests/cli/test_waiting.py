@@ -100,7 +100,8 @@ def test_who_is_interrupted_when_it_is_served_holds_nothing(shell: Shell) -> Non
         if done.code == 130:  # what was promised to it in that very moment is nobody's within two seconds
             until(lambda: shell.holders("x") == [])
         assert shell.holders("x") == (["bob"] if done.code == 0 else [])
-        assert shell.run("release", "x", holder="bob").code == (0 if done.code == 0 else 3)
+        # It finds nothing to release, or the note of a lease that it had before the signal, and released itself.
+        assert shell.run("release", "x", holder="bob").code in ((0,) if done.code == 0 else (0, 3))
 
 
 def test_who_is_killed_in_the_queue_is_never_served(shell: Shell) -> None:
