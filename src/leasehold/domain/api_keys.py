@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Key(Noun):
-    """What lets somebody in at a server: a role, in a space, for names that begin with one of the prefixes."""
+    """A key for a server: a role, in a space, for names that begin with one of the prefixes."""
 
     id: str
     role: str
     """`admin`, `agent` or `viewer`."""
     space: str
     name: str
-    """Whose it is: what an admin does is told under this name."""
+    """Its owner; events of an admin have this name."""
     prefixes: tuple[str, ...]
     """None: every name of the space."""
     secret: str
@@ -41,7 +41,7 @@ class Key(Noun):
 
 
 class KeyCreated(Success):
-    """A key works from now on; `credential` is what its owner shows, told here and never again."""
+    """A key works from now on. Its owner passes `credential`, which only this answer has."""
 
     key: Key
     credential: str
@@ -58,7 +58,7 @@ class Whoami(Noun):
     prefixes: tuple[str, ...] = ()
     """What names must begin with; none: every name."""
     principal: str | None = None
-    """None: nobody has to show a key."""
+    """None on a store or server without keys."""
     key: str | None = None
     session: str | None = None
     """The id of the session that asks."""

@@ -1,4 +1,4 @@
-"""What can be asked of the rules: one frozen noun a verb, already checked (see ``checks``). Pure.
+"""The commands of the rules: one frozen noun for each verb, already checked (see ``checks``). Pure.
 
 Secrets never get this far: a command carries the hashes of tokens and secrets.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Proof(Noun):
-    """What entitles somebody to touch a lease: its token, its session's secret, or being an admin."""
+    """The right to change a lease: its token, its session's secret, or the name of an admin."""
 
     token: str | None = None
     secret: str | None = None
@@ -37,17 +37,17 @@ class Acquire(Noun):
     priority: int = 0
     reentrant: bool = False
     intent: bool = False
-    """Whether a refused try counts as waiting for a while (the surfaces for agents that poll)."""
+    """True if a refused try counts as waiting for a while (for agents that poll)."""
     secret: str | None = None
     """Hash of the session's secret, when the lease is taken in a session's name."""
     first: bool = False
-    """Whether its request_id was never sent before: what it is granted need not be noted under it (docs/adr/0029)."""
+    """True if its request_id was never sent before: a grant need not be noted under it (docs/adr/0029)."""
     shown: tuple[str, ...] = ()
     """Hashes of tokens that the caller has: a lease that one of them opens is the caller's own."""
 
 
 class Renew(Noun):
-    """Set the clock of a lease back to a full TTL."""
+    """Reset the TTL of a lease."""
 
     lease: str
     proof: Proof
@@ -55,7 +55,7 @@ class Renew(Noun):
 
 
 class Release(Noun):
-    """Give a lease back."""
+    """Release a lease."""
 
     lease: str
     proof: Proof
@@ -80,13 +80,13 @@ class Cancel(Noun):
     actor: str | None = None
     """Whose request it is: a lease whose request was not noted (docs/adr/0029) is found among this actor's."""
     secret: str | None = None
-    """Where that is a session: the hash of its secret, without which nobody withdraws anything of it."""
+    """The hash of the session's secret, needed to withdraw a request of a session."""
 
 
 class GiveUp(Noun):
-    """Whoever asked with this token is gone: its place in a queue, or its lease, goes too.
+    """Give up the place in a queue, or the lease, of a caller that disconnected.
 
-    Unless the same was asked for again, with another token (a retry, a re-entrant acquire): then only the token goes.
+    If the request came again with another token (a retry, a re-entrant acquire), only this token goes.
     """
 
     id: str
@@ -127,7 +127,7 @@ class EndSession(Noun):
 
 
 class Force(Noun):
-    """An admin ends somebody's lease: this one, or whatever is held on this node."""
+    """An admin ends a lease of any holder: this one, or every one on this node."""
 
     by: str
     reason: str
@@ -158,7 +158,7 @@ class Clear(Noun):
 
 
 class AddKey(Noun):
-    """Let somebody in at the servers of this store."""
+    """Create a key for the servers of this store."""
 
     id: str
     role: str
@@ -171,7 +171,7 @@ class AddKey(Noun):
 
 
 class RotateKey(Noun):
-    """Add a key to the principal of this one, which then counts for so long yet."""
+    """Add a key to the principal of this one, which then works for `overlap` longer."""
 
     before: str
     id: str
@@ -182,7 +182,7 @@ class RotateKey(Noun):
 
 
 class RevokeKey(Noun):
-    """Let the owner of this key in no more."""
+    """Revoke this key."""
 
     id: str
     by: str | None = None
@@ -212,7 +212,7 @@ class Beat(Noun):
 
 
 class Sweep(Noun):
-    """Look at these records: what has lapsed goes, and who can be served is."""
+    """Remove what has expired in these records, and serve the waiters that can be served."""
 
     keys: tuple[str, ...]
 

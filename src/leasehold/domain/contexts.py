@@ -8,7 +8,7 @@ from leasehold.errors import InvalidInput
 
 BYTES = 16 * 1024
 LEVELS = 64
-"""Whoever reads a context must be able to, however deep in its own calls it is."""
+"""A reader must be able to parse a context, however deep its own call stack is."""
 
 
 def text(value: object) -> str:

@@ -17,13 +17,13 @@ _UNITS = {
 """From the longest to the shortest, as they must follow one another."""
 
 LONGEST = 1_000_000 * _UNITS["d"]
-"""What is longer is taken for a mistake."""
+"""A longer duration is taken for a mistake."""
 
 _DIGITS = "0123456789"
 FORMS = "write 30s, 15m, 1h, 2h30m, 1d, 500ms, 1.5h, or a number of seconds"
-"""What is accepted, for whoever wrote something else."""
+"""The accepted spellings, for error messages."""
 _LONGEST_TEXT = 40
-"""What is longer is no duration, and Python would refuse to read thousands of digits."""
+"""A longer text is no duration, and Python refuses to read thousands of digits."""
 
 _QUOTED_LENGTH = 40
 _INFINITY = float("inf")
@@ -73,7 +73,7 @@ def format(us: int) -> str:  # noqa: A001 (read as durations.format, the counter
 
 
 def in_seconds(us: int) -> str:
-    """The same as people look at it: in whole seconds, and nothing of what is over already."""
+    """Return a duration for people, in whole seconds and not below zero."""
     return format(max(0, us) // SECOND * SECOND)
 
 
@@ -135,7 +135,7 @@ def _count(number: str, unit: int, raw: object) -> int:
 
 
 def is_digits(text: str) -> bool:
-    """Whether this is a whole number as everybody writes it."""
+    """Return True if this is a whole number in ASCII digits."""
     return text.isascii() and text.isdigit()  # isdigit alone would let "²" through
 
 

@@ -58,7 +58,7 @@ class Alternative(Noun):
 
 
 class LeaseRequest(Noun):
-    """What somebody asked for and still wants: kept by a waiter, and by a hold as its terms."""
+    """The request of a caller: kept by a waiter, and by a hold as its terms."""
 
     space: str
     options: tuple[Alternative, ...]
@@ -78,7 +78,7 @@ class LeaseRequest(Noun):
     request: str | None
     """Key of the request record, if a request_id was given."""
     principal: str | None = None
-    """The principal that asked (`keys.principal`); None: nobody had to prove who asks."""
+    """The principal of the caller (`keys.principal`); None on a store or server without keys."""
     key: str | None = None
     """The id of the key that it showed."""
     body: str = ""
@@ -86,7 +86,7 @@ class LeaseRequest(Noun):
 
 
 class Hold(Noun):
-    """A lease's grip on one node. Its `ask` is told once, in the lease's home: its first node."""
+    """A lease's grip on one node. Only the hold in the lease's home, its first node, has the `ask`."""
 
     id: str
     """The lease's id."""
@@ -107,7 +107,7 @@ class Hold(Noun):
 
 
 class Waiter(Noun):
-    """A place in a node's queue. Its `ask` is told once, in its home: the first node of its first option."""
+    """A place in a node's queue. Only the one in its home, the first node of its first option, has the `ask`."""
 
     id: str
     order: tuple[int, ...]
@@ -127,7 +127,7 @@ class Waiter(Noun):
 
 
 class End(Noun):
-    """Why a lease that ended uncleanly is gone, kept for a day so that its holder can be told."""
+    """The reason of an unclean end, kept for a day for the lease's holder."""
 
     id: str
     """Made of the lease's id (`keys.end_id`), under which the node may still have what is left of its hold."""
@@ -139,7 +139,7 @@ class End(Noun):
     holder: str = ""
     session: str | None = None
     told: bool = False
-    """Whether its old holder has learned it."""
+    """True once its old holder has learned it."""
 
 
 class Ref(Noun):
@@ -161,7 +161,7 @@ class Poll(Noun):
 
 
 class Request(Noun):
-    """What became of a request_id: the id of its lease or waiter, or None once it was cancelled."""
+    """The result of a request_id: the id of its lease or waiter, or None once it was cancelled."""
 
     id: str
     became: str | None
@@ -178,7 +178,7 @@ class Presence(Noun):
 
 
 class Receipt(Noun):
-    """Written with a batch where a commit's outcome can stay unknown: whoever finds it knows."""
+    """Written with a batch where the outcome of a commit can stay unknown: if it is there, the commit happened."""
 
     id: str
     batch: str

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Agent(Noun):
-    """Somebody in the wait-for graph: a session, or a holder without one."""
+    """An agent in the wait-for graph: a session, or a holder without one."""
 
     id: str
-    """The same for as long as it lives; edges name it by this."""
+    """Constant for as long as it lives; edges name it by this."""
     space: str
     holder: str
     session: str | None
@@ -30,13 +30,13 @@ class Edge(Noun):
     blocker: str
     """The id of the agent that would have to give way."""
     resource: str
-    """What is wanted."""
+    """The wanted resource."""
     state: str
     """`held`: the other has it, or what overlaps with it. `waiting`: the other is before it in the queue."""
     by: str
     """The id of the lease, or of the other's place in the queue."""
     place: str | None
-    """The id of the place in the queue of whoever waits; None: it only polls, and its last try was refused."""
+    """The id of the waiter's place in the queue; None for an agent that polls and was refused."""
     since_us: int
     until_us: int
     """When it waits no longer, at the latest."""
@@ -53,15 +53,15 @@ class Edge(Noun):
 
 
 class Graph(Noun):
-    """Who waits for whom at one moment (`now`, on the store's clock)."""
+    """The wait-for graph at one moment (`now`, on the store's clock)."""
 
     now_us: int
     agents: tuple[Agent, ...]
-    """Whoever waits, and whoever is waited for."""
+    """The agents at both ends of the edges."""
     edges: tuple[Edge, ...]
-    """Who waited first comes first."""
+    """The longest waits come first."""
     complete: bool
-    """Whether these are all edges; otherwise the longest-waiting agents have theirs here."""
+    """True if these are all edges; otherwise they are those of the longest waits."""
     deadlocks: tuple[Event, ...]
     """The latest requests that were refused because they would have closed a cycle, newest first."""
 

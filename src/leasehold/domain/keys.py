@@ -1,4 +1,4 @@
-"""How records and ids are spelled, and how secrets are hashed. Pure.
+"""Keys of records, ids, and hashes of secrets. Pure.
 
 A lease's id ends in the hash of its home, the first resource that it covers: so the id alone says which
 record to load, a lease on one resource is one row, and no index from ids to resources has to be kept.
@@ -48,7 +48,7 @@ def actor(space: str, holder: str, session: str | None, principal: str | None = 
 
 
 def principal(name: str, id_: str) -> str:
-    """How a principal is told: its name, and the id of its first key, as names may be given twice."""
+    """Return the name of a principal with the id of its first key, since several may have the same name."""
     return f"{name}:{id_}"
 
 
@@ -76,16 +76,16 @@ _secrets: Final = blake2b(b"leasehold secret\0", digest_size=16)
 
 
 def secret_hash(secret: str) -> str:
-    """What is stored in place of a token or a session's secret."""
+    """Return the hash that is stored in place of a token or a session's secret."""
     hashed = _secrets.copy()
     hashed.update(secret.encode("utf-8", "surrogatepass"))
     return hashed.hexdigest()
 
 
 def session_of_secret(secret: str) -> tuple[str, str]:
-    """Id and proof of the session that is known by its secret alone: whoever has the secret finds the session.
+    """Return id and proof of a session that is known by its secret alone.
 
-    The id is listed, so nobody must be able to guess a secret that leads to it (see ``checks.credential``).
+    The id is listed, so the secret behind it must be hard to guess (see ``checks.credential``).
     """
     return "x" + _digest("leasehold session id", secret), _digest("leasehold session proof", secret)
 
@@ -121,12 +121,12 @@ def number(id_: str) -> int:
 
 
 def is_lease_id(value: object) -> bool:
-    """Whether this is spelled like a lease's id (not whether there is such a lease)."""
+    """Return True if this is spelled like a lease's id (whether there is such a lease or not)."""
     return _is_id(value, "l")
 
 
 def is_waiter_id(value: object) -> bool:
-    """Whether this is spelled like a waiter's id."""
+    """Return True if this is spelled like a waiter's id."""
     return _is_id(value, "w")
 
 
@@ -140,7 +140,7 @@ def _is_id(value: object, letter: str) -> bool:
 
 
 def _is_hash(text: str) -> bool:
-    """Whether this is how a hash is spelled; `fromhex` takes other spellings, too."""
+    """Return True if this is how a hash is spelled; `fromhex` takes other spellings, too."""
     try:
         return len(text) == _HASH_LENGTH and bytes.fromhex(text).hex() == text
     except ValueError:
@@ -148,7 +148,7 @@ def _is_hash(text: str) -> bool:
 
 
 def is_fence(digits: str) -> bool:
-    """Whether this is how a fence, or a number of arrival, is spelled: below 2^53, without zeros that say nothing."""
+    """Return True if this is how a fence, or a number of arrival, is spelled: below 2^53, without leading zeros."""
     if not (digits.isascii() and digits.isdigit()) or (digits[0] == "0" and digits != "0"):
         return False
     return len(digits) < _DIGITS or (len(digits) == _DIGITS and int(digits) < 2**53)

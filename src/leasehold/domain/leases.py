@@ -35,13 +35,13 @@ class Lease(Noun):
     as_of_us: int
     """When it was seen like this: so much of its life is left."""
     principal: str | None = None
-    """The principal that took it, as `NAME:ID`, for admins; None where nobody has to show a key."""
+    """The principal that took it, as `NAME:ID`, for admins; None on a store or server without keys."""
     key: str | None = None
     """The id of the key that it was taken with, for admins."""
 
     @property
     def ttl(self) -> timedelta:
-        """How long it lives unless it is renewed."""
+        """Its life unless it is renewed."""
         return span(self.ttl_us)
 
     @property
@@ -61,7 +61,7 @@ class Lease(Noun):
 
 
 class Blocker(Noun):
-    """What stands in the way of a request: a lease, a waiter ahead, or a resource closed after an accident."""
+    """An obstacle to a request: a lease, a waiter ahead, or a resource closed after an unclean end."""
 
     resource: str
     holder: str
@@ -90,7 +90,7 @@ class Blocker(Noun):
 
     @property
     def until(self) -> datetime | None:
-        """Until when it is in the way at the latest; None: until somebody clears it."""
+        """When it is out of the way at the latest; None: not before an admin clears it."""
         return moment_or_never(self.until_us)
 
     @property
@@ -110,7 +110,7 @@ class Blocker(Noun):
 
 
 class Queue(Noun):
-    """How many wait, and which place the asker has or would have (1 is next)."""
+    """The length of a queue, and the place that the caller has or would have (1 is next)."""
 
     length: int
     position: int
@@ -145,15 +145,15 @@ class Waiting(Noun):
 
 
 class Inspection(Noun):
-    """How a resource stands at one moment (`now`, on the store's clock)."""
+    """A resource at one moment (`now`, on the store's clock)."""
 
     resource: str
     now_us: int
     leases: tuple[Lease, ...]
-    """Who holds it, or a part of it, or something that covers it."""
+    """The leases on it, on a part of it, or on something that covers it."""
     waiting: tuple[Waiting, ...]
     closed: tuple[Blocker, ...]
-    """What an unclean end has closed: grace or quarantine."""
+    """Obstacles left by an unclean end: grace or quarantine."""
 
     @property
     def now(self) -> datetime:

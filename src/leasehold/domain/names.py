@@ -1,4 +1,4 @@
-"""What a resource is called: parse, normalise, overlap. Pure; must not do I/O nor import what is slow to start.
+"""Names of resources: parse, normalise, overlap. Pure; must not do I/O nor import what is slow to start.
 
 Three spellings: a URI (`github://acme/app/issues/42`), a namespace (`path:src/a.py`) and a plain string.
 
@@ -234,7 +234,7 @@ def _is_scheme(text: str) -> bool:
 
 
 def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ()) -> tuple[Claim, ...]:
-    """What a lease on this (parsed) name needs: its own node first, the lease's home, then its ancestors'.
+    """Return the claims of a lease on this (parsed) name: its own node first, the lease's home, then its ancestors'.
 
     All of `repo:` share their nodes, the stripes, so the home says "a lease on the repository", not which.
     """
@@ -251,7 +251,7 @@ def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ())
 
 
 def _stripe(space: str, number: int) -> str:
-    # The control character makes it a name that nobody can ask for.
+    # The control character makes it a name that no caller can request.
     return keys.node(space, f"repo:\x01{number}")
 
 
@@ -271,7 +271,7 @@ def _lineage(name: str, hierarchical: Collection[str]) -> list[str]:
 
 
 def overlaps(a: str, b: str, hierarchical: Collection[str] = ()) -> bool:
-    """Whether exclusive leases on these two (parsed) names of one space conflict.
+    """Return True if exclusive leases on these two (parsed) names of one space conflict.
 
     Told by comparing the texts, on purpose not by way of `claims`: each checks the other.
     """
@@ -285,7 +285,7 @@ def overlaps(a: str, b: str, hierarchical: Collection[str] = ()) -> bool:
 
 
 def lies_in(name: str, above: str) -> bool:
-    """Whether the first (parsed) name is the second or below it, in a tree that is declared to be one."""
+    """Return True if the first (parsed) name is the second or below it, in a declared tree."""
     kind, other = _split(name), _split(above)
     if other[0] == "repo":
         return kind[0] in _REPOSITORY

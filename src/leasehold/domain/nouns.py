@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         """
 
         def _replace(self, **changes: object) -> Self:
-            """The same with other values of these fields."""
+            """Return a copy with other values of these fields."""
 
     class Success(OutcomeNoun):
         """An answer that is always true."""
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         def __bool__(self) -> Literal[False]: ...
 
     def new(kind: type[T], values: tuple[object, ...], /) -> T:
-        """A noun of all of its fields, in their order. Half the time of its constructor; nobody checks their types."""
+        """Return a noun of all its fields, in order. Takes half the time of its constructor, and checks no types."""
 else:
     try:
         from _collections import _tuplegetter
@@ -86,7 +86,7 @@ else:
     _getters = tuple(_tuplegetter(place, "a field") for place in range(64))  # more than any noun has
 
     def _constructor(noun):
-        """What `noun(…)` runs: compiled, because nothing else is as fast."""
+        """Return the compiled constructor of a noun, which no other kind is as fast as."""
         fields = ", ".join(noun._fields)
         new = eval(  # noqa: S307 (the words are the fields of our own classes)
             f"lambda cls, {fields}: new_tuple(cls, ({fields},))", {"new_tuple": _new_tuple}
@@ -99,7 +99,7 @@ else:
     _made = {}
 
     def _early_new(cls, *args, **kwargs):
-        """Stands in for the constructor while only a few instances were made: compiling costs more than all those."""
+        """Make the first instances of a noun: compiling its constructor costs more than all of those."""
         _made[cls] = made = _made.get(cls, 0) + 1
         fields = cls._fields
         if made < _OFTEN and not kwargs and len(args) == len(fields):
@@ -137,7 +137,7 @@ else:
             return issubclass(kind, cls._base)
 
     class _Tuple(tuple):
-        """What every noun inherits."""
+        """The base of every noun."""
 
         __slots__ = ()
 
@@ -190,17 +190,17 @@ else:
         __slots__ = ()
 
     class OutcomeNoun(_Outcome, metaclass=_NounType):
-        """How outcomes are declared that say for themselves whether they are true."""
+        """The base of outcomes that define their own truth value."""
 
         __slots__ = ()
 
     class Success(_Success, metaclass=_NounType):
-        """How outcomes are declared that are always true."""
+        """The base of outcomes that are always true."""
 
         __slots__ = ()
 
     class Refusal(_Refusal, metaclass=_NounType):
-        """How outcomes are declared that are always false."""
+        """The base of outcomes that are always false."""
 
         __slots__ = ()
 

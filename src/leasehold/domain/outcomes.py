@@ -27,7 +27,7 @@ class Granted(Success):
 
 
 class Held(Refusal):
-    """Somebody else has it, or is before you."""
+    """Another caller has it, or is before you in the queue."""
 
     resources: tuple[str, ...]
     blockers: tuple[Blocker, ...]
@@ -116,7 +116,7 @@ class Cleared(OutcomeNoun):
 
 
 class Collected(Success):
-    """How much a clean-up found: records that had lapsed, events older than the history is kept."""
+    """The result of a cleanup: records swept, and events deleted that were older than the retention."""
 
     swept: int
     forgotten: int

@@ -153,7 +153,7 @@ def place_of(waiters: tuple[Waiter, ...], id_: str) -> int | None:
 
 
 def _is_uniform(waiters: tuple[Waiter, ...]) -> bool:
-    """Whether all of them have the same priority, so that they stand in the order of their ids' numbers."""
+    """Return True if all have the same priority, and so stand in the order of their ids' numbers."""
     return bool(waiters) and waiters[0].order[0] == waiters[-1].order[0]
 
 

@@ -32,7 +32,7 @@ class Session(Noun):
 
     @property
     def ttl(self) -> timedelta:
-        """How long it lives unless its heartbeat comes."""
+        """Its life unless a heartbeat renews it."""
         return span(self.ttl_us)
 
     @property

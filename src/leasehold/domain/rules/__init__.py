@@ -1,4 +1,4 @@
-"""Who gets what, when: every promise about leases, written once. Pure: no clock, no I/O, no logging.
+"""Every promise about who gets what, when, written once. Pure: no clock, no I/O, no logging.
 
 ``step`` is the only way in. It sees the records it is given, at the time it is given, and answers with an
 outcome, the changes that lead there and the events that tell of them; or with ``NeedRecords``: the keys of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """What one command leads to."""
+    """The outcome, the changes and the events of one command."""
 
     __slots__ = ("changed", "changes", "events", "fence", "outcome", "picked_up")
 
@@ -45,7 +45,7 @@ class Step:
 
 
 class NeedRecords:
-    """The step has to see these records first."""
+    """The records that a step has to see first."""
 
     __slots__ = ("keys",)
 
@@ -124,7 +124,7 @@ def _load_rare_rules() -> None:
 
 
 def keys_of(command: c.Command) -> list[str]:
-    """The records that this command will look at for certain: load them before the first try."""
+    """Return the records that this command needs for certain, to load them before the first try."""
     if isinstance(command, c.Acquire):
         return _of_acquire(command)
     if isinstance(command, c.Release):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from leasehold.domain.records import Draft
 
 INTENT_LIFE: Final = 60 * SECOND
-"""How long a polling agent's refused try counts as waiting."""
+"""A polling agent's refused try counts as waiting this long."""
 TOKENS_KEPT: Final = 32
 """A lease that is acquired again and again by its holder keeps its first token and the latest ones."""
 
@@ -53,7 +53,7 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
         if refusal is not None:
             return refusal
         session = session_of(draft, command.actor)
-        if session is not None:  # it acts in its own name, whoever shows its secret
+        if session is not None:  # it acts in its own name, whichever holder the caller names
             ask = ask._replace(holder=session.holder)
             command = command._replace(ask=ask)
     if ask.request is not None:
@@ -69,7 +69,7 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
 
 
 def _is_untouched(draft: Draft, ask: LeaseRequest) -> bool:
-    """Whether nothing is known of any of it: then there is nothing to let go of, nor anything to agree with."""
+    """Return True if no wanted node has an entry: then nothing can have expired or be in the way."""
     for option in ask.options:
         for claim in option.claims:
             if draft.record(claim.node) is not EMPTY:
@@ -78,7 +78,7 @@ def _is_untouched(draft: Draft, ask: LeaseRequest) -> bool:
 
 
 def _meet_others(draft: Draft, command: Acquire) -> Outcome | None:
-    """An answer that what is there already gives; None: on to whether it can be granted."""
+    """Return the answer that existing leases give; None if the request may be granted or queued."""
     freshen(draft, command.ask)
     if command.reentrant:
         mine = own_lease(draft, command.ask, command.actor, command.shown)
@@ -89,7 +89,7 @@ def _meet_others(draft: Draft, command: Acquire) -> Outcome | None:
 
 
 def freshen(draft: Draft, ask: LeaseRequest) -> None:
-    """Let go of whatever ran out on the wanted nodes, and serve those who came before."""
+    """Remove what has expired on the wanted nodes, and serve earlier waiters."""
     nodes = nodes_of(ask)
     if len(nodes) > 1:
         draft.require(nodes)
@@ -101,7 +101,7 @@ def freshen(draft: Draft, ask: LeaseRequest) -> None:
 
 
 def refuse_session(draft: Draft, command: Acquire) -> Refused | None:
-    """A lease in a session's name is for who has its secret, while it lives."""
+    """Refuse a request in a session's name without its secret, or after its end."""
     if command.ask.session is None:
         return None
     session = session_of(draft, command.actor)
@@ -113,7 +113,7 @@ def refuse_session(draft: Draft, command: Acquire) -> Refused | None:
 
 
 def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None:
-    """The answer to a request_id that was used before; None if it is new."""
+    """Return the answer to a request_id that was used before; None if it is new."""
     known = draft.record(request).notes.get(REQUEST)
     if not isinstance(known, Request):
         return None if command.first else _granted_unnoted(draft, command, request)
@@ -127,7 +127,7 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
         lapse(draft, keys.home(known.became))
         settle(draft)
         if REQUEST not in draft.record(request).notes:
-            return None  # it was promised to a wait, and nobody came for it
+            return None  # it was promised to a waiter, whose engine did not pick it up
         hold = draft.record(keys.home(known.became)).holds.get(known.became)
         if hold is not None and not hold.closed:
             return _again(draft, hold, command.ask, command.actor, extend=False)
@@ -138,7 +138,7 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
 
 
 def _granted_unnoted(draft: Draft, command: Acquire, request: str) -> Granted | Refused | None:
-    """The lease that came of the first copy of this request. From now on it is noted, for there may be more copies."""
+    """Return the lease of the first copy of this request, and note it from now on, for there may be more copies."""
     for option in command.ask.options:
         for hold in draft.record(option.claims[0].node).holds.values():
             ask = hold.ask
@@ -161,7 +161,7 @@ def _spent(gone: str) -> Refused:
 
 
 def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | None:
-    """The same place in the queue again: from now on whoever asks waits for it, as long as it now says."""
+    """Return the same place in the queue; from now on this caller waits for it, for as long as it now says."""
     waiter = find_waiter(draft, waiter_id)
     if waiter is None or waiter.ask is None:
         return None  # it was dropped with its engine: let it queue anew
@@ -169,7 +169,7 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
         turn_away(draft, waiter, waiter.ask)
         settle(draft)
         return _spent("it timed out")
-    # Only whoever waits at the waiter's engine is told of its grant; others have to ask again, and join then.
+    # Only callers at the waiter's engine learn of its grant; others have to ask again, and join then.
     known = waiter.ask.tokens if waiter.engine == command.engine else ()
     tokens = tuple(dict.fromkeys((*known, *command.ask.tokens)))
     ask = waiter.ask._replace(tokens=tokens)
@@ -178,7 +178,7 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
     for node in nodes_of(ask)[1:]:
         draft.put(node, moved._replace(mode=modes[node], ask=None))
     draft.put(keys.home(waiter_id), moved)
-    if not is_alive(draft, waiter):  # nobody waited at its engine any more, and so it counted for nobody
+    if not is_alive(draft, waiter):  # its engine was silent, so it did not count
         from leasehold.domain.rules.returning import give_way  # noqa: PLC0415 (rare)
 
         deadlock = give_way(draft, moved, ask)
@@ -188,7 +188,7 @@ def _still_waiting(draft: Draft, command: Acquire, waiter_id: str) -> Outcome | 
 
 
 def _again(draft: Draft, home: Hold, ask: LeaseRequest, actor: str, *, extend: bool = True) -> Granted:
-    """The lease that the caller has already: with the new token valid too, extended if it was asked for again."""
+    """Return the lease that the caller has already, with the new token valid too, extended by a re-acquire."""
     known = terms(draft, home)
     new = tuple(token for token in ask.tokens if token not in known.tokens)
     known = known._replace(tokens=(known.tokens + new)[:1] + (known.tokens + new)[1:][-(TOKENS_KEPT - 1) :])
@@ -211,7 +211,7 @@ def _again(draft: Draft, home: Hold, ask: LeaseRequest, actor: str, *, extend: b
 
 
 def _said_anew(known: LeaseRequest, ask: LeaseRequest) -> dict[str, object]:
-    """What a re-acquire says otherwise than the acquire did, and may change."""
+    """Return the arguments of a re-acquire that differ from the acquire's, and may."""
     said: dict[str, object] = {"name": ask.name, "context": ask.context, "reason": ask.reason}
     had: dict[str, object] = {"name": known.name, "context": known.context, "reason": known.reason}
     return {field: value for field, value in said.items() if value is not None and value != had[field]}
@@ -261,7 +261,7 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
 
 
 def paused(draft: Draft) -> Refused:
-    """Not yet, whatever is asked for."""
+    """Refuse every grant during the pause after a restore or a promotion."""
     left = -((draft.now - draft.opens_at) // SECOND)
     return Refused(
         "paused",
@@ -301,7 +301,7 @@ def _deadlock(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Deadloc
     if cycle is None:
         return None
     draft.tell("deadlock", command.ask, cycle=list(cycle))
-    draft.discard(command.actor, WISH)  # it was told: what it does next is a new decision
+    draft.discard(command.actor, WISH)  # its next try is a new decision
     return Deadlock(resources_of(command.ask), cycle)
 
 

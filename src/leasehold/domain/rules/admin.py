@@ -41,7 +41,7 @@ def force(draft: Draft, command: Force) -> Outcome:
 
 
 def _is_on(draft: Draft, hold: Hold, resource: str) -> bool:
-    """Whether this is a hold of the resource itself: other names may share its nodes, as all of `repo:` do."""
+    """Return True if this is a hold of the resource itself: other names may share its nodes, as all of `repo:` do."""
     return hold.mode in OWN_MODES and resource in terms(draft, hold).options[0].resources
 
 
@@ -75,7 +75,7 @@ def steal(draft: Draft, command: Steal) -> Outcome:
 
 
 def clear(draft: Draft, command: Clear) -> Outcome:
-    """Open a resource that an unclean end has closed, with all else that the same end closed: all of it is told."""
+    """Open a resource that an unclean end has closed, with all else that the same end closed."""
     lapse(draft, command.node)
     holds = draft.record(command.node).holds.values()
     closed = [hold for hold in holds if hold.closed and _is_on(draft, hold, command.resource)]

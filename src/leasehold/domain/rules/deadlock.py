@@ -35,7 +35,7 @@ class Need(Noun):
 
     @property
     def size(self) -> int:
-        """How many blockers count."""
+        """The number of blockers that count."""
         return len(self.blockers) if self.first is None else self.first
 
 
@@ -209,11 +209,11 @@ class _Met:
         """How many are not live among the first so many of each line."""
 
     def can_come_about(self, wait: Wait) -> bool:
-        """Whether one of its choices is met as a whole."""
+        """Return True if one of its choices is met as a whole."""
         return any(all(self.is_met(need) for need in choice) for choice in wait)
 
     def is_met(self, need: Need) -> bool:
-        """Whether enough of its blockers are live."""
+        """Return True if enough of its blockers are live."""
         line = self._lines.get(id(need.blockers))
         if line is None:
             line = list(accumulate((each not in self._live for each in need.blockers), initial=0))

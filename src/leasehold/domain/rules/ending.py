@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 REQUEST: Final = "request"
 """Id of the one entry in the record of a request."""
 END_MEMORY: Final = 24 * 3600 * SECOND
-"""How long the reason of an unclean end is kept for the old holder to learn."""
+"""The reason of an unclean end is kept this long for the old holder."""
 ENDS_KEPT: Final = 32
 """At most this many such reasons a resource."""
 FORGOTTEN: Final = "it was released, expired or was forced: too many others have ended since to tell"
 
 
 def terms(draft: Draft, hold: Hold) -> LeaseRequest:
-    """What the lease behind any of its holds was granted for."""
+    """Return the request that the lease of this hold was granted."""
     told = hold if hold.ask is not None else draft.record(keys.home(hold.id)).holds[hold.id]
     if told.ask is None:
         raise AssertionError(f"the home of {hold.id} does not tell its terms")
@@ -32,7 +32,7 @@ def terms(draft: Draft, hold: Hold) -> LeaseRequest:
 
 
 def finish(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
-    """Take the lease off every node, cleanly, so that whoever waits can be served."""
+    """Remove the lease from every node, cleanly, so that waiters can be served."""
     for claim in ask.options[0].claims:
         draft.drop(claim.node, home.id)
         draft.dirty[claim.node] = None
@@ -40,7 +40,7 @@ def finish(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
 
 
 def lapse(draft: Draft, node: str) -> None:
-    """Whatever ran out on this node is over, here and on every other node of the same lease."""
+    """End the leases that have expired on this node, here and on all of their nodes."""
     now = draft.now
     for hold in [hold for hold in draft.record(node).holds.values() if hold.expires_at <= now]:
         home = draft.record(keys.home(hold.id)).holds[hold.id]
@@ -59,10 +59,10 @@ def _reopen(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
 
 def _expire(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
     if home.ticket is not None:
-        # Promised to a waiter whose engine never came for it: nobody ever worked under this lease.
+        # Promised to a waiter whose engine never came for it: no caller ever worked under this lease.
         finish(draft, home, ask)
         if ask.request is not None:
-            draft.drop(ask.request, REQUEST)  # nor was anybody told: whoever asks again with this request_id asks anew
+            draft.drop(ask.request, REQUEST)  # a retry with this request_id is a new request
         draft.tell("cancelled", ask, home, reason="the waiter did not pick it up")
         return
     draft.tell("expired", ask, home, expired_at=home.expires_at, **told_at_end(home, ask))
@@ -70,7 +70,7 @@ def _expire(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
 
 
 def end_uncleanly(draft: Draft, home: Hold, ask: LeaseRequest, reason: str, at: int) -> None:
-    """End a lease that was not given back: remember why, and close the resource if that was asked for."""
+    """End a lease that was not released: keep the reason, and close the resource if its terms say so."""
     opens_at = FOREVER if home.after >= FOREVER else at + home.after
     if opens_at > draft.now:
         _close(draft, home, ask, opens_at)
@@ -83,7 +83,7 @@ def end_uncleanly(draft: Draft, home: Hold, ask: LeaseRequest, reason: str, at: 
 
 
 def by_another(ask: LeaseRequest, authority: Authority | None) -> dict[str, object]:
-    """What an event tells of the principal and the key that did it, if they are not those that took the lease."""
+    """Return the principal and the key that did it, for the event, if they are not those of the lease."""
     if authority is None or (authority.principal, authority.key) == (ask.principal, ask.key):
         return {}
     return {"by_principal": authority.principal, "by_key": authority.key}
@@ -92,9 +92,9 @@ def by_another(ask: LeaseRequest, authority: Authority | None) -> dict[str, obje
 def take_away(
     draft: Draft, home: Hold, by: str, reason: str, authority: Authority | None, *, spare_successor: bool = False
 ) -> None:
-    """An admin ends somebody's lease.
+    """End a lease for an admin.
 
-    `spare_successor`: whoever steals knows what is going on, so neither grace nor quarantine stops it.
+    `spare_successor`: neither grace nor quarantine applies, because the admin takes the lease over.
     """
     ask = terms(draft, home)
     told = {"by": by, "why": reason, **by_another(ask, authority), "stolen": spare_successor}
@@ -135,13 +135,13 @@ def why_gone(draft: Draft, lease: str) -> str:
 
 
 def end_of(draft: Draft, lease: str) -> End | None:
-    """What is known of the end of a lease, if that was unclean and not too long ago."""
+    """Return the note of a lease's unclean end, if it is not too old."""
     end = draft.record(keys.home(lease)).notes.get(keys.end_id(lease))
     return end if isinstance(end, End) else None
 
 
 def told_at_end(home: Hold, ask: LeaseRequest, told: dict[str, object] | None = None) -> dict[str, object]:
-    """What the last event of a lease says about it, so that history alone can show the run; after what is `told`."""
+    """Add what the last event of a lease says about it to `told`, so that history alone can show the run."""
     told = {} if told is None else told
     told["acquired_at"] = home.acquired_at
     told["name"] = ask.name

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from leasehold.domain.records import Draft
 
 PICK_UP: Final = 2 * SECOND
-"""How long a lease that another engine granted waits for its waiter's engine to come for it."""
+"""A lease that another engine granted waits this long for its waiter's engine to pick it up."""
 SESSION: Final = "session"
 WISH: Final = "wish"
 """Ids of the entries of which a record has at most one."""
 REQUEST_MEMORY: Final = 600 * SECOND
-"""How long a request_id is remembered beyond the TTL of what it asked for."""
+"""A request_id is kept this long beyond the TTL of its request."""
 
 SESSION_OVER: Final = Refused(
     "session_over", "session", "this session has ended, or there never was one: start a new session"
@@ -60,12 +60,12 @@ _COMPATIBLE: Final = frozenset(
 
 
 def compatible(a: str, b: str) -> bool:
-    """Whether two modes can be on one node at the same time (slots are counted, not compared)."""
+    """Return True if two modes can be on one node at the same time (slots are counted, not compared)."""
     return (a, b) in _COMPATIBLE
 
 
 def is_alive(draft: Draft, waiter: Waiter) -> bool:
-    """Whether this waiter still wants to be served: in time, and its engine lives."""
+    """Return True if this waiter can be served: its deadline has not passed and its engine lives."""
     if waiter.deadline <= draft.now:
         return False
     if waiter.engine == draft.engine:
@@ -109,7 +109,7 @@ def waiters_in_the_way(
 
 
 def in_the_way(draft: Draft, option: Alternative, slots: int, order: tuple[int, ...]) -> bool:
-    """Whether anything at all keeps this option from being granted."""
+    """Return True if anything keeps this option from being granted."""
     if draft.now < draft.opens_at:
         return True
     for claim in option.claims:
@@ -122,14 +122,14 @@ def in_the_way(draft: Draft, option: Alternative, slots: int, order: tuple[int, 
 
 
 def nodes_of(ask: LeaseRequest) -> list[str]:
-    """Every node that this request needs in any of its options, its home first."""
+    """Return every node that this request needs in any of its options, its home first."""
     if len(ask.options) == 1:
         return [claim.node for claim in ask.options[0].claims]
     return list(dict.fromkeys(claim.node for option in ask.options for claim in option.claims))
 
 
 def modes_of(ask: LeaseRequest) -> dict[str, str]:
-    """How each of those nodes is wanted; what is wanted itself outweighs an intention."""
+    """Return the mode in which each of those nodes is wanted; an own mode outweighs an intention."""
     modes: dict[str, str] = {}
     for option in ask.options:
         for claim in option.claims:
@@ -139,9 +139,9 @@ def modes_of(ask: LeaseRequest) -> dict[str, str]:
 
 
 def may_close_cycle(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> bool:
-    """Whether anybody could wait for this actor if it queued: otherwise it cannot become part of a cycle.
+    """Return True if another actor could wait for this one if it queued: otherwise no cycle can close.
 
-    It is so if the actor holds something or waits already, or if its place is before that of somebody who waits.
+    That is so if the actor holds something or waits already, or if its place is before that of a waiter.
     """
     for note in draft.record(actor).notes.values():
         if isinstance(note, Ref):
@@ -175,7 +175,7 @@ def _clash_on(draft: Draft, option: Alternative, slots: int) -> int | None:
 
 
 def lease_of(hold: Hold, ask: LeaseRequest, now: int) -> Lease:
-    """The lease as others may see it."""
+    """Return the lease as others may see it."""
     space, options, mode, slots, ttl, holder, session, _, name, context, reason, _, _, _, principal, key, _ = ask
     resources, kind = options[0].resources, MODE_NAMES[mode]
     id_, fence, since, until = hold.id, hold.fence, hold.acquired_at, hold.expires_at
@@ -188,13 +188,13 @@ def lease_of(hold: Hold, ask: LeaseRequest, now: int) -> Lease:
 
 
 def session_of(draft: Draft, actor: str) -> Session | None:
-    """The session that this actor is, while it lives."""
+    """Return the session that this actor is, while it lives."""
     session = draft.record(actor).notes.get(SESSION)
     return session if isinstance(session, Session) and session.expires_us > draft.now else None
 
 
 def expiry(draft: Draft, actor: str, ask: LeaseRequest) -> int:
-    """A full TTL from now; a lease never outlives the session that took it."""
+    """Return when a full TTL from now ends; a lease never outlives its session."""
     full = draft.now + ask.ttl
     if ask.session is None:
         return full
@@ -212,10 +212,9 @@ def grant(
     *,
     noted: bool = True,
 ) -> Hold:
-    """Give the actor this option of what it asked for; the hold in the lease's home is handed back.
+    """Grant the actor this option of its request; return the hold in the lease's home.
 
-    `told` is what else history should know of this grant: what it was that let it go before others. Not `noted`: only
-    the lease itself knows which request it came of.
+    `told` are more details for its event. If not `noted`, only the lease itself knows which request it came of.
     """
     fence = draft.number()
     if len(ask.options) > 1:
@@ -264,14 +263,14 @@ def _note_grant(draft: Draft, home: Hold, ask: LeaseRequest, told: dict[str, obj
 
 
 def remember_request(draft: Draft, ask: LeaseRequest, became: str) -> None:
-    """Note what the request of this id came to."""
+    """Note the result of the request of this id."""
     if ask.request is not None:
         until = draft.now + ask.ttl + REQUEST_MEMORY
         draft.put(ask.request, Request(REQUEST, became, ask.body, until))
 
 
 def leave(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
-    """Take a waiter out of every queue that it is in."""
+    """Remove a waiter from every queue that it is in."""
     for node in nodes_of(ask):
         draft.drop(node, waiter.id)
         draft.dirty[node] = None
@@ -279,14 +278,14 @@ def leave(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
 
 
 def find_waiter(draft: Draft, id_: str) -> Waiter | None:
-    """The waiter of this id in its home; None if it waits no longer."""
+    """Return the waiter of this id in its home, or None if it waits no longer."""
     queue = draft.record(keys.home(id_)).waiters
     place = place_of(queue, id_)
     return None if place is None else queue[place]
 
 
 def waiting_for(draft: Draft, waiter: Waiter) -> LeaseRequest:
-    """What a waiter in any of its queues wants."""
+    """Return the request of a waiter in any of its queues."""
     if waiter.ask is not None:
         return waiter.ask
     home = find_waiter(draft, waiter.id)
@@ -303,7 +302,7 @@ def refs_of(draft: Draft, actor: str, is_meant: Callable[[str], bool]) -> list[s
 
 
 def settle(draft: Draft) -> None:
-    """Serve whoever can be served on the nodes where something was given up, until nothing moves."""
+    """Serve the waiters that can be served on the nodes in `dirty`, until nothing moves."""
     while draft.dirty:
         node = next(iter(draft.dirty))
         del draft.dirty[node]
@@ -316,7 +315,7 @@ def _serve(draft: Draft, node: str) -> None:
         ask = waiting_for(draft, waiter)
         if not is_alive(draft, waiter) or not _lives(draft, waiter, ask):
             turn_away(draft, waiter, ask)
-            draft.dirty[node] = None  # somebody behind it may be next: look at this queue again
+            draft.dirty[node] = None  # a waiter behind it may be next: check this queue again
             return
         option = _takeable(draft, waiter, ask)
         if option is not None:
@@ -328,7 +327,7 @@ def _serve(draft: Draft, node: str) -> None:
             draft.dirty[node] = None
             return
         if waiter.mode == EXCLUSIVE:
-            return  # nobody behind an exclusive waiter can overtake it here
+            return  # no waiter behind an exclusive one can overtake it here
 
 
 def _has_only_own_obstacles(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> bool:
@@ -340,7 +339,7 @@ def _has_only_own_obstacles(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> 
 
 
 def _send_back(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
-    """Out of the queue: nothing but leases of its own is left in its way. Its engine asks again, and is told so."""
+    """Remove a waiter that only leases of its own hinder. Its engine asks again, and gets a refusal."""
     leave(draft, waiter, ask)
     if ask.request is not None:
         draft.discard(ask.request, REQUEST)
@@ -348,7 +347,7 @@ def _send_back(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
 
 
 def turn_away(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
-    """Out of the queue without having been served: its time or its session is over, or whoever waited is gone."""
+    """Remove a waiter that was not served: its time or its session is over, or its engine is gone."""
     leave(draft, waiter, ask)
     if waiter.deadline <= draft.now:
         forget_request(draft, ask, "timeout")
@@ -360,7 +359,7 @@ def turn_away(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
 
 
 def _lives(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> bool:
-    """Whether it asks in the name of no session, or of one that is alive."""
+    """Return True if it asks in the name of no session, or of one that is alive."""
     return ask.session is None or session_of(draft, waiter.actor) is not None
 
 
@@ -384,5 +383,5 @@ def _promote(draft: Draft, waiter: Waiter, ask: LeaseRequest, option: Alternativ
 
 
 def forget_request(draft: Draft, ask: LeaseRequest, became: str) -> None:
-    """Note that the request of this id came to nothing, so that a late copy of it is not served."""
+    """Note that the request of this id failed, so that a late copy of it is not served."""
     remember_request(draft, ask, became)

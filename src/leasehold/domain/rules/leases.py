@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def live_lease(draft: Draft, lease: str) -> Hold | None:
-    """The hold in the lease's home, unless it has run out: then it is gone, even if nobody took it."""
+    """Return the hold in the lease's home, or None once it has expired, even if no other caller has the resource."""
     node = keys.home(lease)
     lapse(draft, node)
     if draft.dirty:
@@ -29,7 +29,7 @@ def live_lease(draft: Draft, lease: str) -> Hold | None:
 
 
 def still_held(draft: Draft, lease: str) -> Hold | None:
-    """The same, for whoever is about to end several: nobody is served in between."""
+    """Return the live hold in the lease's home, without serving waiters: for callers that end several leases."""
     node = keys.home(lease)
     lapse(draft, node)
     return _open_hold(draft, node, lease)
@@ -94,7 +94,7 @@ def renewed(draft: Draft, hold: Hold, ask: LeaseRequest, ttl: int | None = None)
 
 
 def _lost(draft: Draft, lease: str) -> Lost:
-    """Tell the old holder, and the history once that it was told."""
+    """Answer the old holder, and record once that it knows."""
     end = end_of(draft, lease)
     if end is not None and not end.told:
         draft.put(keys.home(lease), end._replace(told=True))
@@ -132,7 +132,7 @@ def give_back(
 
 def update(draft: Draft, command: Update) -> Outcome:
     """Replace the context, or merge into it, while the lease is held."""
-    from leasehold.domain import contexts  # noqa: PLC0415 (whoever acquires or releases does without)
+    from leasehold.domain import contexts  # noqa: PLC0415 (acquire and release do without)
 
     hold = live_lease(draft, command.lease)
     if hold is None:

@@ -1,4 +1,4 @@
-"""Who waits for whom, for people to look at. Pure: the edges are those by which deadlocks are found, and no others."""
+"""The wait-for graph for people. Pure: its edges are those by which deadlocks are found, and no others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Seen(WaitGraph):
 
 
 def picture(draft: Draft, actors: Sequence[str], space: str | None, most: int) -> Graph:
-    """Whom these actors wait for; of more than `most` edges, those of whoever has waited longest."""
+    """Return the graph of these actors; of more than `most` edges, those of the longest waits."""
     graph = _Seen(draft)
     places = [place for actor in actors for place in _places(graph, actor) if space in (None, place.space)]
     edges: list[Edge] = []
@@ -90,7 +90,7 @@ def _places(graph: _Seen, actor: str) -> Iterable[_Place]:
 def _edges(graph: _Seen, place: _Place) -> list[Edge]:
     graph.noted.clear()
     if not all(graph.choices(place.actor, place.options, place.slots, place.order)):
-        return []  # one of the ways is free: it waits for nobody, only for somebody to look
+        return []  # one of its options is free: it waits for no actor, only for the next turn
     found = [
         Edge(
             place.actor,
@@ -104,7 +104,7 @@ def _edges(graph: _Seen, place: _Place) -> list[Edge]:
         )
         for resource, rival in graph.noted
     ]
-    return list(dict.fromkeys(found))  # what overlaps in several ways is told once
+    return list(dict.fromkeys(found))  # once, also for an overlap in several ways
 
 
 def _session(draft: Draft, actor: str) -> str | None:

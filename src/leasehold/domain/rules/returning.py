@@ -1,7 +1,7 @@
-"""Waits that did not count for a while, and do again: has somebody closed a cycle with them meanwhile? Pure.
+"""Deadlock checks for waits that did not count as alive for a while, and do again. Pure.
 
-Who waits at an engine that is not heard of is in nobody's way, also when cycles are looked for. So if such an engine
-comes back, or its callers go on waiting at another one, their waits have to be looked at as if they began now.
+A waiter at a silent engine blocks no request, and the search for cycles ignores it. So if such an engine comes back, or
+its callers go on waiting at another one, their waits are checked as if they began now.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 def reconsider(draft: Draft, command: Reconsider) -> Outcome:
-    """An engine was not heard of for too long: which of these waits are in a cycle? Events tell of those."""
+    """Remove those of these waits that are in a cycle, after their engine was silent; events report them."""
     draft.require([keys.home(id_) for id_ in command.waiters])
     modes: dict[str, set[str]] = {}
     for id_ in command.waiters:
         waiter = find_waiter(draft, id_)
         if waiter is None or waiter.ask is None or waiter.engine != draft.engine or waiter.deadline <= draft.now:
-            continue  # somebody else's by now, or over: whoever looks after it finds out
+            continue  # at another engine by now, or over: its engine notices
         if _may_be_waited_for(draft, waiter, waiter.ask, modes):
             give_way(draft, waiter, waiter.ask)
     return Done()
 
 
 def give_way(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Deadlock | None:
-    """Out of the queue, if this wait is part of a cycle; whoever asks again with its request_id asks anew."""
+    """Leave the queue if this wait is part of a cycle. A retry with its request_id is a new request."""
     cycle = cycle_of(draft, waiter, ask)
     if cycle is None:
         return None
@@ -49,7 +49,7 @@ def give_way(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Deadlock | None
 
 
 def _may_be_waited_for(draft: Draft, waiter: Waiter, ask: LeaseRequest, modes: dict[str, set[str]]) -> bool:
-    """Whether a search could find anything: thousands may be in one queue, and each has to be looked at.
+    """Return True if a search could find a cycle: thousands may be in one queue, and each needs a search.
 
     Who has nothing but its place in one queue is only waited for by those behind it. If all of them want the same, they
     wait for everybody that it waits for: a cycle through it is one without it, too, and had its victim.

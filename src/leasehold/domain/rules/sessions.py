@@ -103,7 +103,7 @@ def end(draft: Draft, command: EndSession) -> Outcome:
     if not _may(session, command.proof):
         return NOT_ALLOWED
     released: list[str] = []
-    _leave_queues(draft, command.actor, "ended")  # first: what it gives back must not be given to itself
+    _leave_queues(draft, command.actor, "ended")  # first, so that its own leases are not granted to it
     for id_ in refs_of(draft, command.actor, keys.is_lease_id):
         hold = still_held(draft, id_)
         if hold is not None:
@@ -119,7 +119,7 @@ def end(draft: Draft, command: EndSession) -> Outcome:
 def _end_lease(draft: Draft, hold: Hold, ask: LeaseRequest, command: EndSession) -> None:
     """Given back with the session; or, if an admin ends that, taken away like any other lease that an admin ends.
 
-    Unless it was only promised: then nobody ever worked under it.
+    Unless it was only promised: then no caller ever worked under it.
     """
     by = command.proof.admin
     if by is None or hold.ticket is not None:
@@ -139,14 +139,14 @@ def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
 
 
 def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str | None) -> None:
-    """The session itself is gone; who can be served by what it left is served later, by whoever calls."""
+    """Remove the session itself. The caller serves the waiters for what it held."""
     draft.discard(actor, WISH)
     draft.drop(actor, SESSION)
     _tell(draft, "session_ended", session, reason=reason, **why)
 
 
 def end_lapsed(draft: Draft, actor: str) -> None:
-    """A session whose heartbeat did not come is over, and so is everything it holds. Nobody is served yet."""
+    """End a session without heartbeat, and all that it holds. Serves no waiter yet."""
     session = draft.record(actor).notes.get(SESSION)
     if not isinstance(session, Session) or session.expires_us > draft.now:
         return

@@ -1,4 +1,4 @@
-"""What a refusal tells: who is in the way, doing what, since when, until when, and how long the queue is. Pure."""
+"""The details of a refusal: the obstacles, their work and times, and the length of the queue. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BLOCKERS_TOLD = 8
 """A refusal names at most this many."""
 RETRY_AT_MOST = 30 * SECOND
-"""A lease may be released long before it expires, so nobody is told to stay away longer than this."""
+"""A lease may be released long before it expires, so no refusal proposes a longer pause than this."""
 
 
 def held(draft: Draft, ask: LeaseRequest, order: tuple[int, ...], actor: str = "", shown: tuple[str, ...] = ()) -> Held:
@@ -35,7 +35,7 @@ def held(draft: Draft, ask: LeaseRequest, order: tuple[int, ...], actor: str = "
 def blockers_of(
     draft: Draft, ask: LeaseRequest, order: tuple[int, ...], actor: str, shown: tuple[str, ...]
 ) -> tuple[Blocker, ...]:
-    """Who is in the way of any option, each lease and waiter once, the first few of them."""
+    """Return the obstacles to any option, each lease and waiter once, the first few of them."""
     told: dict[str, Blocker] = {}
     for option in ask.options:
         for claim in option.claims:
@@ -56,7 +56,7 @@ def blockers_of(
 
 
 def by_hold(draft: Draft, hold: Hold, yours: bool = False, asked: tuple[str, ...] = ()) -> Blocker:
-    """A lease that is in the way, or what is left of it."""
+    """Return a lease that is in the way, or what is left of it."""
     ask = terms(draft, hold)
     state = "held" if not hold.closed else "quarantined" if hold.expires_at == FOREVER else "grace"
     return Blocker(
@@ -111,7 +111,7 @@ def queued(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Queued:
 
 
 def queue_at(draft: Draft, ask: LeaseRequest, order: tuple[int, ...]) -> Queue:
-    """How many want what this request wants, or something that overlaps with it; and its place among them."""
+    """Return the number of waiters for what this request wants, or what overlaps with it, and its place among them."""
     modes = modes_of(ask)
     queues = [queue for queue in [who_wait(draft, node, mode) for node, mode in modes.items()] if queue]
     if len(queues) <= 1:  # nearly always
@@ -124,6 +124,6 @@ def queue_at(draft: Draft, ask: LeaseRequest, order: tuple[int, ...]) -> Queue:
 
 
 def who_wait(draft: Draft, node: str, mode: str) -> tuple[Waiter, ...]:
-    """Who waits at a node that is wanted in this mode: for it, for what is above or below, but not for a sibling."""
+    """Return the waiters at a node wanted in this mode: for it, for what is above or below, but not for a sibling."""
     waiters = draft.record(node).waiters
     return waiters if mode in OWN_MODES else tuple([each for each in waiters if each.mode in OWN_MODES])

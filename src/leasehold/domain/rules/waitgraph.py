@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from leasehold.domain.rules.deadlock import Choice, Wait
 
 LAST = (FOREVER, FOREVER)
-"""The order of somebody who is in no queue: behind everybody."""
+"""The order of an actor that is in no queue: behind all others."""
 FIRST = (-FOREVER, 0)
-"""The order of whoever has it already."""
+"""The order of a holder."""
 
 
 def cycle_closed_by(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> tuple[str, ...] | None:
@@ -37,7 +37,7 @@ def cycle_closed_by(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[in
 
 
 def cycle_of(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> tuple[str, ...] | None:
-    """The same of somebody who is in the queue already."""
+    """Return a cycle through an actor that is in the queue already."""
     graph = _Searched(draft)
     graph.names[waiter.actor] = ask.holder
     wait = graph.choices(waiter.actor, ask.options, ask.slots, waiter.order)
@@ -45,7 +45,7 @@ def cycle_of(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> tuple[str, ...]
 
 
 class Rival(Noun):
-    """A hold, or a place in the queue, that somebody else would have to give up."""
+    """A hold, or a place in the queue, that another actor would have to give up."""
 
     actor: str
     holder: str
@@ -58,7 +58,7 @@ class Rival(Noun):
 
 
 class Seeker(Noun):
-    """Somebody who wants one of these, at this place of the order."""
+    """An actor that wants one of these, at this place of the order."""
 
     actor: str
     options: tuple[Alternative, ...]
@@ -82,7 +82,7 @@ class WaitGraph:
         return tuple(self.names[each] if place % 2 == 0 else each for place, each in enumerate(cycle))
 
     def waits_of(self, actor: str) -> list[Wait]:
-        """What this actor waits for and does not get; nothing, if its session is over."""
+        """Return what this actor waits for; nothing if its session is over."""
         if not self.lives(actor):
             return []
         waits = [self.choices(actor, ask.options, ask.slots, waiter.order) for waiter, ask in self.waiters(actor)]
@@ -94,12 +94,12 @@ class WaitGraph:
         return [] if wish is None else [self.choices(actor, wish.options, wish.slots, LAST)]
 
     def lives(self, actor: str) -> bool:
-        """Whether it is no session, or one that is not over."""
+        """Return True if it is no session, or one that is alive."""
         session = self.draft.record(actor).notes.get(SESSION)
         return not isinstance(session, Session) or session.expires_us > self.draft.now
 
     def wish(self, actor: str) -> Poll | None:
-        """What it was refused a short while ago, and is expected to ask for again."""
+        """Return its last refused try, which it is expected to repeat."""
         wish = self.draft.record(actor).notes.get(WISH)
         return wish if isinstance(wish, Poll) and wish.until > self.draft.now else None
 
@@ -120,7 +120,7 @@ class WaitGraph:
         return queue.get(id_)
 
     def choices(self, actor: str, options: tuple[Alternative, ...], slots: int, order: tuple[int, ...]) -> Wait:
-        """What stands before somebody who wants one of these, at this place of the order."""
+        """Return the obstacles to an actor that wants one of these, at this place of the order."""
         if len(options) > 1 or len(options[0].claims) > 1:
             self.draft.require([claim.node for option in options for claim in option.claims])
         seeker = Seeker(actor, options, slots, order)
@@ -130,7 +130,7 @@ class WaitGraph:
         return tuple(need for claim in option.claims for need in self._needs(seeker, option, claim))
 
     def _needs(self, seeker: Seeker, option: Alternative, claim: Claim) -> Iterable[Need]:
-        """Who would have to give way; whoever asks does not wait for itself, nor for a closed resource's ghost."""
+        """Yield those that would have to give way. An actor waits neither for itself nor for a closed resource."""
         counted: list[Rival] = []
         others: list[Rival] = []
         for rival in self._in_the_way(seeker, claim):
@@ -150,7 +150,7 @@ class WaitGraph:
             yield Need(resource, tuple(rival.actor for rival in others), min(enough, len(others)))
 
     def _holding(self, claim: Claim) -> list[Rival]:
-        """Whoever has this node in a mode that does not go together with the claim's."""
+        """Return the holders of this node whose mode conflicts with the claim's."""
         return [
             Rival(hold.actor, hold.holder, hold.mode, hold.slots, hold.id, FIRST)
             for hold in self.draft.record(claim.node).holds.values()
@@ -158,7 +158,7 @@ class WaitGraph:
         ]
 
     def _queueing(self, claim: Claim, order: tuple[int, ...], start: int = 0) -> list[Rival]:
-        """Whoever is to be given it before, apart from the first so many in the queue."""
+        """Return the waiters to be served first, apart from the first so many in the queue."""
         waiters = self.draft.record(claim.node).waiters
         return [
             Rival(waiter.actor, waiter.holder, waiter.mode, waiter.slots, waiter.id, waiter.order)
@@ -172,12 +172,12 @@ class WaitGraph:
 
 
 def _is_counted(rival: Rival, claim: Claim, slots: int) -> bool:
-    """Whether both want one of so many slots; of others, all have to give way."""
+    """Return True if both want one of so many slots; all other rivals have to give way."""
     return claim.mode == rival.mode == SLOTS and rival.slots == slots
 
 
 class _Rivals:
-    """Those in the way of some who want the same, in the order of service; as far as somebody has looked."""
+    """The rivals of actors that want the same, in the order of service, as far as they are loaded."""
 
     def __init__(self) -> None:
         self.actors: list[str] = []
@@ -191,11 +191,11 @@ class _Rivals:
         self._orders.append(rival.order)
 
     def ahead_of(self, order: tuple[int, ...]) -> int:
-        """How many are before this place."""
+        """Return the number of rivals before this place."""
         return bisect_left(self._orders, order)
 
     def own(self, actor: str, first: int) -> int:
-        """How often this actor is among the first so many."""
+        """Return how often this actor is among the first so many."""
         return sum(place < first for place in self._places.get(actor, ()))
 
 

@@ -1,4 +1,4 @@
-"""What engines ask on behalf of those who wait: how does it stand, I give up, we are alive, what lapsed. Pure."""
+"""The commands of an engine for its waiters: check, give up, cancel, heartbeat, sweep. Pure."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from leasehold.domain.records import Draft
 
 CANCELLED_MEMORY = 24 * 3600 * SECOND
-"""How long a cancelled request_id is remembered, so that no delayed copy of it is granted."""
+"""A cancelled request_id is kept this long, so that no delayed copy of it is granted."""
 
 
 def check(draft: Draft, command: Check) -> Outcome:
-    """How a wait stands: granted (and picked up now), over, or still in the queue; `Done` if its place is gone."""
+    """Check a wait: granted (and picked up now), over, or still in the queue; `Done` if its place is gone."""
     waiter = find_waiter(draft, command.waiter)
     is_ours = waiter is not None and waiter.engine == draft.engine
     if waiter is not None and waiter.ask is not None and is_ours and waiter.deadline <= draft.now:
@@ -75,7 +75,7 @@ def _gone(draft: Draft, command: Check) -> Outcome:
 
 
 def _serve_or_stay(draft: Draft, command: Check) -> Outcome:
-    """Nobody may have told this queue that it can move: look for oneself."""
+    """Serve this queue if it can move: its wake-up may be lost."""
     draft.dirty.update(dict.fromkeys(claim.node for option in command.ask.options for claim in option.claims))
     settle(draft)
     for id_, lease in draft.picked_up:
@@ -103,7 +103,7 @@ def _promised(draft: Draft, waiter: str, ask: LeaseRequest) -> Hold | None:
 
 
 def cancel(draft: Draft, command: Cancel) -> Outcome:
-    """Withdraw a request: out of the queue, or the lease given back; never granted later."""
+    """Withdraw a request: leave the queue, or release its lease; it is never granted later."""
     if command.actor is not None and command.secret is not None:
         session = session_of(draft, command.actor)
         if session is not None and session.secret != command.secret:
@@ -161,7 +161,7 @@ def _given(draft: Draft, id_: str) -> Waiter | Hold | None:
 
 
 def give_up(draft: Draft, command: GiveUp) -> Outcome:
-    """Nobody is left who asked with this token; who asked for the same with another one keeps it."""
+    """Give up what was asked for with this token; a retry with another token keeps it."""
     entry = _given(draft, command.id)
     if entry is None and command.request is not None:
         known = draft.record(command.request).notes.get(REQUEST)
@@ -178,7 +178,7 @@ def give_up(draft: Draft, command: GiveUp) -> Outcome:
         leave(draft, entry, entry.ask)
         draft.tell("cancelled", entry.ask, waiter=entry.id, reason="whoever asked is gone")
     if entry.ask.request is not None:
-        draft.discard(entry.ask.request, REQUEST)  # it was not withdrawn: whoever comes back with it asks anew
+        draft.discard(entry.ask.request, REQUEST)  # it was not withdrawn: a retry is a new request
     settle(draft)
     return Done()
 
@@ -193,7 +193,7 @@ def beat(draft: Draft, command: Beat) -> Outcome:
 
 
 def sweep(draft: Draft, command: Sweep) -> Outcome:
-    """What has lapsed in these records goes; who can be served is."""
+    """Remove what has expired in these records, and serve the waiters that can be served."""
     draft.require(list(command.keys))
     for key in command.keys:
         if key.startswith("n"):
