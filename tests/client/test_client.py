@@ -19,7 +19,7 @@ import pytest
 
 import leasehold
 from leasehold.client import deciding
-from leasehold.client.deciding import KEPT_OPEN, RETRY_AFTER_MOST, SLACK, TRIES, Again, Errand, NotSent
+from leasehold.client.deciding import KEPT_OPEN, RETRY_AFTER_MOST, SLACK, TRIES, NotSent, PendingCall, Resend
 from leasehold.client.encoding import request
 from leasehold.errors import Closed, OutcomeUnknown, Unreachable
 from leasehold.requests.calls import Call
@@ -370,17 +370,17 @@ def test_locks_outlive_the_loop_that_they_were_opened_in(server: Running) -> Non
 # --------------------------------------------------------------------------------- what is decided, alone
 
 
-def errand() -> Errand:
+def pending() -> PendingCall:
     asked = {"resources": "x", "ttl": 60, "wait": 0, "mode": None, "slots": 1, "any_of": False, "holder": "a"}
     more = {"session": None, "space": "default", "name": None, "context": None, "reason": None, "priority": 0}
     rest = {"reentrant": False, "grace": 0, "on_expiry": "free", "request_id": None, "intent": False, "token": None}
-    return Errand(Call("acquire", {**asked, **more, **rest}), 0.0)
+    return PendingCall(Call("acquire", {**asked, **more, **rest}), 0.0)
 
 
 def test_pauses_grow_and_are_jittered() -> None:
     seen: list[list[float]] = []
     for _ in range(50):
-        one = errand()
+        one = pending()
         seen.append([one.failed(ConnectionResetError(), 0.0).pause for _ in range(TRIES)])
         with pytest.raises(Unreachable):
             one.failed(ConnectionResetError(), 0.0)
@@ -393,18 +393,18 @@ def test_pauses_grow_and_are_jittered() -> None:
 def test_a_caller_says_how_long_to_go_on_while_nobody_answers() -> None:
     """Refused or silent, for as long as that and no longer; an answer begins it anew, and a queue does not count."""
     asked = {"resources": "x", "ttl": 60, "holder": "a"}
-    one = Errand(Call("acquire", {**asked, "wait": 3}), 0.0, patience=10.0)
+    one = PendingCall(Call("acquire", {**asked, "wait": 3}), 0.0, patience=10.0)
     now, pauses = 100.0, 0
     while now < 109.999:
         now += one.failed(ConnectionRefusedError(), now, was_sent=False).pause
         pauses += 1
     assert now == pytest.approx(110.0)
     assert pauses > TRIES
-    assert isinstance(one.answered(202, {"ticket": "t1"}, None, now), Again)
+    assert isinstance(one.answered(202, {"ticket": "t1"}, None, now), Resend)
     assert one.failed(ConnectionRefusedError(), now, was_sent=False).pause > 0
     with pytest.raises(Unreachable, match="within 10 s"):
         one.failed(ConnectionRefusedError(), now + 10, was_sent=False)
-    silent = Errand(Call("acquire", {**asked, "wait": 3}), 0.0, patience=2.0)
+    silent = PendingCall(Call("acquire", {**asked, "wait": 3}), 0.0, patience=2.0)
     assert silent.time_out == 2 + 3
     with pytest.raises(Unreachable, match="within 2 s"):
         silent.failed(TimeoutError(), 5.0)
@@ -436,26 +436,26 @@ def test_connect_refuses_a_timeout_that_is_none(timeout: Any) -> None:  # noqa: 
 
 
 def test_only_the_first_copy_says_that_it_is_the_first() -> None:
-    one = errand()
+    one = pending()
     first = one.next.body
     assert first is not None
     assert first["first"] is True
     for again in (one.failed(ConnectionResetError(), 0.0), one.answered(503, {"code": "closed"}, None, 0.0)):
-        assert isinstance(again, Again)
+        assert isinstance(again, Resend)
         assert again.request == one.next
         assert again.request.body == {key: value for key, value in first.items() if key != "first"}
-    own = Errand(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "request_id": "chosen"}), 0.0)
+    own = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "request_id": "chosen"}), 0.0)
     assert own.next.body is not None
     assert "first" not in own.next.body, "whoever chose it may have sent it before"
 
 
 def test_nor_does_a_wait_that_goes_on() -> None:
-    one = Errand(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 600}), 0.0)
+    one = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 600}), 0.0)
     one.answered(200, {"status": "ok"}, None, 0.5)
     assert one.next.body is not None
     assert one.next.body["first"] is True
     again = one.answered(202, {"ticket": "t1"}, None, 1.0)
-    assert isinstance(again, Again)
+    assert isinstance(again, Resend)
     assert again.request.body is not None
     assert "first" not in again.request.body
     assert again.request.body["request_id"] == "t1"
@@ -463,11 +463,11 @@ def test_nor_does_a_wait_that_goes_on() -> None:
 
 def test_who_waits_long_first_asks_whether_anybody_is_there() -> None:
     """So a silent server is noticed within seconds; and after a silence, a live one is not taken for a silent one."""
-    one = Errand(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 3_600}), 0.0)
+    one = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 3_600}), 0.0)
     for now in range(0, 3_000, 100):
         assert (one.next.path, one.time_out) == ("/healthz", SLACK)
         again = one.answered(200, {"status": "ok"}, None, float(now))
-        assert isinstance(again, Again)
+        assert isinstance(again, Resend)
         assert (again.request, again.pause) == (one.next, 0.0)
         assert one.next.body is not None
         assert one.next.body["wait_seconds"] == 3_600 - now
@@ -530,28 +530,28 @@ def test_retry_after_is_honoured_and_jittered(status: int) -> None:
     told = {"code": "rate_limited"}
     pauses = set()
     for _ in range(20):
-        again = errand().answered(status, told, 3.0, 0.0)
-        assert isinstance(again, Again)
+        again = pending().answered(status, told, 3.0, 0.0)
+        assert isinstance(again, Resend)
         assert 3.0 < again.pause <= 3.2
         pauses.add(again.pause)
     assert len(pauses) > 10
-    later = errand().answered(status, told, 3_600.0, 0.0)
-    assert isinstance(later, Again)
+    later = pending().answered(status, told, 3_600.0, 0.0)
+    assert isinstance(later, Resend)
     assert later.pause < RETRY_AFTER_MOST + 1
 
 
 def test_what_is_too_much_is_told_at_once() -> None:
-    refused = errand().answered(429, {"code": "too_many", "message": "release some first"}, 1.0, 0.0)
+    refused = pending().answered(429, {"code": "too_many", "message": "release some first"}, 1.0, 0.0)
     assert isinstance(refused, leasehold.Refused)
     assert refused.code == "too_many"
 
 
 @pytest.mark.parametrize("was_lost", [False, True])
 def test_a_release_that_was_only_put_off_is_not_taken_for_ours(was_lost: bool) -> None:
-    one = Errand(Call("release", {"lease": "l1-" + "0" * 32, "token": "t"}), 0.0)
+    one = PendingCall(Call("release", {"lease": "l1-" + "0" * 32, "token": "t"}), 0.0)
     if was_lost:
-        assert isinstance(one.failed(ConnectionResetError(), 0.0), Again)
-    assert isinstance(one.answered(429, {"code": "rate_limited"}, None, 0.0), Again)
+        assert isinstance(one.failed(ConnectionResetError(), 0.0), Resend)
+    assert isinstance(one.answered(429, {"code": "rate_limited"}, None, 0.0), Resend)
     told = {"lease": "l1-" + "0" * 32, "released": False, "reason": "released", "resources": []}
     outcome = one.answered(200, told, None, 0.0)
     assert isinstance(outcome, leasehold.Released)
@@ -559,10 +559,10 @@ def test_a_release_that_was_only_put_off_is_not_taken_for_ours(was_lost: bool) -
 
 
 def test_a_request_that_was_not_sent_may_always_be_sent_again() -> None:
-    one = Errand(Call("revoke_key", {"key": "0" * 16}), 0.0)
-    assert isinstance(one.failed(NotSent("nobody there"), 0.0, was_sent=False), Again)
+    one = PendingCall(Call("revoke_key", {"key": "0" * 16}), 0.0)
+    assert isinstance(one.failed(NotSent("nobody there"), 0.0, was_sent=False), Resend)
     stolen = {"resources": "x", "ttl": 60, "by": "ops", "reason": "why", "holder": "a"}
-    other = Errand(Call("steal", {**stolen, "space": "default", "name": None, "context": None}), 0.0)
-    assert isinstance(other.failed(NotSent("nobody there"), 0.0, was_sent=False), Again)
+    other = PendingCall(Call("steal", {**stolen, "space": "default", "name": None, "context": None}), 0.0)
+    assert isinstance(other.failed(NotSent("nobody there"), 0.0, was_sent=False), Resend)
     with pytest.raises(OutcomeUnknown):
         other.failed(ConnectionResetError(), 0.0)

@@ -10,7 +10,7 @@ import pytest
 
 import leasehold
 from leasehold.client import deciding
-from leasehold.client.messages import Base, bases
+from leasehold.client.messages import ServerAddress, bases
 from leasehold.client.one_request import ask
 from leasehold.client.proxies import Proxy, proxy
 from leasehold.errors import InvalidInput, Unreachable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PLAIN, TLS = (Base("locks.example", port, tls=port == 443, path="") for port in (7420, 443))
+PLAIN, TLS = (ServerAddress("locks.example", port, tls=port == 443, path="") for port in (7420, 443))
 HERE = "http://proxy.example:3128"
 NAMES = [each + end for each in ("http", "https", "all", "no") for end in ("_proxy",)]
 
@@ -96,7 +96,7 @@ def test_the_variables_are_read_as_curl_reads_them(env: dict[str, str], plain: s
 )
 def test_no_proxy_and_this_machine_itself(host: str, exceptions: str, directly: bool) -> None:
     """Loopback is never asked for through a proxy, as in Go: elsewhere it is another machine."""
-    found = proxy(Base(host, 7420, tls=False, path=""), {"http_proxy": HERE, "no_proxy": exceptions})
+    found = proxy(ServerAddress(host, 7420, tls=False, path=""), {"http_proxy": HERE, "no_proxy": exceptions})
     assert (found is None) == directly
 
 

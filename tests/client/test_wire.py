@@ -10,7 +10,7 @@ import pytest
 import leasehold
 from leasehold.client import deciding
 from leasehold.client.aio import AsyncConnection
-from leasehold.client.messages import Base, parse_head
+from leasehold.client.messages import ServerAddress, parse_head
 from leasehold.errors import Unreachable
 from tests.kit.scripting import HANG_UP, NOBODY, NOTHING, Script, answer, bytewise, scripted
 from tests.server.test_conformance import Awaited
@@ -173,7 +173,7 @@ def loop() -> Iterator[HandMoved]:
 
 
 def test_one_timer_serves_all_requests_of_a_connection(loop: HandMoved) -> None:
-    line = AsyncConnection(Base("h", 1, tls=False, path=""), cast("asyncio.AbstractEventLoop", loop))
+    line = AsyncConnection(ServerAddress("h", 1, tls=False, path=""), cast("asyncio.AbstractEventLoop", loop))
     line.connection_made(Deaf())
     for now in range(10):
         loop.move(now)
@@ -190,7 +190,7 @@ def test_one_timer_serves_all_requests_of_a_connection(loop: HandMoved) -> None:
 
 
 def test_the_timer_of_an_idle_connection_ends(loop: HandMoved) -> None:
-    line = AsyncConnection(Base("h", 1, tls=False, path=""), cast("asyncio.AbstractEventLoop", loop))
+    line = AsyncConnection(ServerAddress("h", 1, tls=False, path=""), cast("asyncio.AbstractEventLoop", loop))
     line.connection_made(Deaf())
     heard = line.ask(b"", 15.0)
     line.data_received(NOBODY)

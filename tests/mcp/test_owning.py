@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 import leasehold
-from leasehold.mcp.ownership import Handed, Who
+from leasehold.mcp.ownership import CallingAgent, Handed
 from tests.kit.serving import create_key, serving
 from tests.mcp.test_tools import TRANSPORTS, call, database, over_stdio, run, soon
 
@@ -203,7 +203,7 @@ def test_by_its_name_an_expired_lease_is_lost(tmp_path: Path, transport: str) ->
 
 
 def test_what_was_handed_out_is_remembered_within_bounds(tmp_path: Path) -> None:
-    handed, ada = Handed(most=4), Who("ada", None, is_one=True)
+    handed, ada = Handed(most=4), CallingAgent("ada", None, is_one=True)
     with leasehold.connect(database(tmp_path), holder="ada") as locks:
         for got in (_granted(locks, name) for name in ("a", "b", "c")):
             handed.remember("open", ada, got.lease, got.token)

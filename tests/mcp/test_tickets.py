@@ -14,9 +14,9 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 import leasehold
 from leasehold.config import settings as config
 from leasehold.locks.connect import aconnect
-from leasehold.mcp.handlers import Desk
-from leasehold.mcp.http import Caller
-from leasehold.mcp.tickets import Pursuits
+from leasehold.mcp.handlers import ToolHandlers
+from leasehold.mcp.http import HttpParty
+from leasehold.mcp.tickets import TicketedWaits
 from tests.kit.serving import PATIENCE, create_key, id_of, serving, until
 from tests.mcp.test_tools import TRANSPORTS, call, database, run, soon
 
@@ -65,20 +65,20 @@ def test_two_calls_with_one_ticket_wait_in_one_place(tmp_path: Path, transport: 
 
 
 class Scene:
-    """A desk, and callers who share a key."""
+    """A handlers, and callers who share a key."""
 
     def __init__(self, locks: AsyncLocks, keep: float) -> None:
         self.locks = locks
-        self.desk = Desk(Pursuits(keep))
+        self.desk = ToolHandlers(TicketedWaits(keep))
 
     async def ask(self, verb: str, asked: dict[str, Any]) -> object:
         answer: object = await getattr(self.locks, verb)(**asked)
         return answer
 
-    def caller(self) -> Caller:
-        return Caller("key", "agents", None, self.ask)
+    def caller(self) -> HttpParty:
+        return HttpParty("key", "agents", None, self.ask)
 
-    def wait(self, caller: Caller, ticket: str, seconds: float) -> asyncio.Task[Acquired]:
+    def wait(self, caller: HttpParty, ticket: str, seconds: float) -> asyncio.Task[Acquired]:
         return asyncio.create_task(self.desk.wait(caller, "bob", TERMS, ticket, seconds, None))
 
     async def look(self) -> tuple[list[str], list[str]]:
@@ -102,7 +102,7 @@ async def held(folder: Path, keep: float = 600) -> AsyncIterator[tuple[Scene, le
         assert isinstance(mine, leasehold.Granted)
         scene = Scene(locks, keep)
         yield scene, mine
-        await scene.desk.pursuits.close()
+        await scene.desk.waits.close()
 
 
 def test_a_place_that_two_calls_left_is_given_up(tmp_path: Path) -> None:

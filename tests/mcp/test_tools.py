@@ -277,7 +277,7 @@ def test_bad_input_is_told_in_words_that_an_agent_can_act_on(tmp_path: Path) -> 
             for tool, arguments, _ in BAD:
                 text = (await client.call_tool(tool, arguments)).content[0].text  # type: ignore[union-attr]
                 assert text.startswith(f"{tool}: ")
-                assert text.endswith("Nothing was changed: mend that, and call again.")
+                assert text.endswith("Nothing was changed: correct that, and call again.")
                 assert "pydantic" not in text
             assert (await call(client, "check_lock", resource="a", agent_id="me"))["data"]["free"] is True
             for mode in ("shared", "exclusive"):

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.client import forking
-from leasehold.client.batching import Gathering, Reply
-from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
-from leasehold.client.messages import END, HEAD_MOST, AnswerHead, Base, bases, body_of, parse_head, render
+from leasehold.client.batching import Gathering, HttpReply
+from leasehold.client.deciding import GOING_AWAY, HUNG_UP, NoAnswer, NotSent, PendingCall, Resend, connect_within, told
+from leasehold.client.messages import END, HEAD_MOST, AnswerHead, ServerAddress, bases, body_of, parse_head, render
 from leasehold.client.sync import losses_of
 from leasehold.client.unexpected import explained
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
@@ -34,7 +34,7 @@ IDLE_MOST = 256
 class AsyncConnection(asyncio.Protocol):
     """One connection: one request at a time, and the answer to it."""
 
-    def __init__(self, base: Base, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, base: ServerAddress, loop: asyncio.AbstractEventLoop) -> None:
         self.base = base
         self.is_open = False
         self._loop = loop  # `asyncio.get_running_loop` makes a system call each time
@@ -182,7 +182,7 @@ class AsyncConnection(asyncio.Protocol):
 class AsyncHttpAnswers:
     """A client of one Leasehold, wherever it is served."""
 
-    def __init__(self, bases: tuple[Base, ...], patience: float | None = None) -> None:
+    def __init__(self, bases: tuple[ServerAddress, ...], patience: float | None = None) -> None:
         self._bases = bases
         self._patience = patience
         self._idle: list[AsyncConnection] = []
@@ -209,36 +209,36 @@ class AsyncHttpAnswers:
         """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""
         if self._closed:
             raise Closed(CLOSED)
-        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
+        pending = PendingCall(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
         self._under_way += 1
         try:
-            return await self._pursue(errand)
+            return await self._pursue(pending)
         except Unreachable:
-            await self._give_up(errand)
+            await self._give_up(pending)
             raise
         finally:
             self._under_way -= 1
 
-    async def _give_up(self, errand: Errand) -> None:
+    async def _give_up(self, pending: PendingCall) -> None:
         """Cancel a request that may have been granted, since nobody would have the token of that lease."""
-        request = errand.undo()
+        request = pending.undo()
         if request is not None:
             with suppress(OSError, LeaseholdError):  # whoever asked is told why it failed; the lease expires by itself
-                await self._exchange(request, errand.time_out)
+                await self._exchange(request, pending.time_out)
 
-    async def _pursue(self, errand: Errand) -> Any:  # noqa: ANN401 (see `ask`)
+    async def _pursue(self, pending: PendingCall) -> Any:  # noqa: ANN401 (see `ask`)
         while True:
             asked_of = self._first
             try:
-                status, body, retry_after = await self._reply(errand.next, errand.time_out)
+                status, body, retry_after = await self._reply(pending.next, pending.time_out)
             except (OSError, Unreachable) as error:
                 self._turn_from(asked_of)
                 why = explained(error, self._bases[asked_of % len(self._bases)])
-                again = errand.failed(why, time.monotonic(), was_sent=not isinstance(error, NotSent))
+                again = pending.failed(why, time.monotonic(), was_sent=not isinstance(error, NotSent))
             else:
                 self._heard_at = now = time.monotonic()
-                outcome = errand.answered(status, body, retry_after, now)
-                if not isinstance(outcome, Again):
+                outcome = pending.answered(status, body, retry_after, now)
+                if not isinstance(outcome, Resend):
                     return outcome
                 if status == GOING_AWAY:
                     self._turn_from(asked_of)
@@ -253,11 +253,11 @@ class AsyncHttpAnswers:
         if self._first == server:
             self._first += 1
 
-    async def _reply(self, request: HttpRequest, time_out: float) -> Reply:
+    async def _reply(self, request: HttpRequest, time_out: float) -> HttpReply:
         if self._under_way > 1 and self._is_key and self._gathering.takes(request):
             return await self._gathering.ask(request)
         head, data = await self._exchange(request, time_out)
-        return Reply(head.status, body_of(head, data), head.retry_after)
+        return HttpReply(head.status, body_of(head, data), head.retry_after)
 
     def _undo(self, request: HttpRequest, granted: dict[str, Any]) -> None:
         """Whoever asked was cancelled, and could not hang up, as others travelled with it."""
@@ -299,7 +299,7 @@ class AsyncHttpAnswers:
             connection.hang_up()
         return answer
 
-    def _kept(self, base: Base) -> AsyncConnection | None:
+    def _kept(self, base: ServerAddress) -> AsyncConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable and connection.base == base:
@@ -307,7 +307,7 @@ class AsyncHttpAnswers:
             connection.hang_up()
         return None
 
-    async def _connected(self, base: Base) -> AsyncConnection:
+    async def _connected(self, base: ServerAddress) -> AsyncConnection:
         try:
             async with asyncio.timeout(connect_within(self._patience)):
                 return await (_through_tunnel(base) if base.via is not None and base.tls else _directly(base))
@@ -328,7 +328,7 @@ class AsyncHttpAnswers:
         self._idle.clear()
 
 
-async def _directly(base: Base) -> AsyncConnection:
+async def _directly(base: ServerAddress) -> AsyncConnection:
     """Also to a proxy that is asked for each request."""
     loop = asyncio.get_running_loop()
     host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
@@ -338,7 +338,7 @@ async def _directly(base: Base) -> AsyncConnection:
     return connection
 
 
-async def _through_tunnel(base: Base) -> AsyncConnection:
+async def _through_tunnel(base: ServerAddress) -> AsyncConnection:
     """The proxy is asked once, in a thread; then there is a line to the server itself."""
     from leasehold.client.sync import connected  # noqa: PLC0415 (only for those who have a proxy)
 

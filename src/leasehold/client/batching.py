@@ -1,7 +1,7 @@
-"""Calls of several tasks in one request: what is asked at the same moment travels together. It asks nothing again.
+"""Calls that several tasks make at the same moment, sent in one request. It retries nothing.
 
-A request of its own costs both sides as much as the call in it (docs/adr/0030). Whoever waits in a queue goes alone:
-the others would have to wait with it, and hanging up is how it leaves the queue.
+A request of its own costs both sides as much as the call in it (docs/adr/0030). A call that waits in a queue is sent
+alone: the others would have to wait with it, and it leaves the queue by disconnecting.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from leasehold.client.messages import AnswerHead
 
 MOST = 32
-"""How many travel together: with more of them, one side would have nothing to do while the other works."""
+"""Most calls in one request: with more, one side would idle while the other works."""
 _PATH = "/v1/batch"
 _VERBS = {"/v1/acquire": "acquire", "/v1/renew": "renew", "/v1/release": "release"}
 _UNKNOWN = (404, 405)
 
 
-class Reply(NamedTuple):
-    """What the server said to one call."""
+class HttpReply(NamedTuple):
+    """The answer to one call."""
 
     status: int
     body: dict[str, Any]
@@ -37,11 +37,11 @@ class Reply(NamedTuple):
 
 class _Call(NamedTuple):
     request: HttpRequest
-    reply: asyncio.Future[Reply]
+    reply: asyncio.Future[HttpReply]
 
 
 class Gathering:
-    """The calls that were made since the event loop last looked around."""
+    """Gathers the calls that are made in one turn of the event loop."""
 
     def __init__(
         self,
@@ -50,18 +50,18 @@ class Gathering:
     ) -> None:
         self._exchange = exchange
         self._undo = undo
-        """Called with a grant that nobody waits for any more."""
+        """Called with a grant whose caller was cancelled."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gathered: list[_Call] = []
         self._sending: set[asyncio.Task[None]] = set()
         self._is_understood = True
 
     def takes(self, request: HttpRequest) -> bool:
-        """Whether this request can travel with others."""
+        """Return True if this request can be sent with others."""
         return self._is_understood and request.path in _VERBS and not (request.body or {}).get("wait_seconds")
 
-    def ask(self, request: HttpRequest) -> asyncio.Future[Reply]:
-        """Send it with whatever else is asked now."""
+    def ask(self, request: HttpRequest) -> asyncio.Future[HttpReply]:
+        """Send a request with the others of this turn; the future gets its answer."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         if not self._gathered:
@@ -91,25 +91,25 @@ class Gathering:
                     self._tell(call, reply)
                 return
             self._is_understood = head.status not in _UNKNOWN
-            for call in calls:  # each finds out for itself what is wrong
+            for call in calls:  # so that each call gets the error that is its own
                 self._start(self._alone(call))
 
     async def _alone(self, call: _Call) -> None:
         with _telling([call]):
             head, data = await self._exchange(call.request, SLACK)
-            self._tell(call, Reply(head.status, body_of(head, data), head.retry_after))
+            self._tell(call, HttpReply(head.status, body_of(head, data), head.retry_after))
 
-    def _tell(self, call: _Call, reply: Reply) -> None:
+    def _tell(self, call: _Call, reply: HttpReply) -> None:
         if not call.reply.done():
             call.reply.set_result(reply)
         elif reply.status == 200 and call.request.path == "/v1/acquire":
             self._undo(call.request, reply.body)
 
 
-def _replies(head: AnswerHead, data: bytes, wanted: int) -> list[Reply]:
+def _replies(head: AnswerHead, data: bytes, wanted: int) -> list[HttpReply]:
     try:
         answers = body_of(head, data)["answers"]
-        replies = [Reply(each["status"], each["body"], each["body"].get("retry_after_seconds")) for each in answers]
+        replies = [HttpReply(each["status"], each["body"], each["body"].get("retry_after_seconds")) for each in answers]
     except (AttributeError, KeyError, TypeError):
         replies = []
     if len(replies) != wanted:
@@ -119,7 +119,7 @@ def _replies(head: AnswerHead, data: bytes, wanted: int) -> list[Reply]:
 
 @contextmanager
 def _telling(calls: list[_Call]) -> Iterator[None]:
-    """Whatever goes wrong is told to those who asked."""
+    """Pass an error in this block on to the callers."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 (see above)

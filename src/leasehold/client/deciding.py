@@ -57,14 +57,14 @@ class NoAnswer(OSError):
     """Whoever took the request said nothing, or hung up."""
 
 
-class Again(NamedTuple):
+class Resend(NamedTuple):
     """Send this, after so long a pause."""
 
     request: HttpRequest
     pause: float
 
 
-class Errand:
+class PendingCall:
     """One call, until it has its answer. It sends nothing itself: it is told what came, and says what to do next.
 
     Raises `InvalidInput` for a wrong argument.
@@ -131,12 +131,12 @@ class Errand:
             self.next = self._asked._replace(body={**(self._asked.body or {}), "wait_seconds": left})
             self.time_out += min(left, KEPT_OPEN)
 
-    def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
+    def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
         """The outcome, or what to send next."""
         self._is_there, self._silences, self._unheard_since = True, 0, None
         if self.next is _ANYBODY:  # whatever it says, somebody is
             self._prepare(now)
-            return Again(self.next, 0.0)
+            return Resend(self.next, 0.0)
         self._is_there = status != GOING_AWAY  # then the next server is asked, if there is one
         if status == 202 and isinstance(body.get("ticket"), str):
             self._tries = 0  # it got on: what went wrong before it does not count any more
@@ -149,7 +149,7 @@ class Errand:
             why.__cause__ = error
             return self.failed(why, now)
 
-    def _understood(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Again:  # noqa: ANN401
+    def _understood(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
         if status < 400:
             return self._mended(decoding.answer(self._verb, body))
         code = body.get("code")
@@ -172,7 +172,7 @@ class Errand:
             return outcome._replace(released=True, reason="completed")
         return outcome
 
-    def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Again:
+    def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Resend:
         """The connection broke, or nothing came in time: ask again, which is safe, or give up."""
         if was_sent and self._is_once:
             raise OutcomeUnknown(
@@ -220,18 +220,18 @@ class Errand:
         told: dict[str, Any] = {field: asked[field] for field in fields if field in asked}
         return HttpRequest("POST", "/v1/cancel", told)
 
-    def _again(self, now: float, retry_after: float | None) -> Again:
+    def _again(self, now: float, retry_after: float | None) -> Resend:
         self._tries += 1
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._tries)
         jitter = random.uniform(longest / 2, longest)  # noqa: S311 (so that not everybody comes back at once)
         pause = jitter if retry_after is None else min(retry_after, RETRY_AFTER_MOST) + jitter
         return self._once_more(now, pause)
 
-    def _once_more(self, now: float, pause: float) -> Again:
+    def _once_more(self, now: float, pause: float) -> Resend:
         if self.next is not _ANYBODY:
             self._asked = again(self._asked)
         self._prepare(now)
-        return Again(self.next, pause)
+        return Resend(self.next, pause)
 
 
 def _ends_whoever_has_it(call: Call) -> bool:

@@ -1,4 +1,4 @@
-"""What a forked child must not share with its parent: connections, on which each would be told the other's answers."""
+"""Keep a forked child off its parent's connections, where each would receive the other's answers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Connected(Protocol):
-        """Whoever keeps connections."""
+        """A client that keeps connections."""
 
         def forget_connections(self) -> None:
-            """They are the parent's: leave them as they are."""
+            """Forget the parent's connections without closing them for the parent."""
 
 
 _clients: WeakSet[Connected] = WeakSet()
 
 
 def note(client: Connected) -> None:
-    """It is told after a fork, in the child, before anything else happens there."""
+    """Call this client in each forked child, before anything else happens there."""
     _clients.add(client)
 
 

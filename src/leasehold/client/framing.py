@@ -1,4 +1,4 @@
-"""Every legal answer of HTTP/1.1 that is not simply a head and a body with a length: mostly those of proxies. Pure.
+"""Read every legal answer of HTTP/1.1 that is not simply a head and a body with a length, as proxies send them. Pure.
 
 Chunks with extensions and trailers, a body that ends with the connection, answers that precede the answer (1xx), and
 bodies that a proxy has compressed. Our own server sends none of them.
@@ -30,19 +30,19 @@ class Reader:
 
     def __init__(self) -> None:
         self._received = bytearray()
-        """What has not been understood yet."""
+        """Bytes that are not parsed yet."""
         self.head: AnswerHead | None = None
-        """Once it is there."""
+        """The head, once it has arrived."""
         self._body = bytearray()
         self._left = 0
-        """Bytes of the body, or of the chunk under way, that have not come yet."""
+        """Bytes of the body, or of the current chunk, that have not arrived."""
         self._is_after_chunk = self._is_in_trailers = False
         self._trailed = self._interims = 0
         self.keeps = False
-        """Whether the connection can be used again, once the answer is there."""
+        """True if the connection can be used again after the answer."""
 
     def feed(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
-        """Take what has come; the answer, once it is whole."""
+        """Parse more bytes; return the answer once it is whole."""
         self._received += data
         while self.head is None:
             if not self._read_head():
@@ -60,13 +60,13 @@ class Reader:
         return None if self._left else self._whole(head)
 
     def drain(self) -> bytes:
-        """What of the body has come since the last time: of an answer that does not end."""
+        """Return the part of an endless body that arrived since the last call."""
         drained = bytes(self._body)
         self._body.clear()
         return drained
 
     def end(self) -> tuple[AnswerHead, bytes]:
-        """The connection was closed: that is the end of an answer without a length, and cuts off any other."""
+        """Return the answer that ends with the connection. Raises `ConnectionResetError` if this one is cut off."""
         head = self.head
         if head is None or head.length >= 0 or head.length == CHUNKED:
             raise ConnectionResetError("the connection was closed before the end of the answer")
@@ -100,7 +100,7 @@ class Reader:
     # ---------------------------------------------------------------------------------------------- chunks
 
     def _read_chunks(self, head: AnswerHead) -> bool:
-        """Read chunks as far as they have come. Whether that was the last one, with all that follows it."""
+        """Parse the chunks that have arrived; return True after the last one and its trailers."""
         while True:
             if self._left:
                 self._left -= len(piece := self._take(self._left))
@@ -122,7 +122,7 @@ class Reader:
                 self._begin_chunk(head, line)
 
     def _begin_chunk(self, head: AnswerHead, line: bytes) -> None:
-        size = line.partition(b";")[0].rstrip(b" \t")  # an extension means nothing to us
+        size = line.partition(b";")[0].rstrip(b" \t")  # extensions are ignored
         if not size or len(size) > 16 or not _HEX.issuperset(size):
             raise self._bad(head)
         self._left = int(size, 16)
@@ -149,7 +149,7 @@ class Reader:
 
 
 def uncompressed(head: AnswerHead, data: bytes) -> bytes:
-    """The body that was compressed on its way."""
+    """Return the uncompressed body of an answer that a proxy compressed."""
     if head.coding not in _CODINGS:
         raise NoServer(head.status, f"its content coding is unknown: {head.coding[:40]!r}", is_proxied=head.is_proxied)
     opening = zlib.decompressobj(GZIP_OR_ZLIB)

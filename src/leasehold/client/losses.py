@@ -11,7 +11,7 @@ from leasehold.client.deciding import NoAnswer, NotSent, told
 from leasehold.client.encoding import HttpRequest
 from leasehold.client.framing import Reader
 from leasehold.client.messages import render
-from leasehold.client.sync import Connection
+from leasehold.client.sync import SyncConnection
 from leasehold.client.unexpected import NoServer, explained
 from leasehold.errors import Unreachable
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
-    from leasehold.client.messages import Base
+    from leasehold.client.messages import ServerAddress
     from leasehold.domain.leases import Lease
 
 HOLDERS_MOST = 64
@@ -34,7 +34,7 @@ SILENT_MOST = 40.0
 class StreamLosses:
     """One stream, opened again whenever it ends or does not tell of all holders."""
 
-    def __init__(self, bases: tuple[Base, ...]) -> None:
+    def __init__(self, bases: tuple[ServerAddress, ...]) -> None:
         self._bases = bases
         self._server = 0
         self._stream: LossFeed | None = None
@@ -101,9 +101,9 @@ class StreamLosses:
 class LossFeed:
     """One answer that does not end."""
 
-    def __init__(self, base: Base, request: HttpRequest) -> None:
+    def __init__(self, base: ServerAddress, request: HttpRequest) -> None:
         try:
-            self._connection = Connection(base)
+            self._connection = SyncConnection(base)
         except OSError as error:
             raise NotSent(told(base.first, error)) from error
         self._reader = Reader()
@@ -118,7 +118,7 @@ class LossFeed:
                 raise NoAnswer(told(base.first, error)) from error
             raise
 
-    def _begin(self, base: Base, request: HttpRequest) -> None:
+    def _begin(self, base: ServerAddress, request: HttpRequest) -> None:
         self._connection.send(render(request, base), ANSWER_WITHIN)
         while (head := self._reader.head) is None:
             data = self._connection.receive(ANSWER_WITHIN)

@@ -1,4 +1,4 @@
-"""HTTP/1.1: one request, and the head of its answer. Pure.
+"""HTTP/1.1: encode a request, and parse the head of its answer. Pure.
 
 A general client costs several times as much per request as all the rest (httpx 720 requests a second, http.client
 3,400, this 10,000); so this one is written by hand (docs/adr/0013). An answer with a length, as our own server sends
@@ -27,42 +27,42 @@ BODY_MOST = 64 * 1024 * 1024
 DIGITS_MOST = 20
 END = b"\r\n\r\n"
 UNTIL_CLOSE, CHUNKED, INTERIM = -1, -2, -3
-"""In place of a length: the body ends with the connection, or with its last chunk; it is not the answer yet."""
+"""In place of a length: the body ends with the connection, or with its last chunk; or this is not the answer yet."""
 _VERSIONS = ("HTTP/1.1", "HTTP/1.0")
 _PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _spelled = json.JSONEncoder(separators=(",", ":")).encode
 _read = json.JSONDecoder().raw_decode
 
 
-class Base(NamedTuple):
-    """Where a server is."""
+class ServerAddress(NamedTuple):
+    """The address of a server."""
 
     host: str
     port: int
     tls: bool
     path: str
     token: str | None = None
-    """What that server knows us by: each has its own, or a key would go to one that it is not for."""
+    """The key or session for this server. Each has its own, so that no key goes to another server."""
     via: Proxy | None = None
-    """The proxy that the environment names for it."""
+    """The proxy that the environment names for it, if any."""
 
     def __repr__(self) -> str:
         return masked(self)
 
     @property
     def name(self) -> str:
-        """For messages and the Host header."""
+        """Host and port, for messages and the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def first(self) -> str:
-        """Whom we are connected with, for messages."""
+        """The peer of the connection, for messages: the server or its proxy."""
         return self.name if self.via is None else f"the proxy {self.via.name} ({self.via.variable})"
 
 
 def token(api_key: str | None, url: str) -> str | None:
-    """What this one server knows us by: as given, from the environment, or stored for it."""
+    """Return the key or session for a server: as given, from the environment, or stored for it."""
     given: object = api_key or os.environ.get("LEASEHOLD_API_KEY") or credentials.stored(url, os.environ)
     if given is not None and not (
         isinstance(given, str) and given.isascii() and given.isprintable() and " " not in given
@@ -71,8 +71,8 @@ def token(api_key: str | None, url: str) -> str | None:
     return given
 
 
-def bases(url: str, api_key: str | None = None) -> tuple[Base, ...]:
-    """The servers of a URL: one, or several with commas between them, which are tried in turn."""
+def bases(url: str, api_key: str | None = None) -> tuple[ServerAddress, ...]:
+    """Return the addresses in a URL: one, or several with commas between them, which are tried in turn."""
     found = tuple(_base(each)._replace(token=token(api_key, each)) for each in url.split(","))
     if len({base.tls for base in found}) > 1:
         raise InvalidInput("url", "must not mix http and https")
@@ -83,7 +83,7 @@ def bases(url: str, api_key: str | None = None) -> tuple[Base, ...]:
     return tuple(base._replace(via=proxy(base, os.environ)) for base in found)
 
 
-def _base(url: str) -> Base:
+def _base(url: str) -> ServerAddress:
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -94,11 +94,11 @@ def _base(url: str) -> Base:
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidInput("url", "must not hold a user, a query or a fragment; a key goes into LEASEHOLD_API_KEY")
     tls = parts.scheme == "https"
-    return Base(parts.hostname, port or (443 if tls else 7420), tls, parts.path.rstrip("/"))
+    return ServerAddress(parts.hostname, port or (443 if tls else 7420), tls, parts.path.rstrip("/"))
 
 
-def render(request: HttpRequest, base: Base) -> bytes:
-    """The bytes of a request."""
+def render(request: HttpRequest, base: ServerAddress) -> bytes:
+    """Return the bytes of a request."""
     if request.body is None:
         return _opening(request.method, request.path, base) + END
     body = _spelled(request.body).encode()
@@ -107,8 +107,8 @@ def render(request: HttpRequest, base: Base) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _opening(method: str, path: str, base: Base) -> bytes:
-    """The same for each call of a verb: the server, too, looks at its bytes once (see ``server.protocol``)."""
+def _opening(method: str, path: str, base: ServerAddress) -> bytes:
+    """Return the head up to the body's headers: the same bytes for each call of a verb, which servers cache."""
     is_asked = base.via is not None and not base.tls  # and no tunnel: the proxy must be told whom to ask
     target = f"http://{base.name}{base.path}{path}" if is_asked else f"{base.path}{path}"
     lines = [f"{method} {target} HTTP/1.1", f"Host: {base.name}", "Accept: application/json"]
@@ -120,16 +120,16 @@ def _opening(method: str, path: str, base: Base) -> bytes:
 
 
 class AnswerHead(NamedTuple):
-    """What the first lines of an answer say."""
+    """The head of an answer."""
 
     status: int
     length: int
-    """Of the body in bytes; below zero, `framing` finds out where the body ends."""
+    """Bytes of the body; below zero, `framing` finds its end."""
     keeps: bool
-    """Whether the connection can be used again."""
+    """True if the connection can be used again."""
     retry_after: float | None
     coding: str = ""
-    """How the body is compressed. We never ask for it, but a proxy may do it unasked."""
+    """How the body is compressed. This client never asks for it, but a proxy may do it."""
     is_proxied: bool = False
     """True if a proxy says that the answer passed through it."""
     kind: str = ""
@@ -138,7 +138,7 @@ class AnswerHead(NamedTuple):
 
 @lru_cache(maxsize=256)
 def parse_head(head: bytes) -> AnswerHead:
-    """Read the first lines of an answer; there are not many different ones."""
+    """Parse the head of an answer; cached, as there are few different ones."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
     if len(words) < 2 or words[0] not in _VERSIONS or len(words[1]) != 3 or not _is_number(words[1]):
@@ -162,7 +162,7 @@ def parse_head(head: bytes) -> AnswerHead:
 
 
 def _fields(lines: list[str], status: int) -> dict[str, str]:
-    """The headers by their names in lower case; of several with one name, a list with commas."""
+    """Return the headers by lower-case name; several of one name are joined by commas."""
     fields: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -176,7 +176,7 @@ def _fields(lines: list[str], status: int) -> dict[str, str]:
 
 
 def _length(fields: dict[str, str], status: int, *, is_old: bool) -> int:
-    """How long the body is, or how to find out (RFC 9112, section 6.3)."""
+    """Return the length of the body, or how to find it (RFC 9112, section 6.3)."""
     if status < 200:
         return INTERIM
     if status in (204, 304):
@@ -196,12 +196,12 @@ def _length(fields: dict[str, str], status: int, *, is_old: bool) -> int:
 
 
 def _is_number(text: str) -> bool:
-    """Whether Python reads it: not "²", which is a digit to it as well, nor thousands of them."""
+    """Return True if `int` accepts it: "²" is a digit to Python as well, and thousands of digits are refused."""
     return text.isdecimal() and len(text) <= DIGITS_MOST
 
 
 def content_of(head: AnswerHead, data: bytes) -> bytes:
-    """The body as it was before a proxy compressed it."""
+    """Return the body, uncompressed if a proxy compressed it."""
     if not head.coding or head.coding == "identity":
         return data
     from leasehold.client.framing import uncompressed  # noqa: PLC0415 (our own server compresses nothing)
@@ -210,7 +210,7 @@ def content_of(head: AnswerHead, data: bytes) -> bytes:
 
 
 def body_of(head: AnswerHead, data: bytes) -> dict[str, Any]:
-    """The JSON object of an answer."""
+    """Return the JSON object of an answer."""
     try:
         text = content_of(head, data).decode()
         value, end = _read(text)  # `json.loads` looks for blanks around it, which costs half as much again

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from leasehold.client.deciding import told
 from leasehold.client.encoding import HttpRequest
 from leasehold.client.messages import bases, content_of, render
-from leasehold.client.sync import Connection
+from leasehold.client.sync import SyncConnection
 from leasehold.client.unexpected import NoServer, explained
 from leasehold.errors import Unreachable
 
 if TYPE_CHECKING:
-    from leasehold.client.messages import Base
+    from leasehold.client.messages import ServerAddress
 
 
 def ask(
@@ -35,11 +35,11 @@ def ask(
         connection.hang_up()
 
 
-def _connected(servers: tuple[Base, ...]) -> Connection:
+def _connected(servers: tuple[ServerAddress, ...]) -> SyncConnection:
     troubles = []
     for base in servers:
         try:
-            return Connection(base)
+            return SyncConnection(base)
         except OSError as error:
             troubles.append(told(base.first, error))
     raise Unreachable(f"no server can be reached: {'; '.join(troubles)}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from ipaddress import IPv4Address, IPv6Address
 
-    from leasehold.client.messages import Base
+    from leasehold.client.messages import ServerAddress
 
 PORT = 80
 
@@ -46,7 +46,7 @@ class Proxy(NamedTuple):
         return f"Proxy({self.name!r}, {self.variable!r})"
 
 
-def proxy(base: Base, env: Mapping[str, str]) -> Proxy | None:
+def proxy(base: ServerAddress, env: Mapping[str, str]) -> Proxy | None:
     """The proxy to reach this server by; None: directly."""
     if _is_this_machine(base.host) or _is_excepted(base, _first(env, "no_proxy", "NO_PROXY")[1]):
         return None
@@ -90,7 +90,7 @@ def _is_this_machine(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback)
 
 
-def _is_excepted(base: Base, exceptions: str) -> bool:
+def _is_excepted(base: ServerAddress, exceptions: str) -> bool:
     """Whether NO_PROXY has this host, a domain that it is in, its address, its network, or `*`."""
     address = _address(base.host)
     for each in exceptions.replace(",", " ").split():
@@ -134,7 +134,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 # -------------------------------------------------------------------------------------------------- tunnels
 
 
-def tunnel(line: socket.socket, base: Base) -> None:
+def tunnel(line: socket.socket, base: ServerAddress) -> None:
     """Have the proxy at the other end of this line connect it with an https server."""
     if base.via is None:
         return

@@ -11,8 +11,8 @@ from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any
 
 from leasehold.client import forking
-from leasehold.client.deciding import GOING_AWAY, HUNG_UP, Again, Errand, NoAnswer, NotSent, connect_within, told
-from leasehold.client.messages import END, HEAD_MOST, AnswerHead, Base, bases, body_of, parse_head, render
+from leasehold.client.deciding import GOING_AWAY, HUNG_UP, NoAnswer, NotSent, PendingCall, Resend, connect_within, told
+from leasehold.client.messages import END, HEAD_MOST, AnswerHead, ServerAddress, bases, body_of, parse_head, render
 from leasehold.client.unexpected import explained
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
 
@@ -26,10 +26,10 @@ PROGRESS_EVERY = 50
 """Milliseconds."""
 
 
-class Connection:
+class SyncConnection:
     """One connection to one server: one request at a time."""
 
-    def __init__(self, base: Base, patience: float | None = None) -> None:
+    def __init__(self, base: ServerAddress, patience: float | None = None) -> None:
         self.base = base
         self.keeps = True
         """Whether it can be used again."""
@@ -117,15 +117,18 @@ class HttpAnswers:
     """A client of one Leasehold, wherever it is served."""
 
     def __init__(
-        self, bases: tuple[Base, ...], progress: Callable[[], None] | None = None, patience: float | None = None
+        self,
+        bases: tuple[ServerAddress, ...],
+        progress: Callable[[], None] | None = None,
+        patience: float | None = None,
     ) -> None:
         self._bases = bases
         self._patience = patience
         self._progress = progress
         """Called again and again while somebody waits in a queue."""
         self._changing = threading.Lock()
-        self._idle: list[Connection] = []
-        self._busy: set[Connection] = set()
+        self._idle: list[SyncConnection] = []
+        self._busy: set[SyncConnection] = set()
         self._closed = False
         self._first = 0
         """The server that answered last: the next call begins there."""
@@ -142,36 +145,36 @@ class HttpAnswers:
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
         """The answer to this call; asked again, safely, while nobody answers."""
-        errand = Errand(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
+        pending = PendingCall(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
         try:
-            return self._pursue(errand)
+            return self._pursue(pending)
         except Unreachable:
-            self._give_up(errand)
+            self._give_up(pending)
             raise
 
-    def _give_up(self, errand: Errand) -> None:
+    def _give_up(self, pending: PendingCall) -> None:
         """Cancel a request that may have been granted, since nobody would have the token of that lease."""
-        request = errand.undo()
+        request = pending.undo()
         if request is not None:
             with suppress(OSError, LeaseholdError):  # whoever asked is told why it failed; the lease expires by itself
-                self._exchange(self._bases[self._first % len(self._bases)], request, errand.time_out)
+                self._exchange(self._bases[self._first % len(self._bases)], request, pending.time_out)
 
-    def _pursue(self, errand: Errand) -> Any:  # noqa: ANN401 (see `ask`)
-        todo: Again = Again(errand.next, 0.0)
+    def _pursue(self, pending: PendingCall) -> Any:  # noqa: ANN401 (see `ask`)
+        todo: Resend = Resend(pending.next, 0.0)
         while True:
             time.sleep(todo.pause)
             asked_of = self._first
             try:
-                head, data = self._exchange(self._bases[asked_of % len(self._bases)], todo.request, errand.time_out)
+                head, data = self._exchange(self._bases[asked_of % len(self._bases)], todo.request, pending.time_out)
                 body = body_of(head, data)
             except (OSError, Unreachable) as error:
                 self._turn_from(asked_of)
                 why = explained(error, self._bases[asked_of % len(self._bases)])
-                todo = errand.failed(why, time.monotonic(), was_sent=not isinstance(error, NotSent))
+                todo = pending.failed(why, time.monotonic(), was_sent=not isinstance(error, NotSent))
                 continue
             self._heard_at = now = time.monotonic()
-            outcome = errand.answered(head.status, body, head.retry_after, now)
-            if not isinstance(outcome, Again):
+            outcome = pending.answered(head.status, body, head.retry_after, now)
+            if not isinstance(outcome, Resend):
                 return outcome
             if head.status == GOING_AWAY:
                 self._turn_from(asked_of)
@@ -183,7 +186,7 @@ class HttpAnswers:
             if self._first == server:
                 self._first += 1
 
-    def _exchange(self, base: Base, request: HttpRequest, time_out: float) -> tuple[AnswerHead, bytes]:
+    def _exchange(self, base: ServerAddress, request: HttpRequest, time_out: float) -> tuple[AnswerHead, bytes]:
         connection = self._take(base)
         try:
             is_wait = request.body is not None and request.body.get("wait_seconds")
@@ -198,7 +201,7 @@ class HttpAnswers:
         self._give_back(connection, keep=connection.keeps)
         return answer
 
-    def _take(self, base: Base) -> Connection:
+    def _take(self, base: ServerAddress) -> SyncConnection:
         with self._changing:
             if self._closed:
                 raise Closed(CLOSED)
@@ -209,14 +212,14 @@ class HttpAnswers:
                     return found
                 found.hang_up()
         try:
-            made = Connection(base, self._patience)
+            made = SyncConnection(base, self._patience)
         except OSError as error:
             raise NotSent(told(base.first, error)) from error
         with self._changing:
             self._busy.add(made)
         return made
 
-    def _give_back(self, connection: Connection, *, keep: bool) -> None:
+    def _give_back(self, connection: SyncConnection, *, keep: bool) -> None:
         with self._changing:
             self._busy.discard(connection)
             if keep and not self._closed:
@@ -239,7 +242,7 @@ class HttpAnswers:
             connection.hang_up()
 
 
-def losses_of(servers: tuple[Base, ...]) -> LossSource:
+def losses_of(servers: tuple[ServerAddress, ...]) -> LossSource:
     """What tells a client of these servers which of its leases may be lost."""
     from leasehold.client.losses import StreamLosses  # noqa: PLC0415 (only for those who hold something for a while)
 
@@ -253,7 +256,7 @@ def http_answers(
     return HttpAnswers(bases(url, api_key), progress, patience)
 
 
-def connected(base: Base, patience: float | None = None) -> socket.socket:
+def connected(base: ServerAddress, patience: float | None = None) -> socket.socket:
     """A connection to this server, or to the proxy that hands on to it; not encrypted yet."""
     host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
     connection = socket.create_connection((host, port), timeout=connect_within(patience))
@@ -269,7 +272,7 @@ def connected(base: Base, patience: float | None = None) -> socket.socket:
     return connection
 
 
-def _connect(base: Base, patience: float | None) -> socket.socket:
+def _connect(base: ServerAddress, patience: float | None) -> socket.socket:
     connection = connected(base, patience)
     if not base.tls:
         return connection

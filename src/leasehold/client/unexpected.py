@@ -1,4 +1,4 @@
-"""Answers that no Leasehold server gave, in words: who gave them, and what to do. Asks nobody."""
+"""Errors for answers that came from no Leasehold server: their likely source, and what to do. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from leasehold.errors import Unreachable
 
 if TYPE_CHECKING:
-    from leasehold.client.messages import Base
+    from leasehold.client.messages import ServerAddress
 
 WANTS_A_PASSWORD = 407
 _OF_PROXIES = (WANTS_A_PASSWORD, 502, 503, 504)
-"""A proxy answers so when it has nobody behind it, waits for nobody so long, or must be told who asks."""
+"""A proxy answers so if its server is down or slow, or if it wants a password."""
 
 
 class NoServer(Unreachable):
-    """Whatever answered is none of ours, or what it answered did not arrive whole. `explained` says more."""
+    """The answer came from no Leasehold server, or did not arrive whole. `explained` says more."""
 
     def __init__(self, status: int, why: str, *, is_proxied: bool = False) -> None:
         super().__init__(f"what answers there is not a Leasehold server: {why} (status {status})")
@@ -24,11 +24,11 @@ class NoServer(Unreachable):
 
 
 class ProxyRefused(Unreachable):
-    """The proxy does not let us through; to ask it again is useless."""
+    """The proxy refuses the request; a retry is useless."""
 
 
-def explained(error: Exception, base: Base) -> Exception:
-    """The same error in words for whoever set up this server, its proxies and the environment."""
+def explained(error: Exception, base: ServerAddress) -> Exception:
+    """Return the error with advice about the server, its proxies and the environment."""
     if not isinstance(error, NoServer):
         return error
     if base.via is not None and not base.tls and error.status in (*_OF_PROXIES, 403):
@@ -42,8 +42,8 @@ def explained(error: Exception, base: Base) -> Exception:
     return Unreachable(f"{error}.{through} Is {base.name} its address?")
 
 
-def refused_by_proxy(base: Base, status: int) -> Unreachable:
-    """The proxy that the environment names for this server gave an answer of its own."""
+def refused_by_proxy(base: ServerAddress, status: int) -> Unreachable:
+    """Return the error for an answer of the proxy that the environment names for this server."""
     via = base.via
     if via is None:
         raise ValueError("there is no proxy")

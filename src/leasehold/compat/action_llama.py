@@ -30,7 +30,7 @@ NOT_FOUND = "lock not found"
 INVALID_SECRET = "invalid secret"  # noqa: S105 (what is said of one)
 
 
-class Run(Noun):
+class LlamaRun(Noun):
     """Who asks: a session, or on an embedded store whoever may open it."""
 
     holder: str
@@ -119,7 +119,7 @@ def milliseconds(us: int) -> int:
 # ----------------------------------------------------------------------------------------------- the verbs
 
 
-def acquire(run: Run, key: str, ttl: float | str, given: str | None = None) -> Steps[LlamaReply]:
+def acquire(run: LlamaRun, key: str, ttl: float | str, given: str | None = None) -> Steps[LlamaReply]:
     """Take the lock, or say who has it; `given` is how the caller spelled it."""
     outcome = yield (
         "acquire",
@@ -141,7 +141,7 @@ def acquire(run: Run, key: str, ttl: float | str, given: str | None = None) -> S
     return _refused(outcome)
 
 
-def _extended(run: Run, key: str, refusal: Held) -> Steps[Renewed | Held]:
+def _extended(run: LlamaRun, key: str, refusal: Held) -> Steps[Renewed | Held]:
     """Without a session nothing but the run's name tells whose a lock is: as there, it gets its own again."""
     found = yield from _find(run, key)
     if isinstance(found, LlamaReply):
@@ -150,7 +150,7 @@ def _extended(run: Run, key: str, refusal: Held) -> Steps[Renewed | Held]:
     return renewed if isinstance(renewed, Renewed) else refusal
 
 
-def _full_life(run: Run, lease: Lease) -> Steps[Lease]:
+def _full_life(run: LlamaRun, lease: Lease) -> Steps[Lease]:
     """A lease never outlives its session: if that cut it short, the run has just shown that it is alive."""
     if run.session is None or lease.expires_us - lease.as_of_us >= lease.ttl_us:
         return lease
@@ -188,7 +188,7 @@ def _not_served(outcome: Refused) -> LlamaReply:
     return LlamaReply(status, {"ok": False, "reason": sentence(outcome)})
 
 
-def release(run: Run, key: str) -> Steps[LlamaReply]:
+def release(run: LlamaRun, key: str) -> Steps[LlamaReply]:
     """Give the lock back: exactly the lease that this run holds now, never a successor's."""
     found = yield from _find(run, key)
     if isinstance(found, LlamaReply):
@@ -199,7 +199,7 @@ def release(run: Run, key: str) -> Steps[LlamaReply]:
     return _not_mine(outcome, found)
 
 
-def heartbeat(run: Run, key: str, ttl: float | None = None) -> Steps[LlamaReply]:
+def heartbeat(run: LlamaRun, key: str, ttl: float | None = None) -> Steps[LlamaReply]:
     """Another full TTL."""
     found = yield from _find(run, key)
     if isinstance(found, LlamaReply):
@@ -211,7 +211,7 @@ def heartbeat(run: Run, key: str, ttl: float | None = None) -> Steps[LlamaReply]
     return _no_lock() if isinstance(outcome, Lost) else _not_mine(outcome, found)
 
 
-def _find(run: Run, key: str) -> Steps[Lease | LlamaReply]:
+def _find(run: LlamaRun, key: str) -> Steps[Lease | LlamaReply]:
     """The run's own lease on this, or the refusal that says whose it is."""
     seen: Inspection | Refused = yield "inspect", {"resource": key, "space": run.space}
     if isinstance(seen, Refused):
@@ -233,7 +233,7 @@ def _not_mine(outcome: Refused, lease: Lease) -> LlamaReply:
     return LlamaReply(409, {"ok": False, "reason": f"held by {lease.holder}"})
 
 
-def own(run: Run) -> Steps[LlamaReply]:
+def own(run: LlamaRun) -> Steps[LlamaReply]:
     """Every lock of this run."""
     listed: tuple[Lease, ...] | Refused = yield "list", {"space": run.space}
     if isinstance(listed, Refused):

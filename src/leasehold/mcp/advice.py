@@ -1,4 +1,4 @@
-"""One sentence of advice for each answer: what an agent should do next. Words only; nothing is decided here."""
+"""One sentence of advice for each answer: what an agent should do next. It decides nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REFUSED = {
     "not_allowed": "This is not yours to do: leave it alone, and go on with something else.",
     "unreachable": "The locks cannot be reached: do not go on without the lock; tell a person, and try again later.",
     "unauthenticated": "Your key is not good any more: do not go on without the lock; ask a person for a new key.",
-    "invalid": "Mend the argument that is named, and call again.",
+    "invalid": "Correct the argument that is named, and call again.",
 }
 
 
@@ -22,7 +22,7 @@ UNPROVEN = "If it is yours, call again with the token that came with it; otherwi
 
 
 def on(outcome: object) -> str:
-    """What to do after this answer."""
+    """Return what to do after this answer."""
     if isinstance(outcome, Granted):
         return f"{'' if outcome.fresh else 'It was yours already. '}{_on_granted(outcome.lease)}"
     if isinstance(outcome, Held | TimedOut):
@@ -30,7 +30,7 @@ def on(outcome: object) -> str:
     if isinstance(outcome, Deadlock):
         return "Release what you hold with release_lock, then try again: waiting would never end."
     if isinstance(outcome, Lost):
-        return "Stop that work now: somebody else may have taken over. Acquire it anew before you go on."
+        return "Stop that work now: another holder may have taken over. Acquire it anew before you go on."
     if isinstance(outcome, Refused):
         return _REFUSED.get(outcome.code, "Do not go on without the lock.")
     return _on_change(outcome)
@@ -44,7 +44,7 @@ def _on_granted(lease: Lease) -> str:
 
 
 def _session_left(lease: Lease) -> str:
-    """How long a lease lives that would live longer than its session does now."""
+    """Say how long a lease lives whose session ends before its TTL does; empty for any other."""
     left = max(lease.expires_us - lease.as_of_us, 0) // SECOND * SECOND
     if lease.session is None or left + SECOND >= lease.ttl_us:
         return ""
@@ -59,7 +59,7 @@ def _on_held(outcome: Held | TimedOut) -> str:
 
 
 def on_own(resources: tuple[str, ...], *, is_certain: bool) -> str:
-    """Only the agent itself is in the way, or, unless that is certain, another agent of the same connection."""
+    """Return the advice for a request that only the agent's own leases block, or those of its connection."""
     names = ", ".join(dict.fromkeys(resources))
     if not is_certain:
         return (
@@ -95,7 +95,7 @@ def _on_end(outcome: Released) -> str:
 
 
 def on_ticket() -> str:
-    """What to do with a place in the queue."""
+    """Return what to do with a ticket."""
     return (
         "You still wait. Call wait_for_lock again with this ticket within a minute to keep your place; "
         "or do something else, and your place is given up by itself."
@@ -103,7 +103,7 @@ def on_ticket() -> str:
 
 
 def place(seen: Inspection, position: int) -> str:
-    """How a wait stands, in a few words, for a progress line."""
+    """Return the state of a wait in a few words, for a progress line."""
     where = f"place {position} of {len(seen.waiting)}" if position else "waiting"
     if not seen.leases:
         return where

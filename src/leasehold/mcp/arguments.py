@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a tool, in words that an agent can act on. It decides nothing."""
+"""Messages about wrong arguments of a tool, which an agent can act on. It decides nothing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 EVERYWHERE = "agent_id"
-"""May be given to any tool: an agent that has a name says it out of habit, also where nobody needs it."""
+"""An argument that every tool takes: an agent with a name tends to give it in every call."""
 ALIKE = 0.7
-"""How alike two names must be: `holder` is not a slip for `mode`."""
-_AGAIN = "Nothing was changed: mend that, and call again."
+"""Least similarity of two names, from 0 to 1, for one to be suggested for the other."""
+_AGAIN = "Nothing was changed: correct that, and call again."
 
 
 def unknown(tool: str, given: Iterable[str], known: Iterable[str]) -> str:
-    """There are no such arguments: to leave them out silently would be to do something else than was asked."""
+    """Return the refusal of unknown arguments. Ignoring them would do something else than the agent asked for."""
     there = list(known)
     told = "; ".join(f"there is no argument {shown(each)[:100]}{_meant(each, there)}" for each in given)
     return f"{tool}: {told}; there are {', '.join(there)}. {_AGAIN}"
@@ -34,7 +34,7 @@ def _meant(given: str, there: list[str]) -> str:
 
 
 def wrong(tool: str, error: ValidationError) -> str:
-    """Each argument that is missing or out of bounds, once, with what is allowed."""
+    """Return the refusal of arguments that are missing or out of bounds, with what is allowed."""
     told: dict[str, list[str]] = {}
     for each in error.errors(include_url=False):
         said = told.setdefault(str(each["loc"][0]) if each["loc"] else "arguments", [])

@@ -1,4 +1,4 @@
-"""On whose behalf a tool is called. It decides nothing: it only knows whom to ask, and in whose name."""
+"""The parties on whose behalf tools are called. It decides nothing about leases."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
 
 
 class Party(Protocol):
-    """Whoever calls tools, over whatever transport."""
+    """A caller of tools, over any transport."""
 
     id: str
-    """Who this is: a ticket is good for its own party only. Never the connection."""
+    """Id of the party: a ticket is good for its own party only. Never the id of the connection."""
     connection: str
     """The MCP session, if the client keeps one; agents of one name in two of them are two."""
     gone: asyncio.Event
-    """Set once nobody is there any more to hear the answer."""
+    """Set once the client has disconnected."""
 
     def agent(self, given: str | None) -> str:
-        """The name under which this agent holds leases."""
+        """Return the name under which this agent holds leases."""
 
     def is_one(self, given: str | None) -> bool:
-        """Whether that name is this agent's own, and not shared by all who show the same key."""
+        """Return True if that name is this agent's own, and not shared by all callers with the same key."""
 
     def is_named(self, given: str | None) -> bool:
-        """Whether the agent gave a name of its own: only then an acquire may return the lease that it has already."""
+        """Return True if the agent gave a name of its own: only then may an acquire return a lease that it has."""
 
     async def credential(self, agent: str) -> str | None:
-        """`ID.SECRET` of the session in whose name this agent acts, if it has one."""
+        """Return `ID.SECRET` of this agent's session, if it has one."""
 
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (an outcome: see `locks.Locks`)
-        """The answer of the locks to one verb."""
+        """Return the outcome of one verb."""
 
     def news(self, given: str | None) -> list[str]:
-        """What this agent has to be told with the next answer: leases that were taken from it."""
+        """Return the losses of this agent that belong into its next answer."""
 
     def granted(self, lease: str, token: str, claims: Claims) -> None:
-        """This was granted, and the answer is on its way; perhaps to others as well, who had the same ticket."""
+        """Note a grant whose answer is not sent yet; other calls with the same ticket may receive it, too."""
 
 
 async def ask(party: Party, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (an outcome)
-    """The answer of the locks; that they cannot be asked is an answer too, which an agent can understand."""
+    """Return the outcome of one verb; a failure is a refusal, which an agent can understand."""
     try:
         return await party.ask(verb, arguments)
     except InvalidInput as error:
@@ -58,7 +58,7 @@ async def ask(party: Party, verb: str, arguments: dict[str, Any]) -> Any:  # noq
 
 
 async def credential(party: Party, agent: str) -> str | Refused | None:
-    """`ID.SECRET` of the session in whose name this agent acts, if it has one and it can be had."""
+    """Return `ID.SECRET` of this agent's session, if it has one; a refusal if it cannot be started."""
     try:
         return await party.credential(agent)
     except LeaseholdError as error:
@@ -66,4 +66,4 @@ async def credential(party: Party, agent: str) -> str | Refused | None:
 
 
 PARTY: ContextVar[Party] = ContextVar("party")
-"""Whose request is being answered."""
+"""The party whose request is being answered."""

@@ -1,4 +1,4 @@
-"""What the tools do, apart from how they are declared: ask for a party, and shape the answer. It decides nothing."""
+"""What the tools do: call the verbs for a party, and encode the answer with advice. It decides nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from leasehold.domain.leases import Inspection
 from leasehold.domain.outcomes import Granted, Refused
 from leasehold.mcp import advice
 from leasehold.mcp.callers import ask, credential
-from leasehold.mcp.ownership import Handed, Who, in_its_own_way
-from leasehold.mcp.tickets import Claims, Pursuits
+from leasehold.mcp.ownership import CallingAgent, Handed, in_its_own_way
+from leasehold.mcp.tickets import Claims, TicketedWaits
 from leasehold.pictures.waits import together
 from leasehold.requests.checks import resource as resource_name
 from leasehold.wire import shapes as wire
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 LISTED_MOST = 200
 CONTEXT_LISTED = 500
-"""Characters of JSON; longer contexts are told of one lease, not in a list."""
+"""Characters of JSON; a listing leaves out longer contexts, which check_lock has."""
 TRIED_MOST = 100
-"""So many leases on a resource are tried with a token of which nobody here knows whose it is."""
+"""Most leases on a resource to try with a token that is unknown here."""
 OPENS_NOTHING = "none"
-"""A token that no lease has. With none at all an admin asks, who may end anybody's."""
+"""A token that no lease has. Without any token the call would be an admin's, who may end any lease."""
 _TERMS: dict[str, Any] = {"wait": 0, "priority": 0, "grace": 0, "on_expiry": "free", "request_id": None, "space": None}
 
 
-class Desk:
-    """Where tools are answered."""
+class ToolHandlers:
+    """Answers the calls of tools."""
 
-    def __init__(self, pursuits: Pursuits | None = None) -> None:
-        self.pursuits = pursuits or Pursuits()
+    def __init__(self, waits: TicketedWaits | None = None) -> None:
+        self.waits = waits or TicketedWaits()
         self._handed = Handed()
 
     async def acquire(self, party: Party, agent: str | None, terms: dict[str, Any]) -> Json:
-        """Try at once. A refusal leaves an intent, so that a circle of agents who only try is noticed."""
+        """Try at once. A refusal leaves an intent, so that deadlocks of polling agents are noticed."""
         who = await _who(party, agent)
         if isinstance(who, Refused):
             return _answer(who)
@@ -58,7 +58,7 @@ class Desk:
         seconds: float,
         told: Progress | None,
     ) -> Json:
-        """Wait in the queue for a while; the ticket is good for the next call. Whoever listens is told how it goes."""
+        """Wait in the queue for a while, and report progress; the ticket in the answer continues the wait."""
         who = await _who(party, agent)
         if isinstance(who, Refused):
             return _answer(who)
@@ -69,12 +69,12 @@ class Desk:
             if seen is not None and told is not None:
                 await told(waited, advice.place(seen, who.place(seen.waiting)))
 
-        got, outcome, claims = await self.pursuits.wait(party, {**asked, "intent": False}, ticket, seconds, report)
+        got, outcome, claims = await self.waits.wait(party, {**asked, "intent": False}, ticket, seconds, report)
         if outcome is not None:
             return self._granted(party, who, outcome, claims)
         return await self._ticket(party, who, asked, got)
 
-    def _granted(self, party: Party, who: Who, outcome: Any, claims: Claims) -> Json:  # noqa: ANN401 (whatever an acquire ends in)
+    def _granted(self, party: Party, who: CallingAgent, outcome: Any, claims: Claims) -> Json:  # noqa: ANN401 (whatever an acquire ends in)
         if isinstance(outcome, Granted):
             party.granted(outcome.lease.id, outcome.token, claims)
             self._handed.remember(party.id, who, outcome.lease, outcome.token, party.connection)
@@ -82,7 +82,7 @@ class Desk:
         own = in_its_own_way(outcome)
         return {**answer, "advice": advice.on_own(own, is_certain=who.is_named)} if own else answer
 
-    def _asked(self, party: Party, who: Who, terms: dict[str, Any]) -> dict[str, Any]:
+    def _asked(self, party: Party, who: CallingAgent, terms: dict[str, Any]) -> dict[str, Any]:
         """An acquire as the agents' surfaces make it: an agent with a name of its own gets the lease that it has again.
 
         Its session proves that it has it, or the tokens that were handed out to it here. Agents that nothing tells
@@ -92,7 +92,7 @@ class Desk:
         own = {"holder": who.name, "session": who.session, "reentrant": who.is_named, "token": tokens}
         return {**_TERMS, **terms, **own}
 
-    async def _ticket(self, party: Party, who: Who, asked: dict[str, Any], ticket: str) -> Json:
+    async def _ticket(self, party: Party, who: CallingAgent, asked: dict[str, Any], ticket: str) -> Json:
         seen = await self._seen(party, who, asked)
         data: dict[str, Any] = {"ticket": ticket}
         if seen is not None:
@@ -100,21 +100,21 @@ class Desk:
             data["holders"] = [wire.lease(each) for each in seen.leases]
         return {"ok": False, "advice": advice.on_ticket(), "data": data}
 
-    async def _seen(self, party: Party, who: Who, asked: dict[str, Any]) -> Inspection | None:
-        """How all that is asked for stands: any of the names may be the one that is held."""
+    async def _seen(self, party: Party, who: CallingAgent, asked: dict[str, Any]) -> Inspection | None:
+        """Inspect all resources of a request: any of them may be the one that is held."""
         names = [asked["resources"]] if isinstance(asked["resources"], str) else asked["resources"]
         looks = [await ask(party, "inspect", {"resource": name, "space": None}) for name in names]
         seen = [each for each in looks if isinstance(each, Inspection)]
         return together(seen, who.place, any_of=bool(asked.get("any_of"))) if seen else None
 
     async def renew(self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None) -> Json:
-        """A full TTL again."""
+        """Renew a lease."""
         return await self._change(party, agent, "renew", target, {"token": token, "ttl": ttl})
 
     async def release(
         self, party: Party, agent: str | None, target: str, token: str | None, status: str, error: str | None
     ) -> Json:
-        """Give it back."""
+        """Release a lease."""
         given = {"token": token, "status": status, "error": error}
         return await self._change(party, agent, "release", target, given)
 
@@ -132,14 +132,14 @@ class Desk:
         is_unproven = _is_not_opened(outcome) and token is None and who.session is None
         return {**_answer(outcome), **({"advice": advice.UNPROVEN} if is_unproven else {})}
 
-    def _proof(self, party: Party, who: Who, lease: str, token: str | None) -> dict[str, Any]:
-        """What to show: what the agent shows, its session, or the token that was handed out to it here."""
+    def _proof(self, party: Party, who: CallingAgent, lease: str, token: str | None) -> dict[str, Any]:
+        """Return the proof: the given token, the session, or the token that this process gave to the agent."""
         if token is None and who.session is not None:
             return {"token": None, "session": who.session}
         return {"token": token or self._handed.tokens(party.id, who).get(lease, OPENS_NOTHING), "session": None}
 
-    async def _meant(self, party: Party, who: Who, target: str, token: str | None) -> list[str] | Refused:
-        """The lease behind a name or an id, also one that is gone; several where only the token tells which it is."""
+    async def _meant(self, party: Party, who: CallingAgent, target: str, token: str | None) -> list[str] | Refused:
+        """Return the ids of the leases that a name or an id may mean, also of one that is gone."""
         if is_lease_id(target):
             return [target]
         listed = await ask(party, "list", {"space": None, "holder": None, "resource": target})
@@ -160,16 +160,16 @@ class Desk:
         )
 
     async def force_release(self, party: Party, agent: str | None, target: str, reason: str) -> Json:
-        """End somebody else's lease."""
+        """End the lease of another holder."""
         asked = {"target": target, "by": party.agent(agent), "reason": reason, "space": None}
         return _answer(await ask(party, "force_release", asked))
 
     async def check(self, party: Party, resource: str) -> Json:
-        """How it stands."""
+        """Inspect a resource."""
         return _answer(await ask(party, "inspect", {"resource": resource, "space": None}))
 
     async def list(self, party: Party, holder: str | None, resource: str | None) -> Json:
-        """Live leases; the first so many, and how many more there are."""
+        """List live leases up to a limit, and count the others."""
         found = await ask(party, "list", {"space": None, "holder": holder, "resource": resource})
         if isinstance(found, Refused):
             return _answer(found)
@@ -181,7 +181,7 @@ class Desk:
         return {"ok": True, "advice": words, "data": data}
 
     async def history(self, party: Party, resource: str | None, holder: str | None, limit: int) -> Json:
-        """Past events."""
+        """List past events."""
         asked = {"space": None, "resource": resource, "holder": holder, "lease": None, "kinds": ()}
         found = await ask(party, "history", {**asked, "since": None, "before": None, "limit": limit})
         if isinstance(found, Refused):
@@ -190,20 +190,24 @@ class Desk:
 
 
 def _in_brief(lease: Lease) -> Lease:
-    """As one of many: what agents note down may be long, and all of a list goes into the context of whoever asks."""
+    """Return the lease without a long context: a whole list goes into the context window of the agent."""
     is_long = lease.context is not None and len(lease.context) > CONTEXT_LISTED
     return lease._replace(context=None) if is_long else lease
 
 
-async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> Who | Refused:
-    """The agent that asks. Where the call proves itself, no session is begun for it."""
+async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> CallingAgent | Refused:
+    """Return the calling agent. A call with a token of its own starts no session."""
     name = party.agent(agent)
     session = None if is_proven else await credential(party, name)
-    return session if isinstance(session, Refused) else Who(name, session, party.is_one(agent), party.is_named(agent))
+    return (
+        session
+        if isinstance(session, Refused)
+        else CallingAgent(name, session, party.is_one(agent), party.is_named(agent))
+    )
 
 
 async def _first(party: Party, verb: str, given: dict[str, Any], leases: list[str]) -> Any:  # noqa: ANN401 (an outcome)
-    """The outcome for the first of these leases that the proof opens; there is at least one."""
+    """Return the outcome for the first of these leases that the proof opens; there is at least one."""
     outcome: Any = None
     for lease in leases:
         outcome = await ask(party, verb, {**given, "lease": lease})

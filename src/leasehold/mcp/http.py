@@ -1,7 +1,7 @@
-"""The tools over streamable HTTP: an ASGI application. Who may do what is decided by whoever lets the party in.
+"""The tools over streamable HTTP, as an ASGI application. The server that admits a party decides what it may do.
 
-A client that goes away leaves the queue at once, in every revision of the protocol, and a grant that could not be
-sent any more is given back.
+A client that disconnects leaves the queue at once, in every revision of the protocol, and a grant that could not be
+sent is released.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
-from leasehold.mcp.handlers import Desk
+from leasehold.mcp.handlers import ToolHandlers
 from leasehold.mcp.server import build
 from leasehold.mcp.tickets import given_back
 
@@ -35,8 +35,8 @@ _SESSION = b"mcp-session-id"
 _KEY = "leasehold.party"
 
 
-class Caller:
-    """Whoever sent one request."""
+class HttpParty:
+    """The sender of one request."""
 
     def __init__(
         self,
@@ -53,59 +53,59 @@ class Caller:
         self._session = session
         self.ask = ask
         self._lost = lost
-        """What an agent has lost since its last answer, by its name."""
+        """Returns what the agent of a name has lost since its last answer."""
         self.gone = asyncio.Event()
         self.unsent: list[tuple[str, str, Claims]] = []
-        """Leases whose grant is not on the wire yet, with their tokens and who else may hear of them."""
+        """Leases whose grants are not sent yet, with their tokens and the claims on them."""
 
     def agent(self, given: str | None) -> str:
-        """A session acts in its own name only."""
+        """Return the name of the agent; a session acts in its own name only."""
         return self._name if self._session is not None else given or self._name
 
     def is_one(self, given: str | None) -> bool:
-        """Several agents may share a key; none shares a session."""
+        """Return True if no other agent has this name: several may share a key, but none a session."""
         return self._session is not None or given is not None
 
     def is_named(self, given: str | None) -> bool:
-        """A session acts in its own name only, whichever sub-agent shows it."""
+        """Return True if the agent chose its name: a session acts in its own, whichever sub-agent uses it."""
         return self._session is None and given is not None
 
     async def credential(self, agent: str) -> str | None:  # noqa: ARG002 (as `Party` has it)
-        """The session that it showed, if it did."""
+        """Return the session of the request, if it has one."""
         return self._session
 
     def news(self, given: str | None) -> list[str]:
-        """What was taken from this agent since its last answer."""
+        """Return what this agent has lost since its last answer."""
         return self._lost(self.agent(given))
 
     def granted(self, lease: str, token: str, claims: Claims) -> None:
-        """Remembered until the answer is sent."""
+        """Remember a grant until its answer is sent."""
         self.unsent.append((lease, token, claims))
 
     def sent(self) -> None:
-        """The answer is on the wire."""
+        """Note that the answer was sent."""
         for *_, claims in self.unsent:
             claims.is_heard = True
         self.unsent.clear()
 
     async def close(self) -> None:
-        """Give back what could not be sent, unless somebody else with the same ticket has it or still may."""
+        """Release what could not be sent, unless another call with the same ticket has received it or may yet."""
         for lease, token, claims in self.unsent:
             if claims.leave():
                 await asyncio.shield(self.ask("release", given_back(lease, token)))
 
 
 class Endpoint:
-    """One path of a server. `run` it as long as the server lives. How many sessions there may be is for others."""
+    """One path of a server; `run` it while the server lives. Its caller bounds the number of sessions."""
 
     def __init__(self) -> None:
-        self._desk = Desk()
+        self._handlers = ToolHandlers()
         self._manager = self._managed(stateless=False)
         self._alone = self._managed(stateless=True)
 
     def _managed(self, *, stateless: bool) -> StreamableHTTPSessionManager:
         return StreamableHTTPSessionManager(
-            build(self._desk, _party_of)._lowlevel_server,  # the SDK's own way builds a whole application
+            build(self._handlers, _party_of)._lowlevel_server,  # the SDK's own way builds a whole application
             stateless=stateless,
             session_idle_timeout=None,
             max_sessions=None,
@@ -115,15 +115,17 @@ class Endpoint:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Until the end of the block."""
+        """Serve until the end of the block."""
         async with self._manager.run(), self._alone.run():
             try:
                 yield
             finally:
-                await self._desk.pursuits.close()
+                await self._handlers.waits.close()
 
-    async def answer(self, caller: Caller, scope: Scope, receive: Receive, send: Send, *, alone: bool = False) -> None:
-        """Answer one request of this caller; `alone`: without a session, whatever the request wants."""
+    async def answer(
+        self, caller: HttpParty, scope: Scope, receive: Receive, send: Send, *, alone: bool = False
+    ) -> None:
+        """Answer one request of this caller; `alone`: without an MCP session, even if the request names one."""
         line = _Exchange(caller, receive, send)
         manager = self._alone if alone else self._manager
         try:
@@ -132,21 +134,21 @@ class Endpoint:
             line.close()
             await caller.close()
 
-    async def begin(self, caller: Caller, opening: bytes) -> str:
-        """Begin a session with this `initialize`, which was answered before; returns its id."""
+    async def begin(self, caller: HttpParty, opening: bytes) -> str:
+        """Start an MCP session with this `initialize`, which was answered before; return its id."""
         headers = await self._say(caller, "POST", opening)
         session = headers[_SESSION]
         await self._say(caller, "POST", _OPENED, session)
         return session.decode()
 
     async def end(self, session: str) -> None:
-        """End a session, with whatever goes on in it."""
+        """End an MCP session and the requests in it."""
         await self._say(None, "DELETE", b"", session.encode())
 
     async def _say(
-        self, caller: Caller | None, method: str, body: bytes, session: bytes | None = None
+        self, caller: HttpParty | None, method: str, body: bytes, session: bytes | None = None
     ) -> dict[bytes, bytes]:
-        """One request of our own; returns the headers of its answer."""
+        """Make one request to the SDK; return the headers of its answer."""
         told: dict[bytes, bytes] = {}
         rest = [body]
 
@@ -182,14 +184,14 @@ def _party_of(context: ServerRequestContext[Any, Request]) -> Party:
 class _Exchange:
     """The way to a client and back: notices when it is gone, whoever listens, and what was still sent before."""
 
-    def __init__(self, caller: Caller, receive: Receive, send: Send) -> None:
+    def __init__(self, caller: HttpParty, receive: Receive, send: Send) -> None:
         self._caller = caller
         self._receive = receive
         self._send = send
         self._watching: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
-        """The body; after it, nothing until the client is gone."""
+        """Return the body; after it, wait until the client has disconnected."""
         if self._watching is None:
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -206,12 +208,12 @@ class _Exchange:
         self._caller.gone.set()
 
     async def send(self, message: Message) -> None:
-        """What is written while the client is there counts as sent."""
+        """Send a message; a body that is written while the client is connected counts as sent."""
         if message["type"] == "http.response.body" and message.get("body") and not self._caller.gone.is_set():
             self._caller.sent()
         await self._send(message)
 
     def close(self) -> None:
-        """The request is over."""
+        """Stop watching the connection."""
         if self._watching is not None:
             self._watching.cancel()

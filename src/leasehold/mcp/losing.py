@@ -1,4 +1,4 @@
-"""Leases that were taken from an agent: noticed within a second, and told with its next answer."""
+"""Leases that an agent lost: noticed within a second, and reported with its next answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("leasehold.mcp")
 
 
 class LostLeases:
-    """Follows the leases of the agents of one process: one stream for all of them."""
+    """Watches the leases of all agents of one process over one stream."""
 
     def __init__(self, locks: AsyncLocks) -> None:
         self._locks = locks
@@ -30,10 +30,10 @@ class LostLeases:
         self._held: dict[str, tuple[Granted, Callable[[], None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
         self._news: dict[str, dict[str, str]] = {}
-        """What each agent has to be told, by its name and the lease."""
+        """The losses to report, by the name of the agent and the id of the lease."""
 
     def follow(self, granted: Granted) -> None:
-        """Notice when this lease is taken away."""
+        """Watch this lease."""
         lease = granted.lease
         if lease.id in self._held:
             self._held[lease.id] = (granted, self._held[lease.id][1])
@@ -43,7 +43,7 @@ class LostLeases:
         watch_of(self._locks).add(lease, hint)
 
     def forget(self, lease: str) -> None:
-        """Its agent has released it, or was told that it is lost."""
+        """Stop watching a lease that its agent released or knows to be lost."""
         for told in self._news.values():
             told.pop(lease, None)
         known = self._held.pop(lease, None)
@@ -51,11 +51,11 @@ class LostLeases:
             watch_of(self._locks).remove(lease, known[1])
 
     def news(self, agent: str) -> list[str]:
-        """What this agent has lost since its last answer; each loss is told once."""
+        """Return what this agent has lost since its last answer; each loss once."""
         return list(self._news.pop(agent, {}).values())
 
     def _hint(self, lease: str) -> None:
-        """Called by the thread that watches."""
+        """Check a lease soon. Called by the watching thread."""
         self._loop.call_soon_threadsafe(self._doubt, lease)
 
     def _doubt(self, lease: str) -> None:
@@ -65,7 +65,7 @@ class LostLeases:
             task.add_done_callback(self._checks.discard)
 
     async def _check(self, lease: str) -> None:
-        """A hint may be wrong: the answer of the store decides."""
+        """Ask the store whether the lease is lost, as a hint may be wrong."""
         granted, _ = self._held[lease]
         try:
             outcome = await self._locks.renew(lease, granted.token)

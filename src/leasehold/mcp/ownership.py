@@ -1,4 +1,4 @@
-"""What is an agent's own: by its session, its name, or the token it shows. It asks nobody, and opens nothing."""
+"""Which leases are an agent's own: by its session, its name, or its token. It asks no store, and proves nothing."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     T = TypeVar("T", Lease, Waiting)
 
 REMEMBERED = 10_000
-"""So many resources that were handed out are known; of more, the oldest are forgotten."""
+"""Most resources and most agents to remember; the oldest are forgotten first."""
 
 
-class Who(NamedTuple):
+class CallingAgent(NamedTuple):
     """The agent that asks."""
 
     name: str
     session: str | None
     """`ID.SECRET`, if it has one."""
     is_one: bool
-    """Whether the name is its own, and not shared by all who show the same key."""
+    """True if the name is its own, and not shared by all callers with the same key."""
     is_named: bool = False
-    """Whether it gave that name itself: only then an acquire may return the lease that it has already."""
+    """True if it gave that name itself: only then may an acquire return a lease that it has."""
 
     def own(self, found: Sequence[T]) -> list[T]:
-        """Those of this agent, and of nobody else by the same name."""
+        """Return those of this agent, without those of another one by the same name."""
         return self.named(found) if self.is_one else []
 
     def named(self, found: Sequence[T]) -> list[T]:
-        """Those in its name. A session acts in its own name, which may be another than the agent's here."""
+        """Return those in its name. The name of its session may differ from the agent's name here."""
         if self.session is not None:
             own = [each for each in found if each.session == session_id(self.session)]
             if own:
@@ -46,22 +46,22 @@ class Who(NamedTuple):
         return [each for each in found if each.holder == self.name]
 
     def place(self, waiting: Sequence[Waiting]) -> int:
-        """Its place in the queue; 0 if it is in none, or if several wait in its name and nobody knows which it is."""
+        """Return its place in the queue; 0 if it has none, or if several requests wait in its name."""
         named = self.named(waiting)
         return named[0].position if named and (self.is_one or len(named) == 1) else 0
 
 
 def in_its_own_way(outcome: object) -> tuple[str, ...]:
-    """What this agent holds itself, as it has proved, if that is all that keeps it from what it wants."""
+    """Return the resources that this agent has proved to hold, if nothing else blocks its request."""
     if not isinstance(outcome, Held) or not is_yours(outcome):
         return ()
     return tuple(each.resource for each in outcome.blockers)
 
 
 class Handed:
-    """The last lease that was handed out for a resource, to each agent and for each token.
+    """The last lease of each agent, and of each token, on a resource.
 
-    Live leases can be listed. Of one that is gone, only its id still tells why.
+    Live leases can be listed. The id of a lease that is gone is needed to find out why.
     """
 
     def __init__(self, most: int = REMEMBERED) -> None:
@@ -70,8 +70,8 @@ class Handed:
         self._tokens: OrderedDict[tuple[str, str], dict[str, tuple[str, str]]] = OrderedDict()
         """The tokens of each agent's latest leases, by the lease's id, each with the connection that it went to."""
 
-    def remember(self, party: str, who: Who, lease: Lease, token: str, connection: str = "") -> None:
-        """This agent has it now, with this token."""
+    def remember(self, party: str, who: CallingAgent, lease: Lease, token: str, connection: str = "") -> None:
+        """Remember that this agent got this lease with this token."""
         if who.is_one:
             self._keep_token((party, who.name), lease.id, token, connection)
         for resource in lease.resources:
@@ -95,20 +95,20 @@ class Handed:
         if len(self._tokens) > self._most:
             self._tokens.popitem(last=False)
 
-    def tokens(self, party: str, who: Who) -> dict[str, str]:
-        """The tokens of this agent's latest leases, by the lease's id; none if its name may be another's as well."""
+    def tokens(self, party: str, who: CallingAgent) -> dict[str, str]:
+        """Return the tokens of this agent's latest leases, by lease id; none if it may share its name."""
         known = self._tokens.get((party, who.name), {}) if who.is_one else {}
         return {lease: token for lease, (token, _) in known.items()}
 
-    def proofs(self, party: str, who: Who, connection: str) -> list[str]:
-        """Its tokens that were handed out on this connection: agents elsewhere may have chosen the same name."""
+    def proofs(self, party: str, who: CallingAgent, connection: str) -> list[str]:
+        """Return its tokens from this connection: agents on other connections may have chosen the same name."""
         known = self._tokens.get((party, who.name), {}) if who.is_one else {}
         return [token for token, where in known.values() if where == connection]
 
-    def to(self, party: str, who: Who, resource: str) -> str | None:
-        """The lease that this agent got last; None if its name may be another's as well."""
+    def to(self, party: str, who: CallingAgent, resource: str) -> str | None:
+        """Return the lease that this agent got last on a resource; None if it may share its name."""
         return self._leases.get((party, who.name, resource)) if who.is_one else None
 
     def by(self, token: str | None, resource: str) -> str | None:
-        """The lease that this token came with."""
+        """Return the lease that this token came with."""
         return self._leases.get(("", secret_hash(token), resource)) if token else None

@@ -1,4 +1,4 @@
-"""Put an MCP server together: tools, resources, a prompt, and how to behave."""
+"""Build an MCP server: tools, resources, a prompt, and instructions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_types import GetPromptResult, InputRequiredResult
 
     from leasehold.mcp.callers import Party
-    from leasehold.mcp.handlers import Desk
+    from leasehold.mcp.handlers import ToolHandlers
 
     PartyOf = Callable[[ServerRequestContext[Any, Any]], Party]
 
@@ -39,12 +39,12 @@ renew_lock during long work, and call release_lock as soon as you are done, also
 
 
 class McpServer(MCPServer[Any]):
-    """One that says in an agent's words what is wrong with the arguments of a tool."""
+    """An MCP server that explains wrong arguments in words that an agent can act on."""
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """The answer of the tool, if it knows the arguments."""
+        """Call a tool; refuse arguments that it does not know."""
         known = await self._arguments_of(name)
         unknown = [each for each in arguments if known and each not in known and each != wording.EVERYWHERE]
         if unknown:
@@ -61,21 +61,21 @@ class McpServer(MCPServer[Any]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """The prompt; what it does not know or lacks is the client's mistake, and not an accident of ours."""
+        """Return a prompt; report an unknown one or a missing argument as the client's error."""
         try:
             return await super().get_prompt(name, arguments, context)
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
 
     async def _arguments_of(self, name: str) -> list[str]:
-        """None of a tool that there is not."""
+        """Return the names of a tool's arguments; none for an unknown tool."""
         return [
             each for tool in await self.list_tools() if tool.name == name for each in tool.input_schema["properties"]
         ]
 
 
 def _with_news(answer: CallToolResult | InputRequiredResult, news: list[str]) -> CallToolResult | InputRequiredResult:
-    """The answer, with what was lost in front of its advice."""
+    """Return the answer with the agent's losses in front of its advice."""
     if not news or not isinstance(answer, CallToolResult) or answer.structured_content is None:
         return answer
     told = {**answer.structured_content, "advice": " ".join([*news, answer.structured_content["advice"]]).strip()}
@@ -83,8 +83,8 @@ def _with_news(answer: CallToolResult | InputRequiredResult, news: list[str]) ->
     return answer.model_copy(update={"structured_content": told, "content": content})
 
 
-def build(desk: Desk, party_of: PartyOf, **options: Any) -> MCPServer[Any]:
-    """A server whose tools work for whoever `party_of` says."""
+def build(handlers: ToolHandlers, party_of: PartyOf, **options: Any) -> MCPServer[Any]:
+    """Build a server whose tools act for the party that `party_of` returns."""
 
     async def answer_for(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         PARTY.set(party_of(ctx))
@@ -100,7 +100,7 @@ def build(desk: Desk, party_of: PartyOf, **options: Any) -> MCPServer[Any]:
         middleware=[answer_for],
         **options,
     )
-    tools.register(server, desk)
+    tools.register(server, handlers)
     _resources(server)
     _prompt(server)
     return server

@@ -1,4 +1,4 @@
-"""The sessions of a process: what its agents take ends with it. A heartbeat keeps them alive meanwhile."""
+"""The sessions of a process: its agents' leases end with it. A heartbeat keeps them alive meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leasehold.locks.aio import AsyncLocks
 
 TTL = 60.0
-"""A process that is killed blocks nobody for longer than this, in seconds."""
+"""Seconds after which the leases of a killed process expire."""
 log = logging.getLogger("leasehold.mcp")
 
 
@@ -25,12 +25,12 @@ class McpSessions:
         self._locks = locks
         self._ttl = ttl
         self._given = given or {}
-        """Sessions that somebody else began, and will end, by agent."""
+        """Credentials of sessions that this process neither started nor ends, by agent."""
         self._own: dict[str, str] = {}
         self._starting = asyncio.Lock()
 
     async def of(self, agent: str) -> str:
-        """`ID.SECRET` of this agent's session."""
+        """Return `ID.SECRET` of this agent's session, and start the session if there is none."""
         known = self._given.get(agent) or self._own.get(agent)
         if known is not None:
             return known
@@ -43,7 +43,7 @@ class McpSessions:
         return self._own[agent]
 
     async def beat(self) -> None:
-        """A full TTL again for every session and its leases; one that is lost is begun anew when it is needed."""
+        """Renew every session with its leases; a lost one is started anew when its agent next needs it."""
         for agent, credential in tuple(self._own.items()):
             renewed = await self._locks.renew_session(credential)
             if isinstance(renewed, Lost | Refused) and self._own.get(agent) == credential:
@@ -51,7 +51,7 @@ class McpSessions:
                 log.warning("the session of %s is gone, with everything it held: it was not renewed in time", agent)
 
     async def keep(self) -> None:
-        """Beat three times a TTL, for ever; trouble with the store is told, and tried again."""
+        """Renew three times a TTL, for ever. Failures are logged and retried."""
         while True:
             await asyncio.sleep(self._ttl / 3)
             try:
@@ -60,7 +60,7 @@ class McpSessions:
                 log.warning("the leases could not be renewed: %s; trying again", error)
 
     async def end(self) -> None:
-        """Release everything."""
+        """End all sessions, and so release their leases."""
         while self._own:
             _, credential = self._own.popitem()
             await self._locks.end_session(credential)

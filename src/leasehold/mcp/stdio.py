@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from leasehold.domain.outcomes import Granted, Lost, Refused, Released
 from leasehold.errors import LeaseholdError
 from leasehold.locks.connect import aconnect, is_served
-from leasehold.mcp.handlers import Desk
+from leasehold.mcp.handlers import ToolHandlers
 from leasehold.mcp.losing import LostLeases
 from leasehold.mcp.server import build
 from leasehold.mcp.sessions import McpSessions
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LEAVING = 10.0
-"""Whoever is to go, and cannot reach the locks, tries to release for this many seconds."""
+"""Seconds within which the process releases its leases before it exits."""
 _LEFT = "not everything could be released, and it expires within a minute"
 log = logging.getLogger("leasehold.mcp")
 
 
-class Client:
-    """The one party at the other end."""
+class StdioParty:
+    """The client at the other end of standard input and output."""
 
     id = "stdio"
     connection = ""
@@ -48,11 +48,11 @@ class Client:
         self._lost = LostLeases(locks)
 
     def agent(self, given: str | None) -> str:
-        """As it says, or as this process is called."""
+        """Return the name that the agent gave, or the holder of this process."""
         return given or self._locks.holder
 
-    def is_one(self, given: str | None) -> bool:  # noqa: ARG002 (everybody in here has a session)
-        """Every name has a session of its own."""
+    def is_one(self, given: str | None) -> bool:  # noqa: ARG002 (every agent here has a session)
+        """Return True: every name has a session of its own."""
         return True
 
     def is_named(self, given: str | None) -> bool:
@@ -60,11 +60,11 @@ class Client:
         return given is not None
 
     async def credential(self, agent: str) -> str:
-        """Begun when it is first needed."""
+        """Return the session of this agent, and start it if there is none."""
         return await self._sessions.of(agent)
 
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (see `parties.Party`)
-        """The locks' answer. What is for people is refused, unless keys decide it, or the user's own configuration."""
+        """Return the outcome of a verb. Refuse force-release, unless keys or the user's own configuration allow it."""
         if verb == "force_release" and not self._may_force:
             return Refused("not_allowed", "", "force-release is for people: ask the person you work for")
         outcome = await getattr(self._locks, verb)(**arguments)
@@ -75,31 +75,31 @@ class Client:
         return outcome
 
     def news(self, given: str | None) -> list[str]:
-        """What was taken from this agent since its last answer."""
+        """Return what this agent has lost since its last answer."""
         return self._lost.news(self.agent(given))
 
     def granted(self, lease: str, token: str, claims: Claims) -> None:
-        """It ends with the session: nothing to remember."""
+        """Do nothing: the lease ends with its session."""
 
 
 def serve(choice: Choice, holder: str | None, space: str, session: str | None) -> None:
-    """Serve until the client closes its end, or somebody says to stop."""
+    """Serve until the client closes its end, or a signal stops the process."""
     asyncio.run(_serve(choice, holder, space, session))
 
 
 async def _serve(choice: Choice, holder: str | None, space: str, session: str | None) -> None:
     locks = await aconnect(choice, holder=holder, space=space)
     sessions = McpSessions(locks, given={} if session is None else {locks.holder: session})
-    client = Client(locks, sessions, choice)
-    desk = Desk()
-    running = asyncio.ensure_future(build(desk, lambda _: client).run_stdio_async())
+    client = StdioParty(locks, sessions, choice)
+    handlers = ToolHandlers()
+    running = asyncio.ensure_future(build(handlers, lambda _: client).run_stdio_async())
     beating = asyncio.ensure_future(sessions.keep())
 
     async def end() -> None:
         client.gone.set()
         beating.cancel()
         try:
-            await desk.pursuits.close()
+            await handlers.waits.close()
             await sessions.end()
         finally:
             await locks.close()
@@ -114,7 +114,7 @@ async def _serve(choice: Choice, holder: str | None, space: str, session: str | 
 
 
 async def _is_stopped(running: asyncio.Future[None]) -> bool:
-    """Whether somebody says to stop before the client closes its end."""
+    """Return True if a signal stops the process before the client closes its end."""
     said = asyncio.Event()
     for number in STOPPING:
         asyncio.get_running_loop().add_signal_handler(number, said.set)
@@ -125,7 +125,7 @@ async def _is_stopped(running: asyncio.Future[None]) -> bool:
 
 
 async def _end(end: Coroutine[Any, Any, None]) -> None:
-    """Release everything, or be gone without: nobody listens to signals any more, and the locks may never answer."""
+    """Release everything, or exit without after a while: the store may never answer, and signals are ignored by now."""
     try:
         async with asyncio.timeout(LEAVING):
             await end
@@ -137,7 +137,7 @@ async def _end(end: Coroutine[Any, Any, None]) -> None:
 
 
 async def _leave(running: asyncio.Future[None], end: Coroutine[Any, Any, None]) -> NoReturn:
-    """Stop answering, release everything, and be gone.
+    """Stop answering, release everything, and exit.
 
     A thread of the SDK may be in the middle of a read that nothing ends but the client, and both the loop and Python
     would wait for it: so this process goes without them.

@@ -1,7 +1,7 @@
-"""Waiting in pieces: a wait outlives the call that began it for as long as its agent may be expected back.
+"""Waits that take several calls: a wait outlives the call that began it, until its agent has been away too long.
 
-One call waits for less than a minute, since clients give up on longer ones. The ticket that it answers with is the
-`request_id` of the acquire, so that a call at another server finds the same place in the queue.
+One call waits for less than a minute, since clients time out after that. The ticket in its answer is the `request_id`
+of the acquire, so that a call to another server finds the same place in the queue.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     Key = tuple[str, str, str]
 
 KEEP = 60.0
-"""How long a place is kept for an agent between two calls, in seconds."""
+"""Seconds for which a place in the queue is kept between two calls."""
 REPORT_EVERY = 1.0
 WHOLE = 24 * 3600
 """A wait is bounded by its calls, not by its deadline."""
 
 
 class Claims:
-    """Those who may still hear of one grant: it is given back once all of them are gone and nobody has heard it."""
+    """The calls that may still receive one grant: once all have disconnected and none received it, it is released."""
 
     def __init__(self, count: int = 0) -> None:
         self.count = count
         self.is_heard = False
 
     def leave(self) -> bool:
-        """One is gone who has not heard it. Whether nobody will."""
+        """Note that a call disconnected before it received the grant. Return True if no call will receive it."""
         self.count -= 1
         return self.count == 0 and not self.is_heard
 
 
-class Pursuit:
-    """One acquire that waits, and whoever attends to it: several, if their calls have the same ticket."""
+class TicketedWait:
+    """One waiting acquire, and the calls with its ticket that await it."""
 
     def __init__(self, party: Party, asked: dict[str, Any]) -> None:
         self.claims = Claims()
@@ -51,9 +51,9 @@ class Pursuit:
         self.keeping: asyncio.TimerHandle | None = None
 
     async def attend(self, party: Party, seconds: float, report: Report) -> bool:
-        """Whether there is an answer within this time; False as well if this caller is not there to hear it.
+        """Return True if the acquire is answered within this time, and this caller is still connected.
 
-        Whoever began the wait may be gone by now: over HTTP, each request is a party of its own.
+        The call that began the wait may be over by now: over HTTP, each request is a party of its own.
         """
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -70,18 +70,18 @@ class Pursuit:
         return self.task.done() and not party.gone.is_set()
 
     async def give_up(self) -> None:
-        """Out of the queue; what was granted meanwhile is given back."""
+        """Leave the queue, and release what was granted meanwhile."""
         self.task.cancel()
         try:
             outcome = await self.task
-        except (asyncio.CancelledError, Exception):  # noqa: BLE001 (nobody wants to know any more)
+        except (asyncio.CancelledError, Exception):  # noqa: BLE001 (no call awaits it any more)
             return
         if isinstance(outcome, Granted):
             await ask(self._party, "release", given_back(outcome.lease.id, outcome.token))
 
 
 def given_back(lease: str, token: str) -> dict[str, Any]:
-    """The release of a lease that nobody will ever use."""
+    """Return the arguments that release a lease which no client received."""
     return {
         "lease": lease,
         "token": token,
@@ -91,64 +91,64 @@ def given_back(lease: str, token: str) -> dict[str, Any]:
     }
 
 
-class Pursuits:
-    """Every wait of one process."""
+class TicketedWaits:
+    """All waits of one process."""
 
     def __init__(self, keep: float = KEEP) -> None:
         self._keep = keep
-        self._open: dict[Key, Pursuit] = {}
+        self._open: dict[Key, TicketedWait] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     async def wait(
         self, party: Party, asked: dict[str, Any], ticket: str | None, seconds: float, report: Report
     ) -> tuple[str, Any, Claims]:
-        """The ticket, and the answer if there is one by then, with those who may hear of it."""
+        """Return the ticket, the answer or None, and the claims on a grant."""
         ticket = ticket or f"t{os.urandom(16).hex()}"
         key = (party.id, asked["holder"], ticket)
-        pursuit = self._open.get(key)
-        if pursuit is None:
-            pursuit = self._open[key] = Pursuit(party, {**asked, "wait": WHOLE, "request_id": ticket})
-        if pursuit.keeping is not None:
-            pursuit.keeping.cancel()
-        pursuit.claims.count += 1
+        wait = self._open.get(key)
+        if wait is None:
+            wait = self._open[key] = TicketedWait(party, {**asked, "wait": WHOLE, "request_id": ticket})
+        if wait.keeping is not None:
+            wait.keeping.cancel()
+        wait.claims.count += 1
         try:
-            is_answered = await pursuit.attend(party, seconds, report)
+            is_answered = await wait.attend(party, seconds, report)
         except BaseException:
-            if pursuit.claims.leave():
-                await asyncio.shield(self._end(key, pursuit))
+            if wait.claims.leave():
+                await asyncio.shield(self._end(key, wait))
             raise
         if is_answered:
-            self._forget(key, pursuit)
-            return ticket, pursuit.task.result(), pursuit.claims
-        if pursuit.claims.leave():
+            self._forget(key, wait)
+            return ticket, wait.task.result(), wait.claims
+        if wait.claims.leave():
             if party.gone.is_set():
-                await self._end(key, pursuit)
+                await self._end(key, wait)
             else:
                 loop = asyncio.get_running_loop()
-                pursuit.keeping = loop.call_later(self._keep, self._give_up, key, pursuit)
-        return ticket, None, pursuit.claims
+                wait.keeping = loop.call_later(self._keep, self._give_up, key, wait)
+        return ticket, None, wait.claims
 
-    def _forget(self, key: Key, pursuit: Pursuit) -> None:
-        """The ticket may have been used again meanwhile, for another."""
-        if self._open.get(key) is pursuit:
+    def _forget(self, key: Key, wait: TicketedWait) -> None:
+        """Forget a wait, unless its ticket is in use for another one by now."""
+        if self._open.get(key) is wait:
             del self._open[key]
 
-    def _end(self, key: Key, pursuit: Pursuit) -> asyncio.Task[None]:
-        """Give it up in a task of its own, which goes on although whoever asked for it is cancelled."""
-        self._forget(key, pursuit)
-        task = asyncio.get_running_loop().create_task(pursuit.give_up())
+    def _end(self, key: Key, wait: TicketedWait) -> asyncio.Task[None]:
+        """Give up a wait in a task of its own, so that the cancellation of its caller does not stop it."""
+        self._forget(key, wait)
+        task = asyncio.get_running_loop().create_task(wait.give_up())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
 
-    def _give_up(self, key: Key, pursuit: Pursuit) -> None:
-        if self._open.get(key) is pursuit:
-            _ = self._end(key, pursuit)
+    def _give_up(self, key: Key, wait: TicketedWait) -> None:
+        if self._open.get(key) is wait:
+            _ = self._end(key, wait)
 
     async def close(self) -> None:
-        """Give up every wait that is left; whoever is still attending to one ends it by going."""
-        for key, pursuit in tuple(self._open.items()):
-            if pursuit.claims.count == 0:
-                self._give_up(key, pursuit)
+        """Give up every wait that no call awaits; the others end with their calls."""
+        for key, wait in tuple(self._open.items()):
+            if wait.claims.count == 0:
+                self._give_up(key, wait)
         while self._ending:
             await asyncio.wait(tuple(self._ending))

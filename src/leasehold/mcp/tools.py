@@ -10,7 +10,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from leasehold.mcp.callers import PARTY
-from leasehold.mcp.handlers import Desk
+from leasehold.mcp.handlers import ToolHandlers
 from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
 from leasehold.requests import verbs
 from leasehold.requests.descriptions import words
@@ -62,15 +62,15 @@ def _hints(*, reads: bool = False, destroys: bool = False, again: bool = True) -
     )
 
 
-def register(server: MCPServer[Any], desk: Desk) -> None:
-    """Give this server the tools; the two that agents of Action Llama know come first."""
-    _register_acquiring(server, desk)
-    _register_keeping(server, desk)
-    _register_waiting(server, desk)
-    _register_looking(server, desk)
+def register(server: MCPServer[Any], handlers: ToolHandlers) -> None:
+    """Register the tools with this server; the two that agents of Action Llama know come first."""
+    _register_acquiring(server, handlers)
+    _register_keeping(server, handlers)
+    _register_waiting(server, handlers)
+    _register_looking(server, handlers)
 
 
-def _register_acquiring(server: MCPServer[Any], desk: Desk) -> None:
+def _register_acquiring(server: MCPServer[Any], handlers: ToolHandlers) -> None:
     @server.tool(title="Acquire a lock", annotations=_hints())
     async def acquire_lock(
         *,
@@ -93,10 +93,10 @@ def _register_acquiring(server: MCPServer[Any], desk: Desk) -> None:
         """
         kind = {"mode": mode, "slots": slots, "any_of": any_of}
         terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
-        return await desk.acquire(PARTY.get(), agent_id, terms)
+        return await handlers.acquire(PARTY.get(), agent_id, terms)
 
 
-def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
+def _register_waiting(server: MCPServer[Any], handlers: ToolHandlers) -> None:
     @server.tool(title="Wait for a lock", annotations=_hints())
     async def wait_for_lock(
         ctx: Context[Any, Any],
@@ -129,10 +129,10 @@ def _register_waiting(server: MCPServer[Any], desk: Desk) -> None:
             await ctx.report_progress(round(waited, 1), wait_seconds, line)
 
         listens = (ctx.request_context.meta or {}).get("progress_token") is not None
-        return await desk.wait(PARTY.get(), agent_id, terms, ticket, wait_seconds, told if listens else None)
+        return await handlers.wait(PARTY.get(), agent_id, terms, ticket, wait_seconds, told if listens else None)
 
 
-def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:
+def _register_keeping(server: MCPServer[Any], handlers: ToolHandlers) -> None:
     @server.tool(title="Release a lock", annotations=_hints())
     async def release_lock(
         resource: Target,
@@ -141,11 +141,11 @@ def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:
         error: Annotated[str | None, _said("release", "error", max_length=1024)] = None,
         agent_id: Agent = None,
     ) -> Released:
-        """Give a lock back as soon as you are done, also after a failure; the next in the queue gets it at once.
+        """Release a lock as soon as you are done, also after a failure; the next in the queue gets it at once.
 
         Only your own lease can be released. `released` is false if it was not yours any more: nothing is changed then.
         """
-        return await desk.release(PARTY.get(), agent_id, resource, token, status, error)
+        return await handlers.release(PARTY.get(), agent_id, resource, token, status, error)
 
     @server.tool(title="Renew a lock", annotations=_hints())
     async def renew_lock(
@@ -154,8 +154,8 @@ def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:
         ttl_seconds: NewTtl = None,
         agent_id: Agent = None,
     ) -> Renewed:
-        """Set a lock's clock back to a full TTL, during long work. `lost` means: stop, somebody else may have it."""
-        return await desk.renew(PARTY.get(), agent_id, resource, token, ttl_seconds)
+        """Reset a lock's TTL, during long work. `lost` means: stop, another holder may have it."""
+        return await handlers.renew(PARTY.get(), agent_id, resource, token, ttl_seconds)
 
     @server.tool(title="Force a lock open", annotations=_hints(destroys=True))
     async def force_release_lock(
@@ -163,25 +163,25 @@ def _register_keeping(server: MCPServer[Any], desk: Desk) -> None:
         reason: Annotated[str, Field(min_length=1, max_length=1024, description="Why; it is in the history.")],
         agent_id: Agent = None,
     ) -> Released:
-        """End somebody else's lease. Only if a person told you to: its holder may be at work. Needs an admin."""
-        return await desk.force_release(PARTY.get(), agent_id, resource, reason)
+        """End another holder's lease. Only if a person told you to: its holder may be at work. Needs an admin."""
+        return await handlers.force_release(PARTY.get(), agent_id, resource, reason)
 
 
-def _register_looking(server: MCPServer[Any], desk: Desk) -> None:
+def _register_looking(server: MCPServer[Any], handlers: ToolHandlers) -> None:
     looks = _hints(reads=True)
 
     @server.tool(title="Check a lock", annotations=looks)
     async def check_lock(resource: One) -> Checked:
-        """Who holds a resource, until when, and who waits. It takes nothing: acquire_lock is the only way to get it."""
-        return await desk.check(PARTY.get(), resource)
+        """Show who holds a resource, until when, and who waits. It takes nothing: only acquire_lock does."""
+        return await handlers.check(PARTY.get(), resource)
 
     @server.tool(title="List locks", annotations=looks)
     async def list_locks(
         holder: Annotated[str | None, Field(max_length=256, description="Only those of this holder.")] = None,
         resource: Annotated[str | None, Field(max_length=512, description="Only those on this resource.")] = None,
     ) -> Listed:
-        """Every lock that is held now, with holder, work and remaining time."""
-        return await desk.list(PARTY.get(), holder, resource)
+        """List every lock that is held now, with holder, work and remaining time."""
+        return await handlers.list(PARTY.get(), holder, resource)
 
     @server.tool(title="History of locks", annotations=looks)
     async def lock_history(
@@ -189,5 +189,5 @@ def _register_looking(server: MCPServer[Any], desk: Desk) -> None:
         holder: Annotated[str | None, Field(max_length=256, description="Only of this holder.")] = None,
         limit: Annotated[int, Field(ge=1, le=200, description="At most so many.")] = 20,
     ) -> Told:
-        """What happened to locks, the newest first: granted, released, expired, forced, refused, deadlock."""
-        return await desk.history(PARTY.get(), resource, holder, limit)
+        """List what happened to locks, the newest first: granted, released, expired, forced, refused, deadlock."""
+        return await handlers.history(PARTY.get(), resource, holder, limit)

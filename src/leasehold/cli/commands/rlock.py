@@ -129,7 +129,7 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Llama
             from leasehold.config import identity  # noqa: PLC0415
 
             # Without a secret, only the process tells two agents of one directory apart
-            run: llama.Run | None = llama.Run(identity.find(choice, env=env).holder, locks.space)
+            run: llama.LlamaRun | None = llama.LlamaRun(identity.find(choice, env=env).holder, locks.space)
         else:
             run = _run_of(locks, secret) or (None if shown else _begin(locks, choice, secret))
         if run is None:
@@ -139,7 +139,7 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Llama
         return ask(locks, _STEPS[verb](key, given, choice)(run))
 
 
-_STEPS: dict[str, Callable[[str, str, Choice], Callable[[llama.Run], Steps[llama.LlamaReply]]]] = {
+_STEPS: dict[str, Callable[[str, str, Choice], Callable[[llama.LlamaRun], Steps[llama.LlamaReply]]]] = {
     "acquire": lambda key, given, choice: lambda run: llama.acquire(run, key, choice.ttl, given),
     "release": lambda key, _given, _choice: lambda run: llama.release(run, key),
     "heartbeat": lambda key, _given, _choice: lambda run: llama.heartbeat(run, key),
@@ -169,13 +169,13 @@ def _embedded(choice: Choice, env: Mapping[str, str]) -> Locks:
     return connect(choice, holder=identity.of_copy(choice, env=env), threaded=False)
 
 
-def _run_of(locks: Locks, secret: str) -> llama.Run | None:
+def _run_of(locks: Locks, secret: str) -> llama.LlamaRun | None:
     sessions = locks.sessions(space=locks.space)
     found = None if isinstance(sessions, Refused) else llama.session_of(secret, sessions)
-    return None if found is None else llama.Run(found[0].holder, locks.space, found[1])
+    return None if found is None else llama.LlamaRun(found[0].holder, locks.space, found[1])
 
 
-def _begin(locks: Locks, choice: Choice, secret: str) -> llama.Run | None:
+def _begin(locks: Locks, choice: Choice, secret: str) -> llama.LlamaRun | None:
     """Begin a run for a container whose scheduler does not use this store; its secret identifies it.
 
     No one ends such a run: its locks expire.

@@ -89,8 +89,8 @@ async def _admit(app: App, secret: str, space: str | None) -> Principal:
     raise Problem("unauthenticated", llama.INVALID_SECRET)
 
 
-def _run_of(who: Principal) -> llama.Run:
-    return llama.Run(who.name, who.space, who.session)
+def _run_of(who: Principal) -> llama.LlamaRun:
+    return llama.LlamaRun(who.name, who.space, who.session)
 
 
 async def _ask(app: App, who: Principal, steps: Steps[llama.LlamaReply]) -> llama.LlamaReply:
@@ -101,7 +101,7 @@ async def _ask(app: App, who: Principal, steps: Steps[llama.LlamaReply]) -> llam
 
 
 async def _change(
-    steps: Callable[[App, llama.Run, str, dict[str, Any]], Steps[llama.LlamaReply]], app: App, request: Request
+    steps: Callable[[App, llama.LlamaRun, str, dict[str, Any]], Steps[llama.LlamaReply]], app: App, request: Request
 ) -> llama.LlamaReply:
     app.check_origin(request)
     body = await _body(request)
@@ -114,7 +114,7 @@ async def _change(
     return await _ask(app, who, steps(app, _run_of(who), key, {**body, "ttl": ttl}))
 
 
-def _acquire(app: App, run: llama.Run, key: str, body: dict[str, Any]) -> Steps[llama.LlamaReply]:
+def _acquire(app: App, run: llama.LlamaRun, key: str, body: dict[str, Any]) -> Steps[llama.LlamaReply]:
     ttl = app.ttl if body["ttl"] is None else body["ttl"]
     return llama.acquire(run, key, ttl, body["resourceKey"])
 

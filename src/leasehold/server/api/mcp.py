@@ -55,11 +55,11 @@ class McpEndpoint:
             if body:
                 decoding.check_media_type(request.headers.get("content-type"))
             sessions = await self._opened()
-            from leasehold.mcp.http import Caller  # noqa: PLC0415 (see above)
+            from leasehold.mcp.http import HttpParty  # noqa: PLC0415 (see above)
 
             party, session = party_of(who), request.headers.get(SESSION_HEADER, "")
             ask, news = partial(self._ask, who, party), partial(self._handed.news, party)
-            caller = Caller(party, who.name, who.session, ask, news, session)
+            caller = HttpParty(party, who.name, who.session, ask, news, session)
             await sessions.answer(payer(who), caller, scope, body, _again(body, receive), send)
         except ClientDisconnect:
             return

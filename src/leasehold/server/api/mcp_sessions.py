@@ -22,7 +22,7 @@ from leasehold.server.http.bodies import too_large
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-    from leasehold.mcp.http import Caller, Endpoint
+    from leasehold.mcp.http import Endpoint, HttpParty
 
 log = logging.getLogger("leasehold.server")
 HEADER = "mcp-session-id"
@@ -75,7 +75,9 @@ class McpHttpSessions:
                 session.timer.cancel()
         self._by_id.clear()
 
-    async def answer(self, owner: str, caller: Caller, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    async def answer(
+        self, owner: str, caller: HttpParty, scope: Scope, body: bytes, receive: Receive, send: Send
+    ) -> None:
         """Answer a request whose body was read already."""
         given = Headers(scope=scope).get(HEADER)
         session = self._by_id.get(given) if given is not None else None
@@ -86,7 +88,9 @@ class McpHttpSessions:
         else:
             await self.endpoint.answer(caller, scope, receive, send)  # which refuses an unknown session
 
-    async def _open(self, owner: str, caller: Caller, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    async def _open(
+        self, owner: str, caller: HttpParty, scope: Scope, body: bytes, receive: Receive, send: Send
+    ) -> None:
         if len(body) > OPENING_BYTES:
             raise too_large(OPENING_BYTES)
         session = McpHttpSession(owner, body)
@@ -103,7 +107,9 @@ class McpHttpSessions:
             if named.status != 200:
                 self._forget(session)
 
-    async def _use(self, session: McpHttpSession, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _use(
+        self, session: McpHttpSession, caller: HttpParty, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         self._known.use(session.owner, session)
         self._live.use(session.owner, session)
         if scope["method"] == "DELETE":
@@ -128,7 +134,7 @@ class McpHttpSessions:
             session.busy -= not is_listening
             self._done(session)
 
-    async def _started(self, session: McpHttpSession, caller: Caller) -> str:
+    async def _started(self, session: McpHttpSession, caller: HttpParty) -> str:
         """Return the id of the SDK's session, which is started if there is none."""
         async with session.making:
             if session.live is None:
