@@ -38,17 +38,9 @@ REFUSED = {
 
 UNCOVERED: frozenset[str] = frozenset(
     (
-        "cli",
         "client",
-        "compat",
-        "config",
-        "docs",
         "docs/adr",
         "domain",
-        "engine",
-        "errors",
-        "fencing",
-        "flow",
         "locks",
         "mcp",
         "requests",
