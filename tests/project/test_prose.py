@@ -44,7 +44,6 @@ UNCOVERED: frozenset[str] = frozenset(
         "locks",
         "mcp",
         "requests",
-        "server",
         "stores",
         "wire",
     )
