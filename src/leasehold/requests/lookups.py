@@ -1,4 +1,4 @@
-"""The arguments of verbs that only read, checked. Pure."""
+"""Check the arguments of verbs that only read. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVENT_KINDS = (
 
 
 def history_query(asked: dict[str, object]) -> HistoryQuery:
-    """What a caller wants to know of the past, checked."""
+    """Return the checked query behind a history call."""
     space, resource, holder, lease = (asked[field] for field in ("space", "resource", "holder", "lease"))
     kinds = asked["kinds"]
     if not isinstance(kinds, list | tuple) or len(kinds) > KINDS_MOST:

@@ -1,4 +1,4 @@
-"""From a call to the command behind it. No I/O but drawing secrets."""
+"""Make the command behind a call. No I/O but drawing secrets."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _of_release: Final = itemgetter("lease", "status", "error", "token", "session", "admin")
 _RELEASES: Final = 6
-"""So many arguments these are: who gives all of them, as everybody does, need not have them sorted by their names."""
+"""Number of these arguments: a call with all of them, as most are, is unpacked at once."""
 
 
 class Order:
-    """A command that is ready for the engine, with the secret that its answer will carry."""
+    """A command for the engine, with the secret for its answer."""
 
     __slots__ = ("command", "secret")
 
@@ -43,7 +43,7 @@ def order(
     memory: TermsCache | None = None,
     authority: calls.Authority | None = None,
 ) -> Order | Refused:
-    """The command behind a call, or a refusal if these settings forbid it. `memory` knows what others said.
+    """Return the command behind a call, or a refusal if these settings forbid it. `memory` caches checked terms.
 
     Raises `InvalidInput` for an argument that is wrong under any settings.
     """
@@ -165,7 +165,7 @@ def _end_session(
 
 
 def _session(session: object, admin: object, authority: calls.Authority | None) -> tuple[str, c.Proof]:
-    """An admin needs only the session's id; everybody else the secret with it."""
+    """Return a session's id and the proof: an admin needs only the id, any other caller the secret."""
     if admin is None:
         return checks.credential(session)[0], checks.proof(session=session, authority=authority)
     return checks.session_id(session), checks.proof(admin=admin, authority=authority)
@@ -255,7 +255,7 @@ def _revoke_key(_settings: Settings, _engine: str, key: object, **why: object) -
 
 
 def _why(by: object = None, reason: object = None) -> tuple[str | None, str | None]:
-    """Who does it and why, if that is told."""
+    """Check who does it and why, both optional."""
     return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024)
 
 
@@ -281,14 +281,14 @@ _OF_PRINCIPALS = frozenset(
         *("force_release", "steal", "clear"),
     )
 )
-"""Verbs, besides acquire, to which it matters which principal asks."""
+"""Verbs, besides acquire, that depend on the calling principal."""
 
 _drawn: list[str] = []
 os.register_at_fork(after_in_child=_drawn.clear)  # two processes must never hand out the same secrets
 
 
 def draw() -> str:
-    """A fresh secret of 128 bits. Drawn in bulk: a system call for each costs more than the rules."""
+    """Return a fresh secret of 128 bits. Drawn in bulk: a system call for each costs more than the rules."""
     try:
         return _drawn.pop()
     except IndexError:
