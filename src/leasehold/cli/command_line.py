@@ -137,9 +137,9 @@ def _option(word: str, options: Mapping[str, Flag], values: dict[str, object], g
         values[option.name] = True
         return not equals
     if not equals:
-        if not given or _looks_like_option(given[-1]):
+        value = given.pop() if given else "--"
+        if value[:1] == "-" and value != "-" and not value[1:2].isdigit():  # `--priority -5` and `--token-file -`
             return False
-        value = given.pop()
     if option.choices and value not in option.choices:
         return False
     if option.many:
@@ -148,11 +148,6 @@ def _option(word: str, options: Mapping[str, Flag], values: dict[str, object], g
     else:
         values[option.name] = value
     return True
-
-
-def _looks_like_option(word: str) -> bool:
-    """False for a value: a negative number (`--priority -5`) or a dash alone (`--token-file -`)."""
-    return word[:1] == "-" and word != "-" and not word[1:2].isdigit()
 
 
 def with_words(verb: CliVerb, values: dict[str, object], words: list[str], rest: list[str]) -> CommandLine | None:

@@ -21,7 +21,7 @@ from leasehold.requests import checks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any, TypedDict
 
     class SettingValues(TypedDict, total=False):
@@ -158,7 +158,8 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
     origins: dict[str, str] = {}
     argument = {} if url is None else {"url": url}
     nearby = places.neighbour(here, notes)
-    for origin, found in (*user, *nearby, *project, *_environment(env), (ARGUMENT, argument)):
+    environment = ((variable, {key: env[variable]}) for variable, key in VARIABLES.items() if env.get(variable))
+    for origin, found in (*user, *nearby, *project, *environment, (ARGUMENT, argument)):
         if "people" in found and (origin, found) not in user:
             raise InvalidInput("people", f"counts only in {places.user_path(env)}, which no checkout brings along")
         checked = _checked(found, origin, here, env)
@@ -227,13 +228,6 @@ def _ways_out(copy: places.WorkingCopy, directory: str) -> str:
 
 
 # ------------------------------------------------------------------------------------- sources and checks
-
-
-def _environment(env: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each variable that is set and not empty."""
-    for variable, key in VARIABLES.items():
-        if env.get(variable):
-            yield variable, {key: env[variable]}
 
 
 def _checked(found: Mapping[str, Any], origin: str, here: str, env: Mapping[str, str]) -> dict[str, object]:

@@ -52,16 +52,12 @@ def one_spelling(url: str) -> str:
         return ",".join(sorted(_one_server(each) for each in url.split(",")))
     path, options = split_options(rest)
     if scheme in ("sqlite", "git", "git+file"):
-        return f"{scheme}:{path.rstrip('/')}{_remote(options)}"
+        remote = "".join(f"?{word}" for word in options[1:].split("&") if word.startswith("remote="))
+        return f"{scheme}:{path.rstrip('/')}{remote}"  # a repository may have several remotes
     if scheme in ("postgres", "postgresql"):
         words = sorted(word for word in options[1:].split("&") if word and not word.startswith("password="))
         return _one_server(f"postgresql:{path}") + "".join(f"?{word}" for word in words)
     return _one_server(f"{scheme}:{path}")
-
-
-def _remote(options: str) -> str:
-    """Return the option `remote`: a repository may have several."""
-    return "".join(f"?{word}" for word in options[1:].split("&") if word.startswith("remote="))
 
 
 def _one_server(url: str) -> str:

@@ -139,16 +139,12 @@ def _about_postgres(url: str) -> Iterator[Finding]:
         if facts.schema:
             yield from _about_contents(store, started)
             yield from _about_facts(facts)
+        elif facts.may_create:
+            yield Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
         else:
-            yield _about_missing_tables(facts)
+            yield Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
     finally:
         store.close()
-
-
-def _about_missing_tables(facts: PostgresFacts) -> Finding:
-    if facts.may_create:
-        return Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
-    return Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
 
 
 def _about_facts(facts: PostgresFacts) -> Iterator[Finding]:

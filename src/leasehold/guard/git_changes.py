@@ -120,15 +120,13 @@ def pushed(lines: str) -> list[str]:
         words = line.split()
         if len(words) == 4 and words[1].strip("0"):
             _, new, ref, old = words
-            _check_fetched(old, ref)
+            # Git itself refuses such a push, unless it is forced; the paths that it undoes would be unknown.
+            if old.strip("0") and _run(("cat-file", "-e", old)).returncode:
+                raise LeaseholdError(
+                    f"{ref} has commits at the remote that were never fetched: git fetch, then push again"
+                )
             found |= dict.fromkeys([*_changed(new_commits(new, old, "--remotes")), *_taken_back(ref, old, new)])
     return list(found)
-
-
-def _check_fetched(old: str, ref: str) -> None:
-    """Refuse a forced push over commits that were never fetched: their paths are unknown."""
-    if old.strip("0") and _run(("cat-file", "-e", old)).returncode:
-        raise LeaseholdError(f"{ref} has commits at the remote that were never fetched: git fetch, then push again")
 
 
 def received(lines: str) -> tuple[list[str], set[int]]:

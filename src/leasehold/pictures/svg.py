@@ -7,7 +7,7 @@ from leasehold.pictures.shapes import PAPER, Box, Polyline, Words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.pictures.shapes import Picture, Shape
+    from leasehold.pictures.shapes import Picture
 
 FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
@@ -22,16 +22,13 @@ def svg(picture: Picture) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {says} font-family="{FONT}">',
         f"<title>{_safe(picture.title)}</title>",
         f'<rect width="{width}" height="{height}" fill="{PAPER}"/>',
-        *(_shape(shape) for shape in picture.shapes),
+        *(
+            _box(shape) if isinstance(shape, Box) else _words(shape) if isinstance(shape, Words) else _line(shape)
+            for shape in picture.shapes
+        ),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _shape(shape: Shape) -> str:
-    if isinstance(shape, Box):
-        return _box(shape)
-    return _words(shape) if isinstance(shape, Words) else _line(shape)
 
 
 def _box(it: Box) -> str:

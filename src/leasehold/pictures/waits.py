@@ -61,16 +61,13 @@ def together(seen: Sequence[Inspection], place: Place, *, any_of: bool) -> Inspe
     """
     if len(seen) == 1:
         return seen[0]
+    queues = [each.waiting for each in seen]
+    joined = [queue for queue in queues if place(queue)] or queues
     leases = {lease.id: lease for each in seen for lease in each.leases}
     closed = {(it.lease, it.resource): it for each in seen for it in each.closed}
     return seen[0]._replace(
         now_us=max(each.now_us for each in seen),
         leases=tuple(leases.values()),
-        waiting=_deciding([each.waiting for each in seen], place, any_of=any_of),
+        waiting=min(joined, key=place) if any_of else max(joined, key=place),
         closed=tuple(closed.values()),
     )
-
-
-def _deciding(queues: list[tuple[Waiting, ...]], place: Place, *, any_of: bool) -> tuple[Waiting, ...]:
-    joined = [queue for queue in queues if place(queue)] or queues
-    return min(joined, key=place) if any_of else max(joined, key=place)

@@ -26,9 +26,10 @@ _REASON_MOST = 1_024
 
 def adopt(context: Context) -> int:
     """Show who acquired the lease, ask, and save its token for this terminal. The history records it."""
-    refusal = _refusal(context)
-    if refusal is not None:
-        return context.end(refusal, "")
+    is_agent = isinstance(context.identity, CommandIdentity) and context.identity.is_agent
+    is_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    if is_agent or not is_terminal:
+        return context.end(Refused("not_allowed", "", "this is for a person at a terminal"), "")
     target = context.values["target"]
     listed = context.locks.list(space=context.space)
     live = {} if isinstance(listed, Refused) else {lease.id: lease for lease in listed}
@@ -43,14 +44,6 @@ def adopt(context: Context) -> int:
         context.out.say("Nothing was changed.")
         return output.NOT_ALLOWED
     return _take_over(context, lease, kept)
-
-
-def _refusal(context: Context) -> Refused | None:
-    is_agent = isinstance(context.identity, CommandIdentity) and context.identity.is_agent
-    is_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-    if is_terminal and not is_agent:
-        return None
-    return Refused("not_allowed", "", "this is for a person at a terminal")
 
 
 def _is_wanted(context: Context, target: str, lease: Lease) -> bool:

@@ -76,7 +76,9 @@ class RunCommand:
             self._interrupts.check()
             returncode = None if run_lease.lost is not None else SupervisedProcess(self._context, run_lease).run()
         except NotStarted as error:
-            return self._not_started(error)
+            self._run_lease.release("failed", str(error))
+            self._context.end(Refused("not_started", "command", str(error)), "")
+            return error.exit_code
         except BaseException:
             run_lease.release("cancelled", None)
             raise
@@ -108,8 +110,3 @@ class RunCommand:
             lost = Lost(self._run_lease.lease.id, self._run_lease.lost or "")
             self._context.end(lost, "", {"exit_code": exit_code})
         return output.LOST
-
-    def _not_started(self, error: NotStarted) -> int:
-        self._run_lease.release("failed", str(error))
-        self._context.end(Refused("not_started", "command", str(error)), "")
-        return error.exit_code

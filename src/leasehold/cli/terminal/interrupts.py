@@ -58,12 +58,8 @@ class Interrupts:
         if self.noted is not None:
             raise Terminated(self.noted)  # a second signal
         self.noted = number
-        signal.signal(signal.SIGALRM, self._insist)
+        signal.signal(signal.SIGALRM, lambda *_: self.check())
         signal.setitimer(signal.ITIMER_REAL, PATIENCE, PATIENCE)
-
-    def _insist(self, _number: int, _frame: FrameType | None) -> None:
-        if self.noted is not None:
-            raise Terminated(self.noted)
 
     def check(self) -> None:
         """Raise Terminated if a signal was noted: here it is safe to end."""

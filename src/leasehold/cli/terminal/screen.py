@@ -85,8 +85,9 @@ class Screen:
         elif key == "q":
             self.is_over = self.details is None
             self.details = None
-        elif key == "escape":
-            self._escape()
+        elif key == "escape":  # leaves the details; in the table, clears the filter
+            self.filter = self.filter if self.details is not None else ""
+            self.details = None
         elif key == "s":
             self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
         elif key == "r":
@@ -97,12 +98,6 @@ class Screen:
             self.details = self.chosen
         else:
             self._move(key)
-
-    def _escape(self) -> None:
-        """Leave the details; in the table, clear the filter."""
-        if self.details is None:
-            self.filter = ""
-        self.details = None
 
     def _type(self, key: str) -> None:
         if key == "enter":

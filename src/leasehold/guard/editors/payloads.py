@@ -108,7 +108,10 @@ def _use(about: HookCall, tool: str, given: dict[str, str]) -> HookCall:
     """Add what the tool is about to do."""
     command = given.get("tool_input.command", "")
     if tool == "apply_patch":
-        return about._replace(paths=_patched(command))
+        found = (
+            line[len(mark) :].strip() for line in command.splitlines() for mark in _PATCHED if line.startswith(mark)
+        )
+        return about._replace(paths=tuple(dict.fromkeys(found)))
     if tool in ("Bash", "Shell"):
         return about._replace(command=command)
     ours = tool.rpartition("__")[2]
@@ -116,12 +119,6 @@ def _use(about: HookCall, tool: str, given: dict[str, str]) -> HookCall:
         return about if "tool_input.agent_id" in given else about._replace(lock_tool=ours)
     path = given.get("tool_input.file_path") or given.get("tool_input.notebook_path", "")
     return about._replace(paths=(path,)) if path and tool not in _READING else about
-
-
-def _patched(patch: str) -> tuple[str, ...]:
-    """Return the files in a patch of Codex."""
-    found = (line[len(mark) :].strip() for line in patch.splitlines() for mark in _PATCHED if line.startswith(mark))
-    return tuple(dict.fromkeys(found))
 
 
 def _cursor(given: dict[str, str]) -> HookCall:

@@ -69,19 +69,16 @@ def _husky(directory: Path) -> Path | None:
 def script(name: str, command: tuple[str, ...]) -> str:
     """Return the hook. Without Leasehold a commit continues with a message, and a server refuses the push."""
     missing = "exit 1" if name in SERVER else "exit 0"
+    ask = f'{shlex.join(command)} git-hook {name} "$@"'
     lines = [
         "#!/bin/sh",
         MARK,
         f'before="$0{BEFORE}"',
-        *(_feeding if name in FEEDING else _plain)(f'{shlex.join(command)} git-hook {name} "$@"'),
+        *(_feeding(ask) if name in FEEDING else ('[ ! -x "$before" ] || "$before" "$@" || exit $?', f"exec {ask}")),
     ]
     check = f"command -v {shlex.quote(command[0])} >/dev/null || {{ {NOT_CHECKED}; {missing}; }}"
     lines.insert(-1, check)
     return "\n".join(lines) + "\n"
-
-
-def _plain(ask: str) -> list[str]:
-    return ['[ ! -x "$before" ] || "$before" "$@" || exit $?', f"exec {ask}"]
 
 
 def _feeding(ask: str) -> list[str]:

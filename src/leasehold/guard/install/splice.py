@@ -107,7 +107,8 @@ def add(text: str, where: tuple[str, ...], value: Any, key: str | None = None) -
 def _insert(text: str, node: JsonNode, value: Any, key: str | None) -> str:  # noqa: ANN401 (any JSON)
     if not isinstance(node.value, dict if key is not None else list):
         raise TypeError(f"{text[node.start : node.start + 20]!r} is not {'an object' if key is not None else 'a list'}")
-    unit = _unit(text)
+    match = re.search(r"[{\[]\r?\n([ \t]+)", text)
+    unit = match.group(1) if match else "  "  # the indentation of one level
     base = _indent_of(text, node.start)
     label = "" if key is None else f"{json.dumps(key)}: "
     written = label + json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", f"\n{base}{unit}")
@@ -134,12 +135,6 @@ def drop(text: str, where: tuple[str | int, ...]) -> str:
     if place == 0:
         return text[: holder.starts[0]] + text[holder.starts[1] :]
     return text[: holder.children[place - 1].end] + text[gone.end :]
-
-
-def _unit(text: str) -> str:
-    """Return the indentation of one level in this text."""
-    match = re.search(r"[{\[]\r?\n([ \t]+)", text)
-    return match.group(1) if match else "  "
 
 
 def _indent_of(text: str, at: int) -> str:
