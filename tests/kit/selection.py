@@ -42,8 +42,11 @@ LONG = (
     "tests/guard/test_install.py",
     "tests/stores/sqlite/test_file_modes.py",
     "tests/guard/test_git_hooks_merging.py",
+    "tests/cli/test_waiting.py",
+    "tests/cli/test_streams.py",
+    "tests/stores/sqlite/test_journalled.py",
 )
-"""The files that take most of a processor's time, from a minute down to 6 s: `make check` leaves them out, and `make
+"""The files that take most of a processor's time, from a minute down to 5 s: `make check` leaves them out, and `make
 test` begins with them, so that none of them ends alone."""
 _IMPORTS = re.compile(r"^\s*from ((?:tests|leasehold\.testing)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
@@ -79,7 +82,7 @@ def why_left_out(file: Path) -> str | None:
         if name.startswith(f"{folder}/"):
             return reason
     if name in LONG:
-        return "more than 6 s each"
+        return "more than 5 s each"
     return " and ".join(sorted(needs(file))) or None
 
 
