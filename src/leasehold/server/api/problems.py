@@ -152,9 +152,9 @@ def as_bytes(response: Response) -> bytes:
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (response.status_code, phrase, head, bytes(response.body))
 
 
-def ok(content: Mapping[str, Any], status: int = 200) -> Response:
+def ok(content: Mapping[str, Any]) -> Response:
     """Return a successful answer for ASGI."""
-    return respond_json(content, status)
+    return respond_json(content, 200)
 
 
 def respond_json(content: object, status: int, headers: Mapping[str, str] | None = None) -> Response:
