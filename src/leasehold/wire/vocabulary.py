@@ -99,7 +99,6 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "yours": ("True if you proved that it is your own lease: by its token or its session's secret.", False),
     # ------------------------------------------------------------ where a name means something else
     "Agent.id": ("Id of the agent: edges name it by this.", "a1"),
-    "Answers.status": ("HTTP status of the answer.", 200),
     "BatchedAnswer.status": ("HTTP status of the answer.", 200),
     "Contended.holders": ("Ids of the agents that hold it.", ["a1"]),
     "Contended.waiting": ("Ids of the agents that want it.", ["a2"]),
