@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Released,
         Renewed,
         TimedOut,
+        TrespassReported,
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
@@ -104,6 +105,8 @@ _WHERE = {
         "Released",
         "Renewed",
         "TimedOut",
+        "TrespassReported",
+        "TrespassReported",
         "Updated",
     ),
     "domain.sessions": (
@@ -156,6 +159,7 @@ __all__ = [
     "StoreError",
     "StoreUnsuitable",
     "TimedOut",
+    "TrespassReported",
     "Unreachable",
     "Updated",
     "Waiting",

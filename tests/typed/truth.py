@@ -22,6 +22,7 @@ from leasehold.domain.outcomes import (
     Released,
     Renewed,
     TimedOut,
+    TrespassReported,
     Updated,
 )
 from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
@@ -44,6 +45,7 @@ TRUE: tuple[Outcome, ...] = (
     SessionRenewed(SESSION, ()),
     SessionEnded("s1", ended=True, released=()),
     Cleared(("r",), cleared=True),
+    TrespassReported("l1-x", reported=True),
     KeyCreated(KEY, "lh_k1_secret"),
     KeyRotated(KEY, "lh_k2_secret", KEY),
     KeyRevoked("k1", revoked=True),
@@ -58,6 +60,7 @@ FALSE: tuple[Outcome, ...] = (
     Released("l1-a", released=False, reason="expired"),
     SessionEnded("s1", ended=False, released=("l1-a",)),
     Cleared(("r",), cleared=False),
+    TrespassReported("l1-x", reported=False),
     KeyRevoked("k1", revoked=False),
     Refused("invalid", "ttl", "is no duration"),
 )

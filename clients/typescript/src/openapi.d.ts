@@ -374,7 +374,7 @@ export interface GatewayBeaten {
 
 /** The request cannot be served as it stands. */
 export interface GatewayError {
-  /** The reason why the request failed. */
+  /** What is wrong with the request. */
   error: string;
 }
 
@@ -814,6 +814,16 @@ export interface Renewed {
   lease: Lease;
 }
 
+/** Record that an agent changed what another one holds. */
+export interface ReportTrespass {
+  /** Id of the lease. */
+  lease: string;
+  /** What was changed of it, each as a `path:` name; at most 64. */
+  paths: string | string[];
+  /** Who does it; on a server with keys, the name of the key. */
+  by?: string | null;
+}
+
 /** Revoke a key. */
 export interface RevokeKey {
   /** Id of the key, as `keys list` shows it. */
@@ -932,6 +942,14 @@ export interface Ticket {
   holders: Blocker[];
   /** Seconds after which to try again at the earliest. */
   retry_after_seconds: number;
+}
+
+/** Whether the history has the trespass. */
+export interface TrespassReported {
+  /** Id of the lease. */
+  lease: string;
+  /** True if the lease was still held, so that the history has it. */
+  reported: boolean;
 }
 
 /** Replace the context of a lease, or merge into it. */
@@ -1082,6 +1100,8 @@ export interface Routes {
   "POST /v1/steal": { body: Steal; answer: Granted; };
   /** Open a resource that was closed after an unclean end. */
   "POST /v1/clear": { body: Clear; answer: Cleared; };
+  /** Record that an agent changed what another one holds. */
+  "POST /v1/trespasses": { body: ReportTrespass; answer: TrespassReported; };
   /** Remove what has expired, and history beyond its retention. */
   "POST /v1/gc": { body: Gc; answer: Collected; };
   /** Show the leases, the queue and the closures of one resource. */

@@ -1,4 +1,4 @@
-"""Decide after each answer of the server, or after none: return it, retry, or go on waiting. Pure."""
+"""What to do with an answer of the server, or with none: give it to the caller, ask again, go on waiting. Pure."""
 
 from __future__ import annotations
 
@@ -21,51 +21,51 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 RETRY_AFTER_MOST = 30.0
 KEPT_OPEN = 50.0
-"""Seconds for which a server usually keeps a waiting request open; then it answers with a ticket."""
+"""How long a server keeps a request that waits, usually; then it hands back a ticket."""
 LONG = 5.0
-"""Seconds of waiting beyond which a call first checks that the server answers at all."""
+"""Who waits longer first asks whether anybody is there: a silent server must not be waited for as for a queue."""
 HEARD = 30.0
-"""Seconds since the last answer within which that check is left out."""
+"""But not if it was heard of no longer ago than this."""
 SLACK = 15.0
-"""Seconds after which an answer that is due counts as missing."""
+"""How much longer than it should take an answer is waited for."""
 SILENCES = 2
-"""Most missing answers in a row; with more servers, one for each of them."""
+"""How often in a row that may happen; with more servers, once for each of them."""
 GOING_AWAY = 503
-"""Status after which another server is tried."""
+"""Another server may do better."""
 TOO_MUCH = 429
 _ONCE = ("create_key", "steal")
-"""Verbs that are not idempotent: they are sent again only if they certainly had no effect."""
+"""Verbs that do something anew each time: they are sent again only if they did nothing for certain."""
 
 
 _ANYBODY = HttpRequest("GET", "/healthz", None)
 _UNREADABLE = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
-"""Raised while an answer is decoded that is not of the expected shape."""
+"""What reading an answer raises that is none of the kind that was asked for."""
 HUNG_UP = "the server closed the connection"
 UNDO_WITHIN = 5.0
-"""Seconds within which a request is cancelled whose answer could not be read."""
+"""Seconds that it may take to cancel a request whose answer could not be read."""
 
 
 CONNECT_WITHIN = 5.0
-"""Seconds within which a connection must be established."""
+"""Seconds that it may take to be connected."""
 
 
 class NotSent(OSError):
-    """The request was not sent: it had no effect."""
+    """Nobody was there to take the request: nothing has happened."""
 
 
 class NoAnswer(OSError):
-    """The request was sent, and the connection broke or timed out before its answer."""
+    """Whoever took the request said nothing, or hung up."""
 
 
 class Resend(NamedTuple):
-    """Send this request after a pause."""
+    """Send this, after so long a pause."""
 
     request: HttpRequest
     pause: float
 
 
 class PendingCall:
-    """One call, until it has its answer. It sends nothing itself: it turns each answer or failure into the next step.
+    """One call, until it has its answer. It sends nothing itself: it is told what came, and says what to do next.
 
     Raises `InvalidInput` for a wrong argument.
     """
@@ -93,23 +93,23 @@ class PendingCall:
     ) -> None:
         self._verb = call.verb
         self._patience = patience
-        """Seconds without an answer after which the call fails; None: after `TRIES` or `SILENCES`."""
+        """Seconds without an answer after which it is given up; None: after `TRIES` or `SILENCES`."""
         self._unheard_since: float | None = None
-        """Since when no server has answered, once a try has failed."""
+        """Since when nobody has answered, once a try has failed."""
         self._is_once = call.verb in _ONCE or _ends_whoever_has_it(call)
         self._tries = self._silences = 0
         self._was_lost = False
-        """True if a request was sent whose answer did not arrive."""
+        """A request was sent, and its answer did not come."""
         self._is_ours_to_cancel = call.verb == "acquire" and call.arguments.get("request_id") is None
-        """True if the request_id was drawn here: then no caller can retry or cancel it."""
+        """A caller that chose the request_id may ask with it again, or cancel it; nobody else knows one drawn here."""
         self._may_hold = False
-        """True if an acquire was sent whose answer could not be read: it may have been granted."""
+        """An acquire was sent whose answer could not be read: it may have been granted."""
         self._silences_most = max(SILENCES, servers)
         self._is_there = now - heard_at < HEARD
-        """True if the last request was answered."""
+        """The last request was answered."""
         self._asked = self.next = asked = request(call)
         self.time_out = self._slack
-        """Seconds to wait for the answer to `next`."""
+        """How long to wait for the answer to `next`."""
         self._wait_until: float | None = None
         if asked.body is not None and asked.body.get("wait_seconds"):
             self._wait_until = now + asked.body["wait_seconds"]
@@ -120,7 +120,7 @@ class PendingCall:
         return SLACK if self._patience is None else min(SLACK, self._patience)
 
     def _prepare(self, now: float) -> None:
-        """Set the next request, and how long to wait for its answer."""
+        """What to send next, and how long to wait for the answer."""
         self.next, self.time_out = self._asked, self._slack
         if self._wait_until is None:
             return
@@ -132,9 +132,9 @@ class PendingCall:
             self.time_out += min(left, KEPT_OPEN)
 
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
-        """Return the outcome, or the next request."""
+        """The outcome, or what to send next."""
         self._is_there, self._silences, self._unheard_since = True, 0, None
-        if self.next is _ANYBODY:  # any answer shows that a server is there
+        if self.next is _ANYBODY:  # whatever it says, somebody is
             self._prepare(now)
             return Resend(self.next, 0.0)
         self._is_there = status != GOING_AWAY  # then the next server is asked, if there is one
@@ -159,7 +159,7 @@ class PendingCall:
         return self._timed_out() if self._is_late(code, now) else decoding.refusal(body)
 
     def _is_late(self, code: object, now: float) -> bool:
-        """Return True if `spent` means that a copy of this request timed out, and its answer was lost."""
+        """Of several copies, one was told that the wait is over, and was not heard: that is what `spent` means here."""
         return code == "spent" and self._was_lost and self._wait_until is not None and now >= self._wait_until
 
     def _timed_out(self) -> TimedOut:
@@ -167,13 +167,13 @@ class PendingCall:
         return TimedOut((asked,) if isinstance(asked, str) else tuple(asked), (), Queue(0, 0), 0)
 
     def _mended(self, outcome: Any) -> Any:  # noqa: ANN401 (an outcome)
-        """Return the outcome; a retried release counts as ours, although the retry found nothing to release."""
+        """A release whose first answer was lost was ours, although the second one finds nothing to release."""
         if self._was_lost and isinstance(outcome, Released) and not outcome.released and outcome.reason == "released":
             return outcome._replace(released=True, reason="completed")
         return outcome
 
     def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Resend:
-        """Return the retry after a broken connection or a time-out, which is safe; raise if it is time to give up."""
+        """The connection broke, or nothing came in time: ask again, which is safe, or give up."""
         if was_sent and self._is_once:
             raise OutcomeUnknown(
                 f"the answer to {self._verb} was lost ({str(error) or type(error).__name__}): look whether it happened"
@@ -193,7 +193,7 @@ class PendingCall:
         return again if self._patience is None else again._replace(pause=min(again.pause, self._left(now)))
 
     def _is_enough(self, error: Exception, now: float, *, was_sent: bool) -> bool:
-        """Return True if the call fails after this failure."""
+        """Whether to give up after this failure."""
         if self._patience is None:
             return self._tries >= TRIES or self._silences >= self._silences_most
         if self._unheard_since is None:
@@ -202,15 +202,15 @@ class PendingCall:
         return self._left(now) <= 0
 
     def _left(self, now: float) -> float:
-        """Return the seconds until the caller's patience is over."""
+        """Seconds until the caller's patience is over."""
         if self._patience is None or self._unheard_since is None:
             return 0.0
         return self._unheard_since + self._patience - now
 
     def undo(self) -> HttpRequest | None:
-        """Return the request that cancels this failed one; None if nothing can have been granted.
+        """The request that cancels this one, now that it is given up; None if nothing can have been granted.
 
-        It is sent once. No caller has the token of a lease that was granted: it would block others for its whole TTL.
+        It is sent once. Of a lease that was granted nobody has the token: it would be held for its TTL by nobody.
         """
         if not (self._may_hold and self._is_ours_to_cancel):
             return None
@@ -235,27 +235,27 @@ class PendingCall:
 
 
 def _ends_whoever_has_it(call: Call) -> bool:
-    """Return True for a forced release of a resource: sent again, it would end the lease of the next holder."""
+    """A forced release that names a resource: sent again, it would end the lease of whoever came next."""
     return call.verb == "force_release" and not keys.is_lease_id(call.arguments.get("target"))
 
 
 def _may_do_better(status: int, code: object) -> bool:
-    """Return True if a retry may succeed. A limit that the caller has reached does not pass by itself."""
+    """Whether the same request may be answered otherwise soon. Of what there is too much, nothing goes by itself."""
     return status == GOING_AWAY or (status == TOO_MUCH and code != "too_many")
 
 
 def connect_within(patience: float | None) -> float:
-    """Return the seconds within which a connection must be established, for a caller of this patience."""
+    """Seconds that it may take to be connected, for a caller of this patience."""
     return CONNECT_WITHIN if patience is None else min(CONNECT_WITHIN, patience)
 
 
 def told(server: str, error: OSError) -> str:
-    """Describe what went wrong with this server."""
+    """What went wrong with this server, in words."""
     if isinstance(error, TimeoutError):
         return f"{server}: nothing came in time; is it overloaded, or something else than a Leasehold server?"
     return f"{server}: {error.strerror or str(error) or type(error).__name__}"
 
 
 def _is_silence(error: Exception) -> bool:
-    """Return True if the failure is a time-out; any other is noticed at once."""
+    """Nothing came, for as long as we waited; anything else is noticed at once."""
     return isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)

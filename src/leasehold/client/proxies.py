@@ -27,18 +27,18 @@ PORT = 80
 
 
 class Proxy(NamedTuple):
-    """The address of a proxy."""
+    """Where a proxy is."""
 
     host: str
     port: int
     variable: str
-    """The environment variable that names it."""
+    """Of the environment, which names it."""
     headers: tuple[str, ...] = ()
-    """Headers with its password, if it has one."""
+    """With its password, if it has one."""
 
     @property
     def name(self) -> str:
-        """Host and port, for messages."""
+        """For messages: without the password."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -47,7 +47,7 @@ class Proxy(NamedTuple):
 
 
 def proxy(base: ServerAddress, env: Mapping[str, str]) -> Proxy | None:
-    """Return the proxy for this server; None if it is reached directly."""
+    """The proxy to reach this server by; None: directly."""
     if _is_this_machine(base.host) or _is_excepted(base, _first(env, "no_proxy", "NO_PROXY")[1]):
         return None
     names = ["https_proxy", "HTTPS_PROXY"] if base.tls else ["http_proxy"]
@@ -60,7 +60,7 @@ def proxy(base: ServerAddress, env: Mapping[str, str]) -> Proxy | None:
 
 
 def _first(env: Mapping[str, str], *names: str) -> tuple[str | None, str]:
-    """Return the first of these variables that is set, with its value; an empty value means no proxy."""
+    """The first of these variables that is set. Set to nothing, it says that there is no proxy."""
     return next(((name, env[name].strip()) for name in names if name in env), (None, ""))
 
 
@@ -91,7 +91,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _is_excepted(base: ServerAddress, exceptions: str) -> bool:
-    """Return True if NO_PROXY has this host, a domain that it is in, its address, its network, or `*`."""
+    """Whether NO_PROXY has this host, a domain that it is in, its address, its network, or `*`."""
     address = _address(base.host)
     for each in exceptions.replace(",", " ").split():
         if each == "*" or _is_network_of(each, address):
@@ -108,7 +108,7 @@ def _is_excepted(base: ServerAddress, exceptions: str) -> bool:
 
 
 def _split(text: str) -> tuple[str, int | None]:
-    """Split `host:port` or `[address]:port`; the port may be missing."""
+    """`host:port`, `[address]:port`, or either without a port."""
     if _address(text.strip("[]")) is not None:
         return text.strip("[]"), None
     host, colon, port = text.rpartition(":")
@@ -135,7 +135,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def tunnel(line: socket.socket, base: ServerAddress) -> None:
-    """Have the proxy at the other end of this connection open a tunnel to an https server."""
+    """Have the proxy at the other end of this line connect it with an https server."""
     if base.via is None:
         return
     request = "\r\n".join((f"CONNECT {base.name} HTTP/1.1", f"Host: {base.name}", *base.via.headers))
@@ -154,5 +154,5 @@ def tunnel(line: socket.socket, base: ServerAddress) -> None:
             break
     if not 200 <= head.status < 300:
         raise refused_by_proxy(base, head.status)
-    if received:  # the server sends nothing before the first request
+    if received:  # the server says nothing before it is asked
         raise Unreachable(f"the proxy {base.via.name} ({base.via.variable}) sent more than its answer")

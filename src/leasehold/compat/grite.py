@@ -1,6 +1,6 @@
-"""Grite's locks in terms of `Locks`: a lease on one name, whose owner is the holder. It does no I/O.
+"""Grite's locks in terms of `Locks`: a lease on one name, whose owner is the holder. It asks and prints nothing.
 
-Grite's pages and its program differ a little in their JSON: `data` holds both shapes.
+What grite's pages say and what its program prints differ a little: `data` holds both shapes.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     Json: TypeAlias = dict[str, Any]
 
 TTL = "300"
-"""Grite's default TTL in seconds."""
+"""Seconds: what grite takes where it is told nothing."""
 CONFLICT = "conflict"
 
 
 class GriteLock(Noun):
-    """One lock, of Leasehold or of grite itself."""
+    """One lock, whoever keeps it."""
 
     resource: str
     owner: str
     nonce: str
-    """Distinguishes one grant from the next; it is no secret."""
+    """Tells one grant from the next; it is no secret."""
     expires_at: int
     """Microseconds since 1970."""
     left: int
-    """The time left, in microseconds."""
+    """How long it still lives, in microseconds."""
     fence: int | None = None
     """None: grite's own, which has none."""
     work: str = ""
-    """The holder's work and reason, if it gave them."""
+    """What the holder does, and why, if it said so."""
 
 
 def of_lease(lease: Lease, resource: str) -> GriteLock:
-    """Return a lease as the lock on one of its names."""
+    """A lease of ours, as the lock on one of its names."""
     left, work = lease.expires_us - lease.as_of_us, _work(lease)
     return GriteLock(resource, lease.holder, lease.id, lease.expires_us, left, lease.fence, work)
 
 
 def of_blocker(blocker: Blocker) -> GriteLock:
-    """Return a blocker as a lock. A quarantine has no end."""
+    """What is in the way. What is closed for good has no end."""
     left = blocker.until_us - blocker.as_of_us if blocker.until_us < FOREVER else 0
     fence = blocker.fence or None
     return GriteLock(blocker.resource, blocker.holder, blocker.lease, blocker.until_us, left, fence, _work(blocker))
@@ -58,7 +58,7 @@ def _work(it: Lease | Blocker) -> str:
 
 
 def granted(lock: GriteLock, ttl: int) -> Json:
-    """Return the answer of acquire and renew."""
+    """What acquire and renew answer."""
     plain = {
         "resource": lock.resource,
         "owner": lock.owner,
@@ -69,7 +69,7 @@ def granted(lock: GriteLock, ttl: int) -> Json:
 
 
 def status(locks: Sequence[GriteLock], conflicts: Sequence[Json]) -> Json:
-    """Return the answer of status."""
+    """What status answers."""
     return {"locks": [_listed(lock) for lock in locks], "conflicts": list(conflicts), "total": len(locks)}
 
 
@@ -85,7 +85,7 @@ def _listed(lock: GriteLock) -> Json:
 
 
 def conflict(verb: str, resource: str, lock: GriteLock) -> Json:
-    """Return the error of a lock that another owner has."""
+    """A no: somebody else has it."""
     seconds = lock.left // SECOND
     held_as = f", as {lock.resource}" if lock.resource != resource else ""
     work = f", for {lock.work}" if lock.work else ""
@@ -100,7 +100,7 @@ def conflict(verb: str, resource: str, lock: GriteLock) -> Json:
 def in_the_way(
     resource: str, owner: str, locks: Iterable[GriteLock], hierarchical: Collection[str] = ()
 ) -> GriteLock | None:
-    """Return the first lock of another owner that overlaps with this name."""
+    """The first lock of somebody else that overlaps with this name."""
     for lock in locks:
         if lock.owner != owner and overlaps(resource, lock.resource, hierarchical):
             return lock
@@ -108,7 +108,7 @@ def in_the_way(
 
 
 def clashes(ours: Sequence[GriteLock], theirs: Sequence[GriteLock], hierarchical: Collection[str] = ()) -> list[Json]:
-    """Return the locks of grite that overlap with Leasehold's: both sides believe that they hold it."""
+    """Locks of grite's that overlap with ours: both sides believe to have it."""
     found = []
     for lock in theirs:
         other = in_the_way(lock.resource, lock.owner, ours, hierarchical)

@@ -157,6 +157,15 @@ class Clear(Noun):
     authority: Authority | None = None
 
 
+class ReportTrespass(Noun):
+    """Record that an agent changed what another one holds."""
+
+    lease: str
+    paths: tuple[str, ...]
+    by: str
+    authority: Authority | None = None
+
+
 class AddKey(Noun):
     """Create a key for the servers of this store."""
 
@@ -231,6 +240,7 @@ if TYPE_CHECKING:
         | Force
         | Steal
         | Clear
+        | ReportTrespass
         | AddKey
         | RotateKey
         | RevokeKey

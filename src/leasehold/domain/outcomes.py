@@ -115,6 +115,16 @@ class Cleared(OutcomeNoun):
         return self.cleared
 
 
+class TrespassReported(OutcomeNoun):
+    """The history has the trespass; False when the lease was over already."""
+
+    lease: str
+    reported: bool
+
+    def __bool__(self) -> bool:
+        return self.reported
+
+
 class Collected(Success):
     """The result of a cleanup: records swept, and events deleted that were older than the retention."""
 
@@ -157,6 +167,7 @@ if TYPE_CHECKING:
         | SessionRenewed
         | SessionEnded
         | Cleared
+        | TrespassReported
         | KeyCreated
         | KeyRotated
         | KeyRevoked

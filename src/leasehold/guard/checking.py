@@ -67,6 +67,8 @@ class Verdict(Noun):
     """Other holders' leases on it, on a part of it, or on a folder above."""
     own: tuple[Lease, ...] = ()
     """The caller's leases on it."""
+    undo: str = ""
+    """The shell command that restores it, where an agent changed it while another held it."""
 
 
 def known_policy(policy: str) -> str:
@@ -139,8 +141,8 @@ def _looked_at(resources: Sequence[str]) -> Steps[dict[str, Seen]]:
     everything = yield from _inspected(ROOT)
     return {
         resource: (
-            tuple(lease for lease in everything.leases if _concerns(lease.resources, resource)),
-            tuple(closed for closed in everything.closed if _concerns((closed.resource,), resource)),
+            tuple(lease for lease in everything.leases if concerns(lease.resources, resource)),
+            tuple(closed for closed in everything.closed if concerns((closed.resource,), resource)),
         )
         for resource in resources
     }
@@ -153,7 +155,8 @@ def _inspected(resource: str) -> Steps[Inspection]:
     return seen
 
 
-def _concerns(held: Iterable[str], resource: str) -> bool:
+def concerns(held: Iterable[str], resource: str) -> bool:
+    """Return True if one of the held names overlaps the resource."""
     return any(names.overlaps(name, resource) for name in held)
 
 
@@ -207,6 +210,8 @@ def _is_above(held: Iterable[str], resource: str) -> bool:
 
 def ways_out(verdict: Verdict) -> list[str]:
     """Return the command that helps, if there is one, on a line of its own."""
+    if verdict.undo:
+        return [f"    {verdict.undo}"]
     return [f"    leasehold acquire {typed(verdict.resource)}"] if verdict.state == NOT_YOURS else []
 
 

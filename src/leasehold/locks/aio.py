@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Refused,
         Released,
         Renewed,
+        TrespassReported,
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
@@ -217,6 +218,11 @@ class AsyncLocks(CallDefaults):
     async def clear(self, resource: str, *, by: str, reason: str, space: str | None = None) -> Cleared | Refused:
         """As `Locks.clear`."""
         outcome: Cleared | Refused = await self._answers.ask(self._call("clear", locals()))
+        return outcome
+
+    async def report_trespass(self, lease: str, paths: str | Sequence[str], *, by: str) -> TrespassReported | Refused:
+        """As `Locks.report_trespass`."""
+        outcome: TrespassReported | Refused = await self._answers.ask(self._call("report_trespass", locals()))
         return outcome
 
     async def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:

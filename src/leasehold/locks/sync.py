@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Refused,
         Released,
         Renewed,
+        TrespassReported,
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
@@ -295,6 +296,11 @@ class Locks(CallDefaults):
     def clear(self, resource: str, *, by: str, reason: str, space: str | None = None) -> Cleared | Refused:
         """Open a resource that an unclean end has closed."""
         outcome: Cleared | Refused = self._answers.ask(self._call("clear", locals()))
+        return outcome
+
+    def report_trespass(self, lease: str, paths: str | Sequence[str], *, by: str) -> TrespassReported | Refused:
+        """Record in the history that `by` changed these paths, which another agent holds by this lease."""
+        outcome: TrespassReported | Refused = self._answers.ask(self._call("report_trespass", locals()))
         return outcome
 
     def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:

@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from leasehold.errors import InvalidInput
 
     class Answers(Protocol):
-        """Answers calls: an engine, or a client of a server."""
+        """Whoever answers calls."""
 
         def ask(self, call: Call) -> Any:  # noqa: ANN401 (an outcome: each verb knows which)
-            """Return the answer to this call."""
+            """The answer to this call."""
 
         def losses(self) -> LossSource:
-            """Return what reports held leases that may be lost."""
+            """Tells which held leases may be lost."""
 
         def close(self) -> None:
-            """Answer all waiting calls, and close the store."""
+            """Answer everybody who still waits, and let go of the store."""
 
     class LossSource(Protocol):
-        """Reports held leases that may be lost; for one thread."""
+        """Tells which held leases may be lost; for one thread."""
 
         def look(self, leases: Mapping[str, Lease], seconds: float) -> Collection[str]:
-            """Wait for at most so long; return the ids of leases that may be lost, or of sessions that may be over.
+            """Wait for at most so long; the ids of leases that may be lost, or of sessions that may be over.
 
-            Raises `OSError` or `LeaseholdError` while that is unknown, and `Closed` if it stays so.
+            Raises `OSError` or `LeaseholdError` while that cannot be told, and `Closed` if it never will be again.
             """
 
         def close(self) -> None:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Authority(Noun):
-    """The principal that calls a server, and what its key is for."""
+    """The principal that asks a server, and what its key is for."""
 
     principal: str
     """As `keys.principal` spells it."""
@@ -52,7 +52,7 @@ class Authority(Noun):
     space: str | None = None
     """The only space that the key is for; None: every space."""
     prefixes: tuple[str, ...] = ()
-    """Prefixes of the names that the key is for; none: every name."""
+    """What names must begin with; none: nothing."""
 
 
 class Call(Noun):
@@ -61,16 +61,16 @@ class Call(Noun):
     verb: str
     arguments: Mapping[str, Any]
     authority: Authority | None = None
-    """The calling principal, where a server knows it."""
+    """The principal that asks, where a server knows it."""
 
 
 def refusal(error: InvalidInput) -> Refused:
-    """Return the refusal of a surface for a wrong argument that its user gave."""
+    """The answer of a surface, where a wrong argument is not the fault of the code that calls a verb."""
     return Refused("invalid", error.field, error.message)
 
 
 class Terms(Noun):
-    """The checked terms of an acquire: all but its resources, and often the same for many requests of a holder."""
+    """What an acquire says besides what it wants: checked, and the same for many requests of one holder."""
 
     space: str
     holder: str
@@ -92,7 +92,7 @@ class Terms(Noun):
 
 
 class Settings(Noun):
-    """What an installation may configure about valid arguments."""
+    """What an installation may decide about what is allowed."""
 
     hierarchical: frozenset[str] = frozenset()
     """Schemes and namespaces, besides `path:`, in which a name also covers what is below it."""

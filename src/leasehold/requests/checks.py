@@ -1,7 +1,7 @@
-"""Check arguments: raise an `InvalidInput` that names a wrong one, or return the command of an acquire. Pure.
+"""From whatever a caller passed to a command, or to an `InvalidInput` that names the field. Pure.
 
-Every surface uses these checks, so that a wrong argument gets the same answer everywhere, and the rules see
-valid commands only.
+Every surface comes through here, so that a wrong argument gets the same answer everywhere, and so that the
+rules only ever see commands that make sense.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _of_the_rest: Final = itemgetter(*_APART)
 
 
 class BeyondSettings(InvalidInput):
-    """More than this installation allows: another one might allow it, so it is no error of the calling code."""
+    """More than this installation allows: another one might, so the caller could not know."""
 
 
 def terms(settings: Settings, said: tuple[object, ...]) -> Terms:
     """Check the terms of an acquire, in the order of the table, and the authority. It depends on nothing else."""
     # fmt: off
-    (life, wait, mode, slots, any_of, holder, where, name, reason, priority, reentrant, grace, on_expiry, intent, first,
+    (ttl, wait, mode, slots, any_of, holder, space, name, reason, priority, reentrant, grace, on_expiry, intent, first,
      authority) = said
     # fmt: on
-    where = space(where)
+    where = _space(space)
     who = text(holder, "holder", 256)
     return Terms(
         where,
@@ -58,12 +58,12 @@ def terms(settings: Settings, said: tuple[object, ...]) -> Terms:
         keys.actor(where, who, None, authority.principal if isinstance(authority, calls.Authority) else None),
         *_mode(mode, slots),
         flag(any_of, "any_of"),
-        ttl(life, settings),
+        _ttl(ttl, settings),
         optional_text(name, "name", 256),
         optional_text(reason, "reason", 1024),
-        span(grace, "grace", 0, GRACE_MOST),
+        _duration(grace, "grace", 0, GRACE_MOST),
         choice(on_expiry, "on_expiry", ("free", "quarantine")) == "quarantine",
-        span(wait, "wait", 0, WAIT_MOST),
+        _duration(wait, "wait", 0, WAIT_MOST),
         number(priority, "priority", -verbs.PRIORITY_MOST, verbs.PRIORITY_MOST),
         flag(reentrant, "reentrant"),
         flag(intent, "intent"),
@@ -123,7 +123,7 @@ def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
 
 
 class TermsCache:
-    """Caches checked terms, for one settings object."""
+    """`terms` that need not check again what so many holders said before, under the same settings."""
 
     __slots__ = ("_known", "_most", "_settings")
 
@@ -131,10 +131,10 @@ class TermsCache:
         self._most = most
         self._settings: Settings | None = None
         self._known: dict[tuple[object, ...], tuple[list[type], Terms]] = {}
-        """By the arguments; with their types, as 1 equals True but is not valid for it."""
+        """With the types of what was said: 1 is not true, though it equals it."""
 
     def terms(self, settings: Settings, said: tuple[object, ...]) -> Terms:
-        """Return the checked terms of these arguments."""
+        """The terms of this."""
         if settings is not self._settings:
             self._known.clear()
             self._settings = settings
@@ -174,7 +174,7 @@ def _options(
 
 
 def resource_names(resources: object) -> tuple[str, ...]:
-    """Check one name or several; return each once, normalised, in the order given."""
+    """One name or several, normalised, each once, in the order given."""
     if isinstance(resources, str):
         return (resource(resources),)
     if not isinstance(resources, list | tuple):
@@ -202,7 +202,7 @@ def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: fro
 def proof(
     token: object = None, session: object = None, admin: object = None, authority: calls.Authority | None = None
 ) -> c.Proof:
-    """Check the proof that entitles a caller."""
+    """What a caller shows to be entitled."""
     secret = credential(session)[1] if session is not None else None
     return c.Proof(
         keys.secret_hash(text(token, "token", 256)) if token is not None else None,
@@ -213,7 +213,7 @@ def proof(
 
 
 def tokens_shown(given: object) -> tuple[str, ...]:
-    """Return the hashes of one token or several, which prove that leases are the caller's own."""
+    """Hashes of one token or of several, which prove that leases are the caller's own."""
     if isinstance(given, str):
         return (keys.secret_hash(text(given, "token", 256)),)
     if not isinstance(given, list | tuple):
@@ -224,7 +224,7 @@ def tokens_shown(given: object) -> tuple[str, ...]:
 
 
 def credential(session: object) -> tuple[str, str]:
-    """Return a session's id and secret: from `ID.SECRET`, or from `secret:…`, which determines both."""
+    """A session's id and secret: from `ID.SECRET`, or from `secret:…`, which alone leads to both."""
     spelled = text(session, "session", 512)
     if spelled.startswith(BY_SECRET):
         return keys.session_of_secret(_long_enough(spelled.removeprefix(BY_SECRET)))
@@ -241,26 +241,30 @@ def _long_enough(secret: str) -> str:
 
 
 def is_credential(session: str) -> bool:
-    """Return True if this has a secret, and not only a session's id."""
+    """Whether this shows a secret, and not only a session's id."""
     return session.startswith(BY_SECRET) or "." in session
 
 
 def session_id(session: object) -> str:
-    """Return the id of a session, from the id or the credential."""
+    """The id of a session that is named by it, or by its credential."""
     spelled = text(session, "session", 512)
     return credential(spelled)[0] if is_credential(spelled) else spelled
 
 
 def lease_id(lease: object) -> str:
-    """Check the id of a lease."""
+    """A lease's id, well spelled."""
     if not keys.is_lease_id(lease):
         raise InvalidInput("lease", "must be a lease's id, such as l42-0123456789abcdef0123456789abcdef")
     return lease if type(lease) is str else str.__str__(lease)
 
 
 def ttl(value: object, settings: Settings) -> int:
-    """Check a TTL, and return it in microseconds."""
-    duration = span(value, "ttl", 0, durations.LONGEST)
+    """A lease's life, within bounds."""
+    return _ttl(value, settings)
+
+
+def _ttl(value: object, settings: Settings) -> int:
+    duration = _duration(value, "ttl", 0, durations.LONGEST)
     if TTL_LEAST <= duration <= settings.ttl_most:
         return duration
     least, most = durations.format(TTL_LEAST), durations.format(settings.ttl_most)
@@ -269,8 +273,7 @@ def ttl(value: object, settings: Settings) -> int:
     raise kind("ttl", f"must be {allowed}, not {durations.format(duration)}")
 
 
-def span(value: object, field: str, least: int, most: int) -> int:
-    """Check a duration, and return it in microseconds."""
+def _duration(value: object, field: str, least: int, most: int) -> int:
     if type(value) is int and 0 <= value <= DAYS:  # the usual case, without a detour
         duration = value * SECOND
     else:
@@ -284,8 +287,13 @@ def span(value: object, field: str, least: int, most: int) -> int:
     return duration
 
 
+def span(value: object, field: str, least: int, most: int) -> int:
+    """A duration within bounds."""
+    return _duration(value, field, least, most)
+
+
 def number(value: object, field: str, least: int, most: int) -> int:
-    """Check a whole number."""
+    """A whole number within bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidInput(field, f"must be a whole number from {least} to {most}, not {kind_of(value)}")
     plain = int.__int__(value)
@@ -295,14 +303,14 @@ def number(value: object, field: str, least: int, most: int) -> int:
 
 
 def flag(value: object, field: str) -> bool:
-    """Check a flag; 1 and 0 are refused."""
+    """True or False, and nothing that merely looks like it."""
     if not isinstance(value, bool):
         raise InvalidInput(field, f"must be true or false, not {kind_of(value)}")
     return value
 
 
 def choice(value: object, field: str, allowed: Iterable[str]) -> str:
-    """Check that the value is one of these words."""
+    """One of these words."""
     choices = tuple(allowed)
     chosen = str.__str__(value) if isinstance(value, str) else None
     if chosen is None or chosen not in choices:
@@ -311,14 +319,14 @@ def choice(value: object, field: str, allowed: Iterable[str]) -> str:
 
 
 def status(value: object) -> str:
-    """Check how the work ended."""
+    """How a piece of work ended."""
     if type(value) is str and value == "completed":
         return value
     return choice(value, "status", STATUSES)
 
 
 def text(value: object, field: str, most: int) -> str:
-    """Check a short text: not empty, no control characters, no blanks at its ends."""
+    """A short text: no control characters, no blanks at its ends, not empty."""
     if type(value) is not str:
         value = _plain_text(value, field)
     if not value or value != value.strip():
@@ -353,19 +361,19 @@ def _is_control(character: str) -> bool:
 
 
 def optional_text(value: object, field: str, most: int) -> str | None:
-    """Check a short text, or None."""
+    """A short text, or none."""
     return None if value is None else text(value, field, most)
 
 
 def error_text(value: object) -> str | None:
-    """Return what went wrong with the work: free text, cut off after 4096 bytes."""
+    """What went wrong with a piece of work: free text of several lines, cut off where it gets too long."""
     if value is None:
         return None
     return _plain_text(value, "error").encode("utf-8", "replace")[:4096].decode("utf-8", "ignore")
 
 
 def context_text(value: object) -> str | None:
-    """Return the JSON text of a context."""
+    """The JSON text of a context."""
     if value is None:
         return None
     from leasehold.domain import contexts  # noqa: PLC0415 (only who has a context pays for it)
@@ -374,7 +382,11 @@ def context_text(value: object) -> str | None:
 
 
 def space(value: object) -> str:
-    """Check the name of a space."""
+    """A space's name."""
+    return _space(value)
+
+
+def _space(value: object) -> str:
     try:
         return names.check_space(value)
     except names.BadName as error:
@@ -382,7 +394,7 @@ def space(value: object) -> str:
 
 
 def resource(value: object) -> str:
-    """Check the name of a resource, and normalise it."""
+    """One resource's name, normalised."""
     try:
         return names.parse(value)
     except names.BadName as error:
@@ -390,5 +402,5 @@ def resource(value: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Describe a value in a refusal."""
+    """What a value is, in words for a refusal."""
     return "nothing" if value is None else f"a value of type {type(value).__name__}"

@@ -42,6 +42,7 @@ ARGUMENTS: Final[dict[str, tuple[str, object]]] = {
     "prefixes": ("Names that the key is for begin with one of these; none: every name.", ["path:src/"]),
     "priority": ("A larger one is served first.", 0),
     "project": ("Id of the project that the run locks.", "web"),
+    "paths": ("What was changed of it, each as a `path:` name; at most 64.", ["path:src/auth.py"]),
     "reason": ("Why, for others to see.", "release 1.4"),
     "reentrant": ("Extend a lease that `token` or the session proves to be yours, if it covers the resources.", False),
     "request_id": ("A retry with the same id gets the same answer.", "deploy-812"),

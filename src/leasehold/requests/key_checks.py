@@ -1,4 +1,4 @@
-"""Check the arguments about API keys. Pure; a plain acquire does not import it."""
+"""What may be said of an API key, checked like all else in ``checks``. Pure; a plain acquire does not import it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PREFIXES_MOST = 64
 
 
 def role(value: object) -> str:
-    """Check what a key allows."""
+    """What a key lets its owner do."""
     return choice(value, "role", verbs.ROLES.split("|"))
 
 
 def prefixes(value: object) -> tuple[str, ...]:
-    """Check the prefixes of names that a key is for."""
+    """What names must begin with."""
     if not isinstance(value, list | tuple):
         raise InvalidInput("prefixes", f"must be a list of beginnings of names, not {kind_of(value)}")
     if len(value) > PREFIXES_MOST:
@@ -26,7 +26,7 @@ def prefixes(value: object) -> tuple[str, ...]:
 
 
 def _prefix(value: object) -> str:
-    """Normalise a prefix as the names are that it is compared with."""
+    """As names are spelled that begin with it: they are compared in that spelling, and no other would match any."""
     try:
         return names.prefix(text(value, "prefixes", names.MAX_NAME))
     except names.BadName as error:
@@ -34,12 +34,12 @@ def _prefix(value: object) -> str:
 
 
 def overlap(value: object) -> int:
-    """Check for how long the key before still works."""
+    """For how long the key before still counts."""
     return span(value, "overlap", 0, verbs.OVERLAP_MOST * SECOND)
 
 
 def key_id(value: object) -> str:
-    """Check the id of a key: the part between `lh_` and the secret."""
+    """The id of a key: what stands between `lh_` and the secret."""
     spelled = text(value, "key", 64)
     if spelled.startswith("lh_"):
         raise InvalidInput(

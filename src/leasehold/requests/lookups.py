@@ -1,4 +1,4 @@
-"""Check the arguments of verbs that only read. Pure."""
+"""The arguments of verbs that only read, checked. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVENT_KINDS = (
 
 
 def history_query(asked: dict[str, object]) -> HistoryQuery:
-    """Return the checked query behind a history call."""
+    """What a caller wants to know of the past, checked."""
     space, resource, holder, lease = (asked[field] for field in ("space", "resource", "holder", "lease"))
     kinds = asked["kinds"]
     if not isinstance(kinds, list | tuple) or len(kinds) > KINDS_MOST:

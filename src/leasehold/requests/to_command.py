@@ -1,4 +1,4 @@
-"""Make the command behind a call. No I/O but drawing secrets."""
+"""From a call to the command behind it. No I/O but drawing secrets."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _of_release: Final = itemgetter("lease", "status", "error", "token", "session", "admin")
 _RELEASES: Final = 6
-"""Number of these arguments: a call with all of them, as most are, is unpacked at once."""
+"""So many arguments these are: who gives all of them, as everybody does, need not have them sorted by their names."""
 
 
 class Order:
-    """A command for the engine, with the secret for its answer."""
+    """A command that is ready for the engine, with the secret that its answer will carry."""
 
     __slots__ = ("command", "secret")
 
@@ -43,7 +43,7 @@ def order(
     memory: TermsCache | None = None,
     authority: calls.Authority | None = None,
 ) -> Order | Refused:
-    """Return the command behind a call, or a refusal if these settings forbid it. `memory` caches checked terms.
+    """The command behind a call, or a refusal if these settings forbid it. `memory` knows what others said.
 
     Raises `InvalidInput` for an argument that is wrong under any settings.
     """
@@ -165,7 +165,7 @@ def _end_session(
 
 
 def _session(session: object, admin: object, authority: calls.Authority | None) -> tuple[str, c.Proof]:
-    """Return a session's id and the proof: an admin needs only the id, any other caller the secret."""
+    """An admin needs only the session's id; everybody else the secret with it."""
     if admin is None:
         return checks.credential(session)[0], checks.proof(session=session, authority=authority)
     return checks.session_id(session), checks.proof(admin=admin, authority=authority)
@@ -220,6 +220,18 @@ def _clear(
     return Order(c.Clear(admin, why, checks.space(space), name, node, authority))
 
 
+def _report_trespass(
+    _settings: Settings,
+    _engine: str,
+    lease: object,
+    paths: object,
+    by: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    told = checks.resource_names(paths)
+    return Order(c.ReportTrespass(checks.lease_id(lease), tuple(told), checks.text(by, "by", 256), authority))
+
+
 def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: object) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
@@ -255,7 +267,7 @@ def _revoke_key(_settings: Settings, _engine: str, key: object, **why: object) -
 
 
 def _why(by: object = None, reason: object = None) -> tuple[str | None, str | None]:
-    """Check who does it and why, both optional."""
+    """Who does it and why, if that is told."""
     return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024)
 
 
@@ -270,6 +282,7 @@ _ORDERS: dict[str, Callable[..., Order]] = {
     "force_release": _force_release,
     "steal": _steal,
     "clear": _clear,
+    "report_trespass": _report_trespass,
     "create_key": _create_key,
     "rotate_key": _rotate_key,
     "revoke_key": _revoke_key,
@@ -278,17 +291,17 @@ _ORDERS: dict[str, Callable[..., Order]] = {
 _OF_PRINCIPALS = frozenset(
     (
         *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
-        *("force_release", "steal", "clear"),
+        *("force_release", "steal", "clear", "report_trespass"),
     )
 )
-"""Verbs, besides acquire, that depend on the calling principal."""
+"""Verbs, besides acquire, to which it matters which principal asks."""
 
 _drawn: list[str] = []
 os.register_at_fork(after_in_child=_drawn.clear)  # two processes must never hand out the same secrets
 
 
 def draw() -> str:
-    """Return a fresh secret of 128 bits. Drawn in bulk: a system call for each costs more than the rules."""
+    """A fresh secret of 128 bits. Drawn in bulk: a system call for each costs more than the rules."""
     try:
         return _drawn.pop()
     except IndexError:

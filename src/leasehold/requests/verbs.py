@@ -172,6 +172,11 @@ _VERBS: dict[str, tuple[Any, ...]] = {
         *("POST", "/v1/clear", "Cleared"),
         (("resource", "text", ...), _REASON, _BY, _SPACE),
     ),
+    "report_trespass": (
+        "Record that an agent changed what another one holds.",
+        *("POST", "/v1/trespasses", "TrespassReported"),
+        (("lease", "text", ...), ("paths", "names", ...), ("by", "text?", None)),
+    ),
     "gc": ("Remove what has expired, and history beyond its retention.", "POST", "/v1/gc", "Collected", ()),
     "inspect": (
         "Show the leases, the queue and the closures of one resource.",

@@ -95,6 +95,14 @@ SHAPES: dict[str, Entry] = {
             ("cleared", "flag"),
         ),
     ),
+    "TrespassReported": (
+        "Whether the history has the trespass.",
+        "outcomes.TrespassReported",
+        (
+            ("lease", "text"),
+            ("reported", "flag"),
+        ),
+    ),
     "Collected": (
         "What a clean-up removed.",
         "outcomes.Collected",

@@ -67,6 +67,7 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "reason": ("Why it is held, for others to see.", "release 1.4"),
     "recorded_until": ("Over git: when it expires by the clock of the machine that wrote it.", _UNTIL),
     "released": ("True if this call released it; false if it was over before.", True),
+    "reported": ("True if the lease was still held, so that the history has it.", True),
     "resource": ("Name of the resource.", "issue:42"),
     "resources": ("Names of the resources.", ["issue:42"]),
     "retry_after_seconds": ("Seconds after which to try again at the earliest.", 30),

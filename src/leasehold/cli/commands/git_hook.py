@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 
 from leasehold.cli.commands.guard import owner_of
 from leasehold.cli.output import DONE, HELD, complain, step
 from leasehold.compat.steps import ask
+from leasehold.config import paths as places
 from leasehold.config.identity import CommandIdentity, is_of_run
 from leasehold.domain import names
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import checking
 from leasehold.guard import git_changes as asking
 from leasehold.guard import policy as policies
+from leasehold.guard.effects.trees import containing, shared
+from leasehold.guard.effects.trespasses import Trespasses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from leasehold.cli.context import Context
     from leasehold.guard.checking import Resource, Verdict
+    from leasehold.guard.effects.trespasses import Trespass
 
 
 def git_hook(context: Context) -> int:
@@ -103,7 +110,24 @@ def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, tuple
 
 
 def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict, ...]:
-    return ask(context.locks, checking.judged(_resources(paths), owner_of(context), policy))
+    verdicts = ask(context.locks, checking.judged(_resources(paths), owner_of(context), policy))
+    held = {lease.id for verdict in verdicts for lease in (*verdict.leases, *verdict.own)}
+    trespasses = _ledger().unresolved(held) if held else []
+    return tuple(map(partial(_with_trespass, {f"path:{each.path}": each for each in trespasses}), verdicts))
+
+
+def _ledger() -> Trespasses:
+    tree = containing(os.getcwd())  # noqa: PTH109 (pathlib costs more than all of this)
+    return Trespasses(shared(tree, "trespasses", places.state_home(os.environ, "hooks")))
+
+
+def _with_trespass(found: Mapping[str, Trespass], verdict: Verdict) -> Verdict:
+    """Add to the verdict on a file that one agent changed while another held it, until that is resolved."""
+    trespass = found.get(verdict.resource)
+    if trespass is None:
+        return verdict
+    changed = f"{verdict.resource} was changed by {trespass.by} while {trespass.holder} held it"
+    return verdict._replace(message=f"{verdict.message}; {changed}" if verdict.message else changed, undo=trespass.undo)
 
 
 def _may_block(context: Context, policy: str) -> bool:

@@ -10,12 +10,14 @@ from leasehold.errors import InvalidInput, LeaseholdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from leasehold.cli.context import Context
     from leasehold.config.settings import Choice
     from leasehold.guard.editors.decision import Deciding, Decision, HookTerms
     from leasehold.guard.editors.payloads import HookCall
+    from leasehold.guard.effects.trees import Tree
 
 MOST = 64 * 1024 * 1024
 """The largest hook input in bytes: it may contain whole files."""
@@ -71,9 +73,6 @@ def _decide(context: Context, occasion: HookCall) -> Decision:
 
 
 def _ask(context: Context, occasion: HookCall) -> Decision:
-    from leasehold.config import paths as places  # noqa: PLC0415
-    from leasehold.config import settings as config  # noqa: PLC0415
-    from leasehold.guard.editors import hook as hooking  # noqa: PLC0415
     from leasehold.guard.editors.decision import YES  # noqa: PLC0415
 
     cwd = occasion.cwd or os.getcwd()  # noqa: PTH109 (pathlib costs more than all of this)
@@ -81,19 +80,42 @@ def _ask(context: Context, occasion: HookCall) -> Decision:
         here = os.path.realpath(cwd)
     except ValueError:  # a NUL, or what cannot be encoded
         raise InvalidInput("stdin", "the cwd in the hook's input cannot be a folder") from None
-    choice = config.find(context.values["url"], cwd=cwd)
+    decision = YES
+    for choice, trees in _stores(context, occasion, here):
+        decision = decision.joined(_of_store(context, occasion, choice, trees))
+        if not decision.allowed and occasion.moment == "before":
+            break
+    return decision
+
+
+def _stores(context: Context, occasion: HookCall, here: str) -> Iterable[tuple[Choice, list[Tree]]]:
+    """Return each store that keeps leases of trees that this call concerns, with those trees."""
+    from leasehold.config import settings as config  # noqa: PLC0415
+    from leasehold.guard.editors import local  # noqa: PLC0415
+
+    chosen: dict[str, Choice] = {}
+    found: dict[str, tuple[Choice, list[Tree]]] = {}
+    for tree in local.trees_of(occasion, here, os.environ):
+        repository = tree.common or tree.root
+        if repository not in chosen:
+            chosen[repository] = config.find(context.values["url"], cwd=here if not chosen else tree.root)
+        choice = chosen[repository]
+        found.setdefault(choice.url, (choice, []))[1].append(tree)
+    return found.values()
+
+
+def _of_store(context: Context, occasion: HookCall, choice: Choice, trees: Sequence[Tree]) -> Decision:
+    from leasehold.guard.editors import hook as hooking  # noqa: PLC0415
+    from leasehold.guard.editors import local  # noqa: PLC0415
+    from leasehold.guard.editors.decision import YES  # noqa: PLC0415
+
     terms = _terms(context, occasion, choice)
-    copy = places.working_copy(here, os.environ)
-    steps = hooking.steps(occasion, terms, copy.root if copy is not None else cwd)
-    if steps is None:
-        return YES
-    scope = choice.url
-    if occasion.moment != "before" and not hooking.is_known(occasion, os.environ, scope):
-        return YES  # the agent took nothing, so there is nothing to renew or end
-    decision = _asked(context, choice, terms, steps)
-    hooking.remember(occasion, os.environ, scope, decision)
+    if occasion.moment != "before" and not hooking.is_known(occasion, os.environ, choice.url):
+        return YES  # it took nothing: there is nothing to renew or to end
+    decision = _asked(context, choice, terms, local.steps(occasion, terms, trees, os.environ, choice.url))
+    hooking.remember(occasion, os.environ, choice.url, decision)
     if occasion.moment == "end":
-        hooking.forget(occasion, os.environ, scope)
+        hooking.forget(occasion, os.environ, choice.url)
     return decision
 
 

@@ -12,7 +12,7 @@ from leasehold.domain.keys import home
 from leasehold.domain.records import NOTHING, Draft, Missing
 from leasehold.domain.rules.acquiring import acquire
 from leasehold.domain.rules.granting import nodes_of
-from leasehold.domain.rules.leases import release, renew, update
+from leasehold.domain.rules.leases import release, renew, report_trespass, update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def _load_rare_rules() -> None:
             c.Force: admin.force,
             c.Steal: admin.steal,
             c.Clear: admin.clear,
+            c.ReportTrespass: report_trespass,
             c.AddKey: keyring.add,
             c.RotateKey: keyring.rotate,
             c.RevokeKey: keyring.revoke,
@@ -140,13 +141,14 @@ def _of_acquire(command: c.Acquire) -> list[str]:
     return keys
 
 
-def _of_lease(command: c.Release | c.Renew | c.Update) -> list[str]:
+def _of_lease(command: c.Release | c.Renew | c.Update | c.ReportTrespass) -> list[str]:
     return [home(command.lease)]
 
 
 _KEYS: Final[dict[type, Callable[[Any], list[str]]]] = {
     c.Renew: _of_lease,
     c.Update: _of_lease,
+    c.ReportTrespass: _of_lease,
     c.Steal: lambda command: _of_acquire(command.acquire),
     c.GiveUp: lambda command: [home(command.id)],
     c.Sweep: lambda command: list(command.keys),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from leasehold.domain import keys
 from leasehold.domain.events import Event
-from leasehold.domain.outcomes import Lost, Refused, Released, Renewed, Updated
+from leasehold.domain.outcomes import Lost, Refused, Released, Renewed, TrespassReported, Updated
 from leasehold.domain.rules.acquiring import rewrite
 from leasehold.domain.rules.ending import by_another, end_of, finish, lapse, terms, told_at_end, why_gone
 from leasehold.domain.rules.granting import expiry, lease_of, session_of, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.commands import Proof, Release, Renew, Update
+    from leasehold.domain.commands import Proof, Release, Renew, ReportTrespass, Update
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.records import Draft
@@ -64,6 +64,19 @@ def is_entitled(draft: Draft, hold: Hold, ask: LeaseRequest, proof: Proof) -> bo
 NOT_ALLOWED = Refused(
     "not_allowed", "token", "this is neither the lease's token nor its session's secret; only they or an admin may"
 )
+
+
+def report_trespass(draft: Draft, command: ReportTrespass) -> Outcome:
+    """Tell the history that an agent changed what this lease holds. The lease stays as it is."""
+    hold = still_held(draft, command.lease)
+    ask = None if hold is None else terms(draft, hold)
+    is_told = hold is not None and ask is not None and is_within(ask, command.authority)
+    if hold is not None and ask is not None and is_told:
+        detail = {"by": command.by, "paths": list(command.paths), **by_another(ask, command.authority)}
+        where = (ask.space, ask.options[0].resources, hold.holder, ask.session)
+        draft.events.append(Event("trespass", draft.now, *where, hold.id, hold.fence, detail))
+    settle(draft)
+    return TrespassReported(command.lease, is_told)
 
 
 def _never_was(draft: Draft, lease: str) -> Refused | None:

@@ -47,6 +47,12 @@ class Decision(Noun):
     lost: tuple[str, ...] = ()
     """Ids of leases to forget, since the message reports their loss."""
 
+    def joined(self, other: Decision) -> Decision:
+        """Return one decision for both: allowed if both are, with the messages of both."""
+        message = "\n".join(filter(None, (self.message, other.message)))
+        whole = (self.taken + other.taken, self.lost + other.lost)
+        return Decision(self.allowed and other.allowed, message, self.agent_id or other.agent_id, *whole)
+
 
 class HookTerms(Noun):
     """The caller of a hook, and the policy."""
@@ -84,7 +90,7 @@ def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]
     note, verb = "", "inspect"
     for path in paths:
         if terms.takes and isinstance(path, str):
-            outcome = yield from _take(path, terms)
+            outcome = yield from take(path, terms)
             if isinstance(outcome, Granted):
                 taken.append(KnownLease(outcome.lease.id, " + ".join(outcome.lease.resources)))
                 continue
@@ -144,7 +150,8 @@ def at_end(terms: HookTerms) -> Deciding:
     return YES
 
 
-def _take(path: str, terms: HookTerms) -> Steps[Any]:
+def take(path: str, terms: HookTerms) -> Steps[Any]:
+    """Acquire a path for the agent's session, which is started if it is new."""
     asked = {"resources": path, "ttl": terms.ttl, "session": terms.credential, "holder": terms.holder}
     asked |= {"reentrant": True, "intent": True, "name": "editing"}
     outcome = yield "acquire", asked

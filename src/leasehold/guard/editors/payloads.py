@@ -41,6 +41,10 @@ class HookCall(Noun):
     """The Leasehold tool that is about to be called without an agent's name."""
     event: str = ""
     """The editor's name of this moment."""
+    tool: str = ""
+    """The tool that is used."""
+    call: str = ""
+    """The editor's id of this use of a tool, the same before and after it; empty if it gives none."""
 
     @property
     def is_heard(self) -> bool:
@@ -55,8 +59,9 @@ def read(editor: str, text: str) -> HookCall:
 
 def of(editor: str, given: dict[str, str]) -> HookCall:
     """Return the call from the texts of its input, by their paths."""
-    call = _cursor(given) if editor == "cursor" else _as_claude(editor, given)
-    return call._replace(event=given.get("hook_event_name", ""))
+    found = _cursor(given) if editor == "cursor" else _as_claude(editor, given)
+    tool, call = given.get("tool_name", ""), given.get("tool_use_id", "")
+    return found._replace(event=given.get("hook_event_name", ""), tool=tool, call=call)
 
 
 def flatten(document: dict[str, Any]) -> dict[str, str]:
@@ -96,7 +101,7 @@ def _as_claude(editor: str, given: dict[str, str]) -> HookCall:
     if event == "SessionStart":
         return about._replace(moment=START)
     if event in ("PostToolUse", "PostToolUseFailure"):
-        return about._replace(moment=AFTER)
+        return _use(about._replace(moment=AFTER), tool, given)._replace(lock_tool="")
     if event == "SubagentStop":
         return about._replace(moment=END if about.agent else OTHER)
     if event == "SessionEnd" or (editor == "codex" and event == "Stop"):
@@ -131,8 +136,10 @@ def _cursor(given: dict[str, str]) -> HookCall:
         return about._replace(moment=BEFORE, command=given.get("command", ""))
     if event == "preToolUse":
         return _use(about._replace(moment=BEFORE), given.get("tool_name", ""), given)
-    if event in ("afterFileEdit", "postToolUse", "afterShellExecution"):
-        return about._replace(moment=AFTER)
+    if event == "afterShellExecution":
+        return about._replace(moment=AFTER, command=given.get("command", ""))
+    if event in ("afterFileEdit", "postToolUse"):
+        return _use(about._replace(moment=AFTER), given.get("tool_name", ""), given)._replace(lock_tool="")
     if event == "subagentStop":
         return about._replace(moment=END if agent else OTHER)
     return about._replace(moment=END, agent="") if event == "sessionEnd" else about

@@ -23,7 +23,9 @@ LOOKING: Final = frozenset({"whoami", "inspect", "list", "graph", "history", "se
     "list_runs",
 }
 RUNNING = frozenset({"create_run", "update_run", "beat_run", "release_run"})
-OWN = frozenset({"acquire", "renew", "release", "batch", "update", "cancel", "renew_session", "end_session"}) | RUNNING
+OWN = RUNNING | {
+    *("acquire", "renew", "release", "batch", "update", "cancel", "renew_session", "end_session", "report_trespass"),
+}
 RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "rotate_key", "revoke_key"})
 ROLES: Final = {
     "viewer": LOOKING,

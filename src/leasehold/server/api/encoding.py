@@ -1,4 +1,4 @@
-"""The most frequent answers of a server as structs. ``wire`` says what is in them.
+"""The answers that a server gives most often, ready to be encoded. What they say, ``wire`` says.
 
 A struct is made and encoded in half the time of a dict.
 """
@@ -23,7 +23,7 @@ _RELEASED: Final = _shape("Released", wire.names("Released"))
 
 
 def answer(outcome: object) -> object:
-    """Return the body of a successful answer, for an encoder."""
+    """What a yes says, for an encoder."""
     if isinstance(outcome, Granted) and not outcome.unapplied:
         return _GRANTED(_LEASE(*wire.lease_values(outcome.lease)), outcome.token, outcome.fresh)
     if isinstance(outcome, Released):

@@ -29,9 +29,9 @@ REF = "#/components/schemas/{}"
 TAGS = {
     "leases": "Acquire, renew and release.",
     "sessions": "The life of one agent run.",
-    "queries": "Leases, queues, and the history.",
+    "queries": "Who holds what, who waits for whom, and what happened.",
     "admin": "For admins: end, take over and clear what others hold.",
-    "keys": "Keys of this server, and their roles.",
+    "keys": "Who may ask this server for what.",
     "workflows": "Runs: leases with a name, a context and an outcome.",
     "hooks": "For editors: may this agent change that now?",
     "gateway": "The routes of Action Llama's gateway.",
@@ -184,11 +184,7 @@ def _problems(codes: tuple[str, ...]) -> dict[str, Any]:
 def _hook(editor: str) -> dict[str, Any]:
     """Return the operation of an editor's hook, whose bodies the editor defines."""
     thing = {"application/json": {"schema": {"type": "object"}}}
-    policy = {
-        "name": "policy",
-        "description": "How to treat changes of files that others hold.",
-        "example": "warn",
-    }
+    policy = {"name": "policy", "description": "What to do about a change of what others hold.", "example": "warn"}
     root = {"name": "root", "description": "Top directory of the working copy.", "example": "/home/ada/app"}
     query = {"in": "query", "required": False}
     return {

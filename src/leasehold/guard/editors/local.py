@@ -1,0 +1,188 @@
+"""A hook on the machine where the files are: its words are checked before a tool runs, and its effects after it."""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH118
+
+from __future__ import annotations
+
+import os
+import re
+
+from leasehold.config import paths as places
+from leasehold.guard.checking import OFF, ROOT, name_of
+from leasehold.guard.editors import decision as deciding
+from leasehold.guard.editors import reach
+from leasehold.guard.editors.decision import YES, Decision
+from leasehold.guard.editors.hook import session_id
+from leasehold.guard.editors.payloads import AFTER, BEFORE, END
+from leasehold.guard.effects.trees import shared
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from leasehold.guard.checking import Resource
+    from leasehold.guard.editors.decision import Deciding, HookTerms
+    from leasehold.guard.editors.payloads import HookCall
+    from leasehold.guard.effects.guarding import Scene
+    from leasehold.guard.effects.trees import Tree
+
+_OF_MCP = re.compile(r"(mcp__|mcp_|MCP:)(?!.*leasehold)", re.IGNORECASE)
+_READING = re.compile(
+    r"(get|list|read|search|find|fetch|query|describe|show|view|count|status)(?![a-z])", re.IGNORECASE
+)
+"""How the names of MCP tools begin that only read: there is nothing else to tell them by."""
+
+
+def writes_unseen(call: HookCall) -> bool:
+    """Return True if this call may write files that its words do not name, so that trees are to be compared."""
+    if call.command and not call.paths:
+        from leasehold.guard.effects.reading import only_reads  # noqa: PLC0415 (only for a command)
+
+        return not only_reads(call.command)
+    tool = call.tool.rpartition("__")[2].rpartition(":")[2]
+    return bool(_OF_MCP.match(call.tool)) and not _READING.match(tool)
+
+
+def trees_of(call: HookCall, here: str, env: Mapping[str, str]) -> tuple[Tree, ...]:
+    """Return the working trees that a call concerns, first the one that it runs in."""
+    if call.moment == AFTER and (recorded := _recorded(call, env)):
+        return recorded
+    if call.moment == BEFORE and writes_unseen(call):
+        return reach.of_command(here, call.cwd or here, _written(call) or ())
+    if call.moment in (BEFORE, AFTER) and call.paths:
+        return reach.of_paths(here, call.cwd or here, call.paths)
+    return reach.of_paths(here, here, ())
+
+
+def steps(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping[str, str], scope: str) -> Deciding:
+    """Ask what has to be asked of the one store in which the leases of these trees are."""
+    if terms.policy == OFF or not call.session:
+        return YES
+    if call.moment in (BEFORE, AFTER):
+        judge = _before if call.moment == BEFORE else _after
+        decision = yield from judge(call, terms, found, env, scope)
+        return decision.joined(_news(terms, found, env)) if call.is_heard else decision
+    if call.moment == END:
+        forget(call, env)
+        return (yield from deciding.at_end(terms))
+    return YES
+
+
+def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping[str, str], scope: str) -> Deciding:
+    if call.lock_tool:
+        return Decision(agent_id=terms.holder)
+    cwd = call.cwd or found[0].root
+    if call.paths:
+        said = reach.split(call.paths, cwd, found)
+        decision = yield from deciding.before_edit(_names(said), terms)
+        if decision.allowed and any(said.values()):
+            from leasehold.guard.effects.guarding import announce  # noqa: PLC0415 (likewise)
+
+            announce(_scene(call, found, env, scope), said, terms.holder)
+        return decision
+    if not writes_unseen(call):
+        return YES
+    words = _written(call)
+    said = reach.split(words or (), cwd, found)
+    names: tuple[Resource, ...] = (ROOT,) if words is None else _names(said)
+    note = "" if words is not None else "It is too long to tell which files it writes, so all were looked at: "
+    decision = yield from deciding.before_command(names, terms, note)
+    if decision.allowed:
+        from leasehold.guard.effects.guarding import begin  # noqa: PLC0415 (likewise)
+
+        yield from begin(_scene(call, found, env, scope), said, terms)
+    return decision
+
+
+def _after(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping[str, str], scope: str) -> Deciding:
+    decision = YES
+    if call.paths or writes_unseen(call):
+        from leasehold.guard.effects import guarding  # noqa: PLC0415 (only for what may write)
+
+        scene = _scene(call, found, env, scope)
+        if guarding.recorded_trees(scene.private):
+            decision = yield from guarding.end(scene, terms)
+        else:
+            guarding.end_edit(scene)
+    renewed = yield from deciding.after_tool(terms if call.is_heard else terms._replace(known=()))
+    return decision.joined(renewed)
+
+
+def _news(terms: HookTerms, found: Sequence[Tree], env: Mapping[str, str]) -> Decision:
+    """Tell the agent which of its files others changed."""
+    own = {each.lease for each in terms.known}
+    folders = [_trespasses(tree, env) for tree in found] if own else []
+    there = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112 (see the module)
+    if not there:
+        return YES
+    from leasehold.guard.effects.trespasses import Trespasses, report_to_holder  # noqa: PLC0415 (rare)
+
+    return Decision(message=report_to_holder([each for folder in there for each in Trespasses(folder).unreported(own)]))
+
+
+def _trespasses(tree: Tree, env: Mapping[str, str]) -> str:
+    return shared(tree, "trespasses", places.state_home(env, "hooks"))
+
+
+def _written(call: HookCall) -> tuple[str, ...] | None:
+    """Return the paths that a command plainly writes; None if it is too long to tell."""
+    if not call.command:
+        return ()
+    from leasehold.guard.editors.shell import MOST, written  # noqa: PLC0415 (only for a command)
+    from leasehold.guard.editors.shell_words import TooMuch  # noqa: PLC0415 (likewise)
+
+    try:
+        found = written(call.command)
+    except TooMuch:
+        return None
+    return found if len(found) <= MOST else None
+
+
+def _names(said: Mapping[str, Sequence[str]]) -> tuple[Resource, ...]:
+    return tuple(dict.fromkeys(name_of(path) for paths in said.values() for path in paths))
+
+
+# ----------------------------------------------------------------------------------- where a call is recorded
+
+
+def _scene(call: HookCall, found: Sequence[Tree], env: Mapping[str, str], scope: str) -> Scene:
+    from leasehold.guard.effects.guarding import Scene  # noqa: PLC0415 (only for what may write)
+
+    id_ = _id(call)
+    private = os.path.join(_of_call(call, env), places.digest(scope))
+    return Scene(id_, session_id(call), tuple(found), private, places.state_home(env, "hooks"))
+
+
+def _id(call: HookCall) -> str:
+    """Return the id of this use of a tool, which is the same before and after it."""
+    return places.digest(session_id(call), call.call or f"{call.command} {' '.join(call.paths)}")
+
+
+def _of_session(call: HookCall, env: Mapping[str, str]) -> str:
+    return places.state_home(env, "hooks", "calls", session_id(call))
+
+
+def _of_call(call: HookCall, env: Mapping[str, str]) -> str:
+    return os.path.join(_of_session(call, env), _id(call))
+
+
+def _recorded(call: HookCall, env: Mapping[str, str]) -> tuple[Tree, ...]:
+    """Return the trees that were recorded before this call, of all stores."""
+    folder = _of_call(call, env)
+    try:
+        scopes = sorted(os.listdir(folder))  # noqa: PTH208 (see the module)
+    except FileNotFoundError:
+        return ()
+    from leasehold.guard.effects.guarding import recorded_trees  # noqa: PLC0415 (only for what may write)
+
+    return tuple(tree for each in scopes for tree in recorded_trees(os.path.join(folder, each)))
+
+
+def forget(call: HookCall, env: Mapping[str, str]) -> None:
+    """Remove what was recorded for the calls of a session that ends."""
+    import shutil  # noqa: PLC0415 (once a session)
+
+    folder = _of_session(call, env)
+    if os.path.isdir(folder):  # noqa: PTH112 (see the module)
+        shutil.rmtree(folder)

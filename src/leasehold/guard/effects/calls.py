@@ -1,0 +1,160 @@
+"""Which tool calls run in a tree at the same time, and what each of them accounts for.
+
+Each call of each agent is a small file beside the others of its tree: when it began and ended, which paths it said that
+it would write, and in which state it left the files that it changed. So a change can be told apart from what another
+agent did meanwhile.
+"""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH103, PTH105, PTH108, PTH116, PTH118, PTH123, PTH208
+
+from __future__ import annotations
+
+import os
+from types import MappingProxyType
+
+from leasehold.domain.nouns import Noun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from leasehold.guard.effects.picture import State
+
+KEPT_NS = 3600 * 10**9
+"""A call is forgotten so long after it began, in nanoseconds: agents end their tool calls within minutes."""
+TICK_NS = 10_000_000
+"""The kernel stamps files by a clock that ticks every 1 to 10 ms, so a stamp may lie that much before the change."""
+MINE, THEIRS, UNKNOWN = "mine", "theirs", "unknown"
+
+
+class ToolUse(Noun):
+    """One tool call of one agent."""
+
+    id: str
+    session: str
+    """The id of the agent's session, as the hooks call it."""
+    holder: str
+    began: int
+    """In nanoseconds since the epoch, as files are stamped."""
+    ended: int | None = None
+    said: tuple[str, ...] = ()
+    """The paths that it plainly writes, below the root of the tree."""
+    left: Mapping[str, State] = MappingProxyType({})
+    """In which state it left the files that it changed."""
+
+    def ran_at(self, moment: int) -> bool:
+        """Return True if this call may have written a file that is stamped with this moment."""
+        return self.began - TICK_NS <= moment and (self.ended is None or moment <= self.ended)
+
+
+class Register:
+    """The calls of one tree, in a directory that all of its agents share."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def write(self, call: ToolUse) -> None:
+        """Record a call that begins, or what became of it."""
+        os.makedirs(self._directory, 0o777, exist_ok=True)
+        path = self._path(call.id)
+        draft = f"{path}.{os.getpid()}"
+        with open(draft, "wb") as file:
+            file.write(_written(call))
+        os.replace(draft, path)
+
+    def read(self, id_: str) -> ToolUse | None:
+        """Return a call; None if it was never recorded or is forgotten."""
+        try:
+            with open(self._path(id_), "rb") as file:
+                return _read(id_, file.read())
+        except FileNotFoundError:
+            return None
+
+    def others(self, mine: ToolUse) -> list[ToolUse]:
+        """Return the calls of other agents that ran while this one did; calls long gone are removed."""
+        return [call for call in self._all(mine.began) if call.session != mine.session and _overlap(call, mine)]
+
+    def _all(self, now: int) -> Iterator[ToolUse]:
+        try:
+            names = os.listdir(self._directory)
+        except FileNotFoundError:
+            return
+        for name in names:
+            path = os.path.join(self._directory, name)
+            try:
+                is_old = os.stat(path).st_mtime_ns < now - KEPT_NS
+            except FileNotFoundError:
+                continue  # its own agent has just replaced or removed it
+            if is_old:
+                _remove(path)
+            elif name.endswith(_ENDING) and (call := self.read(name.removesuffix(_ENDING))) is not None:
+                yield call
+
+    def _path(self, id_: str) -> str:
+        return os.path.join(self._directory, id_ + _ENDING)
+
+
+_ENDING = ".call"
+
+
+def attributed(path: str, state: State, mine: ToolUse, others: Sequence[ToolUse]) -> tuple[str, ToolUse | None]:
+    """Return whose change this is, `mine`, `theirs` or `unknown`, with the other call that it is or may be."""
+    for call in others:
+        if path in call.left and call.left[path] == state:
+            return THEIRS, call
+    if path in mine.said:
+        return MINE, None
+    rivals = [call for call in others if state is None or call.ran_at(state[3])]
+    for call in rivals:
+        if path in call.said:
+            return THEIRS, call
+    return (UNKNOWN, rivals[0]) if rivals else (MINE, None)
+
+
+def _overlap(one: ToolUse, other: ToolUse) -> bool:
+    return all(
+        early.ended is None or early.ended >= late.began - TICK_NS for early, late in ((one, other), (other, one))
+    )
+
+
+def _written(call: ToolUse) -> bytes:
+    """Return the call as lines of words; a path is the rest of its line. Importing `json` would take longer."""
+    lines = [f"{call.session} {call.began} {call.ended or 0}", call.holder]
+    lines += [f"said {_one_line(path)}" for path in call.said]
+    for path, state in call.left.items():
+        words = "gone" if state is None else " ".join(map(str, state))
+        lines.append(f"left {words} {_one_line(path)}")
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+def _read(id_: str, content: bytes) -> ToolUse:
+    head, holder, *lines = content.decode("utf-8", "surrogatepass").split("\n")
+    session, began, ended = head.split(" ")
+    said = tuple(_path(line[5:]) for line in lines if line.startswith("said "))
+    left: dict[str, State] = {}
+    for line in lines:
+        if line.startswith("left gone "):
+            left[_path(line[10:])] = None
+        elif line.startswith("left "):
+            _, mode, inode, size, changed, path = line.split(" ", 5)
+            left[_path(path)] = (int(mode), int(inode), int(size), int(changed))
+    return ToolUse(id_, session, holder, int(began), int(ended) or None, said, left)
+
+
+def _one_line(path: str) -> str:
+    return path.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _path(line: str) -> str:
+    return line.replace("\\n", "\n").replace("\\\\", "\\") if "\\" in line else line
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return  # another hook was quicker
+
+
+__all__ = ["MINE", "THEIRS", "UNKNOWN", "Register", "ToolUse", "attributed"]

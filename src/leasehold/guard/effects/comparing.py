@@ -1,0 +1,70 @@
+"""Which paths of a tree changed between two pictures of it."""
+
+from __future__ import annotations
+
+from stat import S_ISREG
+
+from leasehold.guard.effects.picture import git, names_in, state_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leasehold.guard.effects.picture import TreePicture
+
+CERTAIN_MOST = 500
+"""Up to so many doubtful paths are compared by content; more than that count as changed."""
+
+
+def changed(before: TreePicture, after: TreePicture) -> list[str]:
+    """Return the paths whose files are not as they were, by whatever way they changed."""
+    found = {path for path, state in before.states.items() if state != _now(path, after)}
+    rewritten = found & set(before.watched)  # perhaps with the same content
+    new = after.states.keys() - before.states.keys()
+    doubtful = new & set(after.staged)  # their index changed, and perhaps nothing else
+    if before.head != after.head:
+        doubtful |= set(_differing(before, after)) - before.states.keys()
+        doubtful |= new
+    return sorted((found - rewritten) | (new - doubtful) | _unlike(before, doubtful | rewritten))
+
+
+def _now(path: str, after: TreePicture) -> tuple[int, int, int, int] | None:
+    return after.states[path] if path in after.states else state_of(after.root, path)
+
+
+def _differing(before: TreePicture, after: TreePicture) -> list[str]:
+    """Return the paths in which the two commits differ."""
+    root, commits = after.root, [picture.head for picture in (before, after) if picture.head]
+    if len(commits) == 1:
+        return names_in(git(root, "ls-tree", "-r", "-z", "--full-tree", "--name-only", *commits))
+    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=all")
+    return names_in(git(root, *words, *commits))
+
+
+def _unlike(before: TreePicture, paths: Iterable[str]) -> set[str]:
+    """Return those of the paths whose files have other contents than the commit of the first picture."""
+    wanted = sorted(paths)
+    if not wanted or len(wanted) > CERTAIN_MOST or not before.head:
+        return set(wanted)
+    states = {path: state_of(before.root, path) for path in wanted}
+    plain = {path: state for path, state in states.items() if state is not None and S_ISREG(state[0])}
+    told = git(before.root, "hash-object", "--", *plain).decode().split() if plain else []
+    now = {path: (_mode(state[0]), id_) for (path, state), id_ in zip(plain.items(), told, strict=True)}
+    then = blobs(before.root, before.head, wanted)
+    return {path for path in wanted if then.get(path) != now.get(path) or (states[path] and path not in plain)}
+
+
+def _mode(bits: int) -> str:
+    """Return the mode that git keeps of a plain file: it knows only who may run it."""
+    return "100755" if bits & 0o100 else "100644"
+
+
+def blobs(root: str, commit: str, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return the modes and the ids of the contents that these paths have in a commit."""
+    entries = names_in(git(root, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *paths))
+    found = {}
+    for entry in entries:
+        about, _, path = entry.partition("\t")
+        mode, _, id_ = about.split()
+        found[path] = (mode, id_)
+    return found

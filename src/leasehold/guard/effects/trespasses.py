@@ -1,0 +1,112 @@
+"""Changes of files that another agent held, until they are resolved: git's hooks refuse to commit or push those.
+
+A trespass is resolved when the file is again as it was, or when its holder has released the file.
+"""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH103, PTH105, PTH108, PTH118, PTH123, PTH208
+
+from __future__ import annotations
+
+import json
+import os
+
+from leasehold.config import paths as places
+from leasehold.domain.names import shown
+from leasehold.domain.nouns import Noun
+from leasehold.guard.effects.undoing import content
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+
+class Trespass(Noun):
+    """One file that one agent changed while another one held it."""
+
+    root: str
+    path: str
+    """Below the root."""
+    resource: str
+    """The name that was held: the file's, or one that covers it."""
+    lease: str
+    holder: str
+    """The agent that held it."""
+    by: str
+    """The agent that changed it."""
+    original: str | None
+    """Git's id of what the file held before; empty if it did not exist, None if nothing tells."""
+    undo: str
+    """The shell command that restores it; empty if only the holder can."""
+
+    @property
+    def is_undone(self) -> bool:
+        """True if the file is as it was."""
+        return self.original is not None and content(self.root, self.path) == self.original
+
+
+def report_to_holder(found: Collection[Trespass]) -> str:
+    """Return the message for the holder of these files."""
+    lines = [f"{each.path}, which you hold, was changed by {each.by}: read it anew." for each in found]
+    return "\n".join(map(shown, lines))
+
+
+class Trespasses:
+    """The unresolved trespasses in one tree, in a directory that all of its agents share."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def add(self, trespass: Trespass) -> None:
+        """Record a trespass; one on a file that has one already keeps what the file held at first."""
+        os.makedirs(self._directory, 0o777, exist_ok=True)
+        path = self._path(trespass)
+        if not os.path.exists(path):  # noqa: PTH110 (see the module)
+            draft = f"{path}.{os.getpid()}"
+            with open(draft, "w", encoding="utf-8", errors="surrogatepass") as file:
+                json.dump(trespass._asdict(), file)
+            os.replace(draft, path)
+
+    def unresolved(self, held: Collection[str]) -> list[Trespass]:
+        """Return those that count, given the ids of all leases that are held; the others are removed."""
+        found = []
+        for trespass in self._all():
+            if trespass.lease in held and not trespass.is_undone:
+                found.append(trespass)
+            else:
+                self._remove(trespass)
+        return found
+
+    def unreported(self, leases: Collection[str]) -> list[Trespass]:
+        """Return those on these leases that were not reported to their holder yet, and count them as reported."""
+        found = [each for each in self._all() if each.lease in leases and not os.path.exists(self._reported_mark(each))]  # noqa: PTH110
+        for trespass in found:
+            with open(self._reported_mark(trespass), "wb"):
+                pass
+        return found
+
+    def _reported_mark(self, trespass: Trespass) -> str:
+        return f"{self._path(trespass)}.told"
+
+    def _all(self) -> Iterator[Trespass]:
+        try:
+            names = sorted(os.listdir(self._directory))
+        except FileNotFoundError:
+            return
+        for name in names:
+            if name.endswith(_ENDING):
+                with open(os.path.join(self._directory, name), encoding="utf-8", errors="surrogatepass") as file:
+                    yield Trespass(**json.load(file))
+
+    def _remove(self, trespass: Trespass) -> None:
+        for path in (self._path(trespass), self._reported_mark(trespass)):
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                continue  # another hook was quicker, or the holder was never told
+
+    def _path(self, trespass: Trespass) -> str:
+        return os.path.join(self._directory, places.digest(trespass.path, trespass.lease) + _ENDING)
+
+
+_ENDING = ".trespass"

@@ -1,0 +1,89 @@
+"""How an agent can undo what its call did to a file that another agent holds. Nothing is ever undone for it."""
+
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH103, PTH118
+
+from __future__ import annotations
+
+import os
+import shutil
+from stat import S_ISREG
+
+from leasehold.domain.names import shown
+from leasehold.guard.checking import typed
+from leasehold.guard.effects.comparing import blobs
+from leasehold.guard.effects.picture import git, state_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from leasehold.guard.effects.picture import TreePicture
+
+COPIES_MOST, COPY_BYTES = 64, 4 * 1024 * 1024
+"""So many held files are copied before a call, each of at most this size: those that differ from their commit."""
+ABSENT = ""
+"""The content of a file that does not exist."""
+
+
+def copy(picture: TreePicture, held: Iterable[str], directory: str) -> dict[str, str]:
+    """Copy the held files that no commit has, so that they can be restored; return the copies by path."""
+    copies: dict[str, str] = {}
+    for path in sorted(picture.states.keys() & set(held)):
+        state = picture.states[path]
+        is_kept = state is not None and S_ISREG(state[0]) and state[2] <= COPY_BYTES and len(copies) < COPIES_MOST
+        if is_kept and _differs_from_commit(picture, path):
+            os.makedirs(directory, 0o700, exist_ok=True)
+            copies[path] = os.path.join(directory, f"{len(copies)}-{os.path.basename(path)}")  # noqa: PTH119
+            shutil.copy2(os.path.join(picture.root, path), copies[path])
+    return copies
+
+
+def _differs_from_commit(picture: TreePicture, path: str) -> bool:
+    return not picture.head or content(picture.root, path) != committed(picture, path)
+
+
+def content(root: str, path: str) -> str | None:
+    """Return git's id of what is in this file now; empty if it does not exist, None if it is no plain file."""
+    state = state_of(root, path)
+    if state is None:
+        return ABSENT
+    return git(root, "hash-object", "--", path).decode().strip() if S_ISREG(state[0]) else None
+
+
+def committed(picture: TreePicture, path: str) -> str:
+    """Return git's id of what the picture's commit has at this path; empty if it has nothing there."""
+    found = blobs(picture.root, picture.head, [path]) if picture.head else {}
+    return found[path][1] if path in found else ABSENT
+
+
+def original(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str | None:
+    """Return git's id of what the file held when the picture was taken; None if nothing tells."""
+    if path in copies:
+        return git(picture.root, "hash-object", "--path", path, copies[path]).decode().strip()
+    if picture.states.get(path, _UNCHANGED) is None:
+        return ABSENT
+    return committed(picture, path) if _is_as_committed(picture, path) else None
+
+
+def command(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str:
+    """Return the shell command that restores the file as it was; empty if only its holder can tell how it was."""
+    file = typed(os.path.join(picture.root, path))
+    if path in copies:
+        return shown(f"cp -p {typed(copies[path])} {file}")
+    then = original(picture, path, copies)
+    if then == ABSENT:
+        return shown(f"rm {file}")
+    if then is None:
+        return ""
+    return shown(f"git -C {typed(picture.root)} restore --source={picture.head[:12]} -- {typed(path)}")
+
+
+def _is_as_committed(picture: TreePicture, path: str) -> bool:
+    """Return True if the file was as the commit has it; an ignored one is in no commit."""
+    if path in picture.watched:
+        return committed(picture, path) != ABSENT
+    return bool(picture.head) and path not in picture.states
+
+
+_UNCHANGED = (0, 0, 0, 0)

@@ -1,0 +1,171 @@
+"""What a tool call changes is judged by its effects: others' paths are told, free ones become the agent's."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import leasehold
+from leasehold.compat.steps import ask
+from leasehold.guard.editors import hook, local
+from leasehold.guard.editors.decision import Decision, HookTerms
+from leasehold.guard.editors.payloads import AFTER, BEFORE, HookCall
+from tests.guard.effects.repository import FILE, FREE, sh, spelled
+from tests.guard.effects.ways import READS, WAYS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.guard.effects.ways import Way
+
+
+class Agent(NamedTuple):
+    """An agent whose hooks run in this process."""
+
+    name: str
+    locks: leasehold.Locks
+    here: Path
+    env: dict[str, str]
+
+    def hook(self, moment: str, number: int, command: str = "", path: str = "", policy: str = "require") -> Decision:
+        """Answer one hook."""
+        paths = (path,) if path else ()
+        about = HookCall("claude", moment, self.name, cwd=str(self.here), command=command, paths=paths, event=moment)
+        call = about._replace(call=f"{self.name}-{number}")
+        terms = HookTerms(hook.holder_of(call), hook.credential(call, self.env, "here"), policy, 600)
+        found = local.trees_of(call, str(self.here), self.env)
+        return ask(self.locks, local.steps(call, terms, found, self.env, "here"))
+
+    def run(self, command: str, where: Path | None = None, number: int = 1, policy: str = "require") -> Decision:
+        """Run a command between its hooks; a script that stands somewhere else, if `where` does not match."""
+        words = command if where is None else "./build"  # nothing in these words tells what is written
+        before = self.hook(BEFORE, number, words, policy=policy)
+        if not before.allowed:
+            return before
+        sh(command, where or self.here)
+        return self.hook(AFTER, number, words, policy=policy)
+
+
+@pytest.fixture
+def agent(app: Path, tmp_path: Path) -> Agent:
+    locks = leasehold.connect(f"sqlite:///{tmp_path}/locks.db", holder="test")
+    return Agent("aaaa", locks, app, {"HOME": str(tmp_path / "home")})
+
+
+def prepare(way: Way, where: Path) -> None:
+    if way.needs and shutil.which(way.needs) is None:
+        pytest.skip(f"NOT RUN: {way.needs} is not installed")
+    if way.before:
+        sh(spelled(way.before), where)
+
+
+def held(agent: Agent) -> dict[str, str]:
+    leases = agent.locks.list()
+    assert not isinstance(leases, leasehold.Refused)
+    return {name: lease.holder for lease in leases for name in lease.resources}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_a_change_of_a_held_file_is_told_and_can_be_undone(way: Way, agent: Agent) -> None:
+    assert agent.locks.acquire(f"path:{FILE}", ttl=600, holder="bob", name="parsing")
+    prepare(way, agent.here)
+    content = (agent.here / FILE).read_bytes()
+    said = agent.run(spelled(way.command), agent.here)
+    assert not said.allowed
+    assert f"{FILE}, held by bob (parsing)" in said.message
+    undo = next(line for line in said.message.splitlines() if line.startswith("  ") and "held.py" in line)
+    subprocess.run(["bash", "-c", undo], cwd=agent.here, check=True, capture_output=True)
+    assert (agent.here / FILE).read_bytes() == content
+    assert held(agent)[f"path:{FILE}"] == "bob"
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_a_changed_file_that_nobody_holds_becomes_the_agents(way: Way, agent: Agent) -> None:
+    assert agent.locks.acquire(f"path:{FREE}", ttl=600, holder="bob")
+    prepare(way, agent.here)
+    said = agent.run(spelled(way.command), agent.here)
+    assert said.allowed, said
+    assert held(agent)[f"path:{FILE}"] == "claude-aaaa"
+
+
+@pytest.mark.parametrize("way", WAYS[::5], ids=lambda way: way.name)
+def test_another_worktree_is_no_way_round(way: Way, agent: Agent) -> None:
+    second = agent.here.parent / "second"
+    assert agent.locks.acquire(f"path:{FILE}", ttl=600, holder="bob")
+    prepare(way, second)
+    said = agent.run(spelled(way.command), second)
+    assert not said.allowed
+    assert str(second) in said.message
+
+
+@pytest.mark.parametrize("way", WAYS[1::5], ids=lambda way: way.name)
+def test_a_submodule_is_no_way_round(way: Way, agent: Agent) -> None:
+    sub = agent.here / "sub"
+    assert agent.locks.acquire(f"path:{FILE}", ttl=600, holder="bob")
+    prepare(way, sub)
+    said = agent.run(spelled(way.command), sub)
+    assert not said.allowed
+    assert str(sub) in said.message
+
+
+@pytest.mark.parametrize("command", READS)
+def test_what_only_reads_is_not_flagged(command: str, agent: Agent) -> None:
+    assert agent.locks.acquire("path:src", ttl=600, holder="bob")
+    assert agent.run(spelled(command)) == Decision()
+    assert held(agent) == {"path:src": "bob"}
+
+
+def test_under_warn_the_agent_is_told_and_goes_on(agent: Agent) -> None:
+    assert agent.locks.acquire(f"path:{FILE}", ttl=600, holder="bob")
+    said = agent.run(f"python3 -c \"open('{FILE}', 'w')\"", agent.here, policy="warn")
+    assert said.allowed
+    assert said.message.startswith("Careful: Your call changed what others hold")
+
+
+def test_a_held_file_that_is_ignored_by_git_is_seen(agent: Agent) -> None:
+    (agent.here / ".git" / "info" / "exclude").write_text("build\n")
+    (agent.here / "build").mkdir()
+    (agent.here / "build" / "out").write_text("bob's")
+    assert agent.locks.acquire("path:build", ttl=600, holder="bob")
+    said = agent.run("echo x > build/out", agent.here)
+    assert "build/out, held by bob" in said.message
+    undo = said.message.splitlines()[1]
+    subprocess.run(["bash", "-c", undo], check=True)
+    assert (agent.here / "build" / "out").read_text() == "bob's"
+
+
+def test_a_file_that_its_holder_edits_meanwhile_is_not_held_against_the_agent(agent: Agent) -> None:
+    bob = agent._replace(name="bbbb")
+    assert agent.hook(BEFORE, 1, "./build").allowed
+    assert bob.hook(BEFORE, 1, path=FILE).allowed
+    (agent.here / FILE).write_text("bob was here")
+    assert bob.hook(AFTER, 1, path=FILE) == Decision()
+    assert agent.hook(AFTER, 1, "./build") == Decision()
+    assert held(agent) == {f"path:{FILE}": "claude-bbbb"}
+
+
+def test_where_two_calls_overlap_nobody_is_accused(agent: Agent) -> None:
+    bob = agent._replace(name="bbbb")
+    assert bob.hook(BEFORE, 0, path=FILE).allowed
+    bob.hook(AFTER, 0, path=FILE)
+    assert agent.hook(BEFORE, 1, "./build").allowed
+    assert bob.hook(BEFORE, 2, "./test").allowed
+    (agent.here / FILE).write_text("who was here?")
+    told = agent.hook(AFTER, 1, "./build")
+    assert told.allowed
+    assert "nothing tells who changed them" in told.message
+    assert bob.hook(AFTER, 2, "./test") == Decision()
+
+
+def test_what_another_agent_changed_before_is_its_own(agent: Agent) -> None:
+    bob = agent._replace(name="bbbb")
+    assert agent.hook(BEFORE, 1, "./build").allowed
+    sh("echo a > a.txt", agent.here)
+    assert bob.hook(BEFORE, 2, "./test").allowed
+    agent.hook(AFTER, 1, "./build")
+    sh("echo b > b.txt", agent.here)
+    bob.hook(AFTER, 2, "./test")
+    assert held(agent) == {"path:a.txt": "claude-aaaa", "path:b.txt": "claude-bbbb"}
