@@ -246,12 +246,7 @@ def test_the_routes_of_other_systems_go_through_it_as_well(
     ],
 )
 def test_the_proxy_that_answered_is_named_without_its_password(
-    between: Forwarding,
-    connect: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
-    why: str,
-    tries: int,
+    between: Forwarding, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, status: int, why: str, tries: int
 ) -> None:
     monkeypatch.setenv("http_proxy", between.url.replace("//", "//ann:geheim@"))
     between.answer = FORBIDDEN.replace(b"403 Forbidden", b"%d Sorry" % status)

@@ -79,9 +79,7 @@ OWN = dict(
         ),
         _shape("Guarded", "Whether these paths may be changed.", ("policy", POLICY), ("paths", "GuardedPath[]")),
         _shape(
-            "NewKey",
-            "A key that works from now on.",
-            *(("key", "Key"), ("credential?", "text"), ("key_file?", "text")),
+            "NewKey", "A key that works from now on.", *(("key", "Key"), ("credential?", "text"), ("key_file?", "text"))
         ),
         _shape(
             "RotatedKey",

@@ -301,10 +301,7 @@ def release(who: AgiflowCaller, id_: str, *, outcome: str, error: str | None = N
         return found
     if isinstance(found, dict):
         return _gone(found) if found["status"] in (EXPIRED, "cancelled") else {**found, "released": False}
-    done: Released | Refused = yield (
-        "release",
-        {"lease": found.id, "status": outcome, "error": error, **who.proof},
-    )
+    done: Released | Refused = yield ("release", {"lease": found.id, "status": outcome, "error": error, **who.proof})
     if isinstance(done, Refused):
         return done
     run = yield from _over(who, id_)

@@ -82,13 +82,7 @@ class TicketedWait:
 
 def given_back(lease: str, token: str) -> dict[str, Any]:
     """Return the arguments that release a lease which no client received."""
-    return {
-        "lease": lease,
-        "token": token,
-        "status": "cancelled",
-        "error": "its client went away",
-        "session": None,
-    }
+    return {"lease": lease, "token": token, "status": "cancelled", "error": "its client went away", "session": None}
 
 
 class TicketedWaits:

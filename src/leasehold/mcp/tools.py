@@ -149,10 +149,7 @@ def _register_keeping(server: MCPServer[Any], handlers: ToolHandlers) -> None:
 
     @server.tool(title="Renew a lock", annotations=_hints())
     async def renew_lock(
-        resource: Target,
-        token: Token = None,
-        ttl_seconds: NewTtl = None,
-        agent_id: Agent = None,
+        resource: Target, token: Token = None, ttl_seconds: NewTtl = None, agent_id: Agent = None
     ) -> Renewed:
         """Reset a lock's TTL, during long work. `lost` means: stop, another holder may have it."""
         return await handlers.renew(PARTY.get(), agent_id, resource, token, ttl_seconds)

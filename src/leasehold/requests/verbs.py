@@ -183,11 +183,7 @@ _VERBS: dict[str, tuple[Any, ...]] = {
         *("GET", "/v1/inspect", "Inspection"),
         (("resource", "text", ...), _SPACE),
     ),
-    "list": (
-        "List the live leases.",
-        *("GET", "/v1/leases", "Leases"),
-        (_SPACE, _HOLDER, ("resource", "text?", None)),
-    ),
+    "list": ("List the live leases.", *("GET", "/v1/leases", "Leases"), (_SPACE, _HOLDER, ("resource", "text?", None))),
     "graph": (
         "Show which agents wait for which.",
         *("GET", "/v1/graph", "Graph"),
@@ -213,11 +209,7 @@ _VERBS: dict[str, tuple[Any, ...]] = {
         *("POST", "/v1/keys/rotate", "KeyRotated"),
         (("key", "text", ...), ("overlap", "seconds", OVERLAP, 0, OVERLAP_MOST), *_BY_ANYBODY),
     ),
-    "revoke_key": (
-        "Revoke a key.",
-        *("POST", "/v1/keys/revoke", "KeyRevoked"),
-        (("key", "text", ...), *_BY_ANYBODY),
-    ),
+    "revoke_key": ("Revoke a key.", *("POST", "/v1/keys/revoke", "KeyRevoked"), (("key", "text", ...), *_BY_ANYBODY)),
     "whoami": ("Show the caller, and what the caller may do.", "GET", "/v1/whoami", "Whoami", ()),
     "events": (
         "Stream events, from now on or after `last_event_id`.",

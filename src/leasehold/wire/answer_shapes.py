@@ -35,107 +35,53 @@ SHAPES: dict[str, Entry] = {
     "Granted": (
         "The lease is yours; this answer alone has its token.",
         "outcomes.Granted",
-        (
-            ("lease", "Lease"),
-            ("token", "text"),
-            ("fresh", "flag"),
-            ("unapplied", "text[]", "unapplied", "unapplied"),
-        ),
+        (("lease", "Lease"), ("token", "text"), ("fresh", "flag"), ("unapplied", "text[]", "unapplied", "unapplied")),
     ),
     "Renewed": ("The lease as it is now.", "outcomes.Renewed", (("lease", "Lease"),)),
     "Updated": ("The lease with its new context.", "outcomes.Updated", (("lease", "Lease"),)),
     "Released": (
         "How a release ended.",
         "outcomes.Released",
-        (
-            ("lease", "text"),
-            ("released", "flag"),
-            ("reason", "text"),
-            ("resources", "text[]"),
-        ),
+        (("lease", "text"), ("released", "flag"), ("reason", "text"), ("resources", "text[]")),
     ),
     "Cancelled": (
         "The request can never be granted.",
         "outcomes.Cancelled",
-        (
-            ("cancelled", "flag", lambda _it, _: True),
-            ("was", "waiting|granted|unknown"),
-        ),
+        (("cancelled", "flag", lambda _it, _: True), ("was", "waiting|granted|unknown")),
     ),
     "SessionStarted": (
         "The session began; this answer alone has its credential.",
         "sessions.SessionStarted",
-        (
-            ("session", "Session"),
-            ("credential", "text", "secret"),
-        ),
+        (("session", "Session"), ("credential", "text", "secret")),
     ),
     "SessionRenewed": (
         "The session and its leases have a full TTL again.",
         "sessions.SessionRenewed",
-        (
-            ("session", "Session"),
-            ("leases", "Lease[]"),
-        ),
+        (("session", "Session"), ("leases", "Lease[]")),
     ),
     "SessionEnded": (
         "The session is over, and its leases are released.",
         "sessions.SessionEnded",
-        (
-            ("session", "text"),
-            ("ended", "flag"),
-            ("released", "text[]"),
-        ),
+        (("session", "text"), ("ended", "flag"), ("released", "text[]")),
     ),
-    "Cleared": (
-        "Whether a closure was lifted.",
-        "outcomes.Cleared",
-        (
-            ("resources", "text[]"),
-            ("cleared", "flag"),
-        ),
-    ),
+    "Cleared": ("Whether a closure was lifted.", "outcomes.Cleared", (("resources", "text[]"), ("cleared", "flag"))),
     "TrespassReported": (
         "Whether the history has the trespass.",
         "outcomes.TrespassReported",
-        (
-            ("lease", "text"),
-            ("reported", "flag"),
-        ),
+        (("lease", "text"), ("reported", "flag")),
     ),
-    "Collected": (
-        "What a clean-up removed.",
-        "outcomes.Collected",
-        (
-            ("swept", "count"),
-            ("forgotten", "count"),
-        ),
-    ),
+    "Collected": ("What a clean-up removed.", "outcomes.Collected", (("swept", "count"), ("forgotten", "count"))),
     "KeyCreated": (
         "The key works from now on; this answer alone has its credential.",
         "api_keys.KeyCreated",
-        (
-            ("key", "Key"),
-            ("credential", "text"),
-        ),
+        (("key", "Key"), ("credential", "text")),
     ),
     "KeyRotated": (
         "The principal has another key; the one before works until its `until`.",
         "api_keys.KeyRotated",
-        (
-            ("key", "Key"),
-            ("credential", "text"),
-            ("before", "Key"),
-        ),
+        (("key", "Key"), ("credential", "text"), ("before", "Key")),
     ),
-    "KeyRevoked": (
-        "Whether there was such a key.",
-        "api_keys.KeyRevoked",
-        (
-            ("key", "text"),
-            ("revoked", "flag"),
-        ),
-    ),
+    "KeyRevoked": ("Whether there was such a key.", "api_keys.KeyRevoked", (("key", "text"), ("revoked", "flag"))),
     "Held": (
         "Another holder has it, or is before you; or the wait is over.",
         "outcomes.Held",
@@ -151,31 +97,17 @@ SHAPES: dict[str, Entry] = {
     "Deadlock": (
         "Waiting would never end.",
         "outcomes.Deadlock",
-        (
-            ("code", "=deadlock", lambda _it, _: "deadlock"),
-            _MESSAGE,
-            ("resources", "text[]"),
-            ("cycle", "text[]"),
-        ),
+        (("code", "=deadlock", lambda _it, _: "deadlock"), _MESSAGE, ("resources", "text[]"), ("cycle", "text[]")),
     ),
     "Lost": (
         "The lease is gone.",
         "outcomes.Lost",
-        (
-            ("code", "=lost", lambda _it, _: "lost"),
-            _MESSAGE,
-            ("lease", "text"),
-            ("reason", "text"),
-        ),
+        (("code", "=lost", lambda _it, _: "lost"), _MESSAGE, ("lease", "text"), ("reason", "text")),
     ),
     "Refused": (
         "The request cannot be served as it stands.",
         "outcomes.Refused",
-        (
-            ("code", "text"),
-            _MESSAGE,
-            ("field", "text?", lambda it, _: it.field or None),
-        ),
+        (("code", "text"), _MESSAGE, ("field", "text?", lambda it, _: it.field or None)),
     ),
     "Leases": ("Live leases, the oldest first.", "tuple", (("leases", "ListedLease[]", _listed),)),
     "Events": ("Past events, the newest first.", "tuple", (("events", "Event[]", _listed),)),
@@ -184,29 +116,18 @@ SHAPES: dict[str, Entry] = {
     "Ticket": (
         "You still wait: ask again with this ticket as the `request_id` to keep your place.",
         "",
-        (
-            ("ticket", "text"),
-            ("queue", "Queue"),
-            ("holders", "Blocker[]"),
-            ("retry_after_seconds", "seconds"),
-        ),
+        (("ticket", "text"), ("queue", "Queue"), ("holders", "Blocker[]"), ("retry_after_seconds", "seconds")),
     ),
     "BatchedAnswer": (
         "The answer to one of several calls, as if it had come alone.",
         "",
-        (
-            ("status", "integer"),
-            ("body", "object"),
-        ),
+        (("status", "integer"), ("body", "object")),
     ),
     "Answers": ("The answers to several calls, in their order.", "", (("answers", "BatchedAnswer[]"),)),
     "Loss": (
         "A lease that may be lost (renew it to find out), or a session that ended with all of its leases.",
         "",
-        (
-            ("lease", "text?"),
-            ("session", "text?"),
-        ),
+        (("lease", "text?"), ("session", "text?")),
     ),
     "Health": ("The server is well.", "", (("status", "=ok"),)),
     "Workflow": (
@@ -230,14 +151,7 @@ SHAPES: dict[str, Entry] = {
         ),
     ),
     "OneWorkflow": ("A run.", "", (("workflow", "Workflow"),)),
-    "ReleasedWorkflow": (
-        "A run that is over.",
-        "",
-        (
-            ("workflow", "Workflow"),
-            ("released", "flag"),
-        ),
-    ),
+    "ReleasedWorkflow": ("A run that is over.", "", (("workflow", "Workflow"), ("released", "flag"))),
     "CheckedWorkflow": ("The active run, or null: then you may begin.", "", (("workflow", "Workflow?"),)),
     "Workflows": ("Runs, the newest first.", "", (("workflows", "Workflow[]"),)),
     "Problem": (

@@ -64,11 +64,7 @@ def _contended(it: Graph, _now: int) -> list[dict[str, object]]:
 
 SHAPES: dict[str, Entry] = {
     "Lease": ("One grant.", "leases.Lease", _LEASE),
-    "ListedLease": (
-        "A lease in a listing.",
-        "leases.Lease",
-        (*_LEASE, *_BY_ADMINS),
-    ),
+    "ListedLease": ("A lease in a listing.", "leases.Lease", (*_LEASE, *_BY_ADMINS)),
     "Blocker": (
         "A lease, a waiting request or a closed resource that stands in the way of a request.",
         "leases.Blocker",
@@ -97,10 +93,7 @@ SHAPES: dict[str, Entry] = {
     "Queue": (
         "How many requests wait, and the place of the caller among them.",
         "leases.Queue",
-        (
-            ("length", "count"),
-            ("position", "count"),
-        ),
+        (("length", "count"), ("position", "count")),
     ),
     "Waiting": (
         "A place in the queue of a resource.",
@@ -121,11 +114,7 @@ SHAPES: dict[str, Entry] = {
         ),
     ),
     "Session": ("A session, without its secret.", "sessions.Session", _SESSION),
-    "ListedSession": (
-        "A session in a listing.",
-        "sessions.Session",
-        (*_SESSION, *_BY_ADMINS),
-    ),
+    "ListedSession": ("A session in a listing.", "sessions.Session", (*_SESSION, *_BY_ADMINS)),
     "Key": (
         "A key of a server, without its secret.",
         "api_keys.Key",
@@ -184,12 +173,7 @@ SHAPES: dict[str, Entry] = {
     "Agent": (
         "A session, or a holder without one, in the wait-for graph.",
         "graph.Agent",
-        (
-            ("id", "text"),
-            ("space", "text"),
-            ("holder", "text"),
-            ("session", "text?"),
-        ),
+        (("id", "text"), ("space", "text"), ("holder", "text"), ("session", "text?")),
     ),
     "Edge": (
         "One agent that waits for another.",
@@ -209,12 +193,7 @@ SHAPES: dict[str, Entry] = {
     "Contended": (
         "A resource that agents wait for.",
         "",
-        (
-            ("space", "text"),
-            ("resource", "text"),
-            ("holders", "text[]"),
-            ("waiting", "text[]"),
-        ),
+        (("space", "text"), ("resource", "text"), ("holders", "text[]"), ("waiting", "text[]")),
     ),
     "Graph": (
         "The wait-for graph, and the deadlocks that were refused lately.",

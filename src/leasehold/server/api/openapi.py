@@ -55,10 +55,7 @@ LOOKS = {
 _INTEGER: Schema = {"type": "integer"}
 _KINDS: dict[str, Schema] = {
     "names": {
-        "anyOf": [
-            {"type": "string"},
-            {"type": "array", "items": {"type": "string"}, "maxItems": verbs.RESOURCES_MOST},
-        ]
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": verbs.RESOURCES_MOST}]
     },
     "seconds": {"type": "number"},
     "calls": {"type": "array", "items": {"anyOf": [{"$ref": REF.format(call.__name__)} for call in CALLS]}},
@@ -184,7 +181,7 @@ def _problems(codes: tuple[str, ...]) -> dict[str, Any]:
 def _hook(editor: str) -> dict[str, Any]:
     """Return the operation of an editor's hook, whose bodies the editor defines."""
     thing = {"application/json": {"schema": {"type": "object"}}}
-    policy = {"name": "policy", "description": "What to do about a change of what others hold.", "example": "warn"}
+    policy = {"name": "policy", "description": "How to treat changes of files that others hold.", "example": "warn"}
     root = {"name": "root", "description": "Top directory of the working copy.", "example": "/home/ada/app"}
     query = {"in": "query", "required": False}
     return {
