@@ -26,7 +26,7 @@ AT_ONCE = 2
 LONG = ("deadlock", "waitgraph", "machine", "small_world")
 PARTS = {
     "http": (
-        *(f"tests/server/test_{each}.py" for each in ("quick", "batches", "waiting")),
+        *(f"tests/server/test_{each}.py" for each in ("hot", "batches", "waiting")),
         "tests/client/test_client.py",
     ),
     "rules": ("tests/domain", *(f"--ignore=tests/domain/test_{each}.py" for each in LONG)),
