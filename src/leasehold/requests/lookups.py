@@ -10,7 +10,8 @@ from leasehold.stores import HistoryQuery
 KINDS_MOST = 64
 EVENT_KINDS = (
     *("granted", "queued", "renewed", "updated", "released", "expired", "forced", "refused", "deadlock", "cancelled"),
-    *("lost", "timeout", "quarantined", "cleared", "session_started", "session_ended", "key_created", "key_revoked"),
+    *("lost", "timeout", "quarantined", "cleared", "trespass"),
+    *("session_started", "session_ended", "key_created", "key_revoked"),
 )
 
 

@@ -20,7 +20,7 @@ from leasehold.server.webhooks.addresses import is_plainly_private
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-KINDS = ("granted", "expired", "forced", "deadlock")
+KINDS = ("granted", "expired", "forced", "deadlock", "trespass")
 """Kinds of events that can be sent."""
 FIELDS = ("url", "secret", "secret_env", "kinds", "space", "allow_private")
 HOOKS_MOST = 20
