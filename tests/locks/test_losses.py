@@ -118,12 +118,15 @@ def test_a_coroutine_is_cancelled_at_once(urls: tuple[str, str]) -> None:
 
     async def lose(locks: leasehold.AsyncLocks, taking: Taking) -> None:
         async with locks.lock(NAME, ttl=TTL, **taking.options):
-            await asyncio.to_thread(taking.take)
-            taken_at = time.monotonic()
+            taken = asyncio.create_task(asyncio.to_thread(taking.take))
+            taken_at = float("inf")
             try:
+                await asyncio.shield(taken)
+                taken_at = time.monotonic()
                 await asyncio.sleep(PATIENCE)
             finally:
-                took.append(time.monotonic() - taken_at)
+                took.append(max(0.0, time.monotonic() - taken_at))
+                await taken  # the holder may learn of it before the taker has its answer
         raise AssertionError(f"nobody was told: {taking.way}")
 
     async def lose_all() -> None:

@@ -59,7 +59,7 @@ def test_every_route_and_its_fields_are_documented(method: str, path: str, opera
 
 
 def test_how_long_a_silent_server_is_waited_for() -> None:
-    assert f"says nothing is given up after {deciding.SLACK:g} s; two such silences" in SERVER
+    assert f"times out after {deciding.SLACK:g} s; two such time-outs" in SERVER
     assert deciding.SILENCES == 2
 
 

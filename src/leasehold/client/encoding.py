@@ -52,6 +52,8 @@ class _Form:
         self.spelled = {each.name: each.spelled for each in verb.sent}
         """The name of each argument that is sent, in the request."""
         self.defaults = {each.name: each.default for each in verb.arguments}
+        if name in ("renew_session", "end_session"):  # a body may leave it to the key; in Python it has no default
+            self.defaults["session"] = ...
 
 
 _forms: dict[str, _Form] = {}
