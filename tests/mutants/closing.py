@@ -37,8 +37,8 @@ CLOSING = (
     Mutant(
         "state is kept behind a link of another user",
         "config/paths.py",
-        '"leasehold", *names)\n    refuse_strange_link(place)\n',
-        '"leasehold", *names)\n',
+        '    refuse_strange_link(place, "set XDG_STATE_HOME to a directory of yours")\n',
+        "",
         (*PLANTED, "-k", "state_is_not_kept"),
     ),
     Mutant(
