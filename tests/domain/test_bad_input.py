@@ -74,6 +74,7 @@ class Scene:
             "force_release": {"target": "held", **admin},
             "steal": {"resources": "held", "ttl": 60, **admin},
             "clear": {"resource": "held", **admin},
+            "report_trespass": {"lease": self.lease, "paths": "path:a", "by": "agent"},
             "create_key": {"role": "agent", "name": "a key"},
             "rotate_key": {"key": "0123456789abcdef"},
             "revoke_key": {"key": "0123456789abcdef"},

@@ -110,6 +110,7 @@ class Owned:
             "target": lease["id"],
             "resource": name,
             "resources": name,
+            "paths": name,
             "id": lease["id"],
             "request_id": self.waits["request_id"] if which == "wait" else self.name,
             "holder": HOLDER,

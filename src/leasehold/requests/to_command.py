@@ -228,8 +228,11 @@ def _report_trespass(
     by: object,
     authority: calls.Authority | None = None,
 ) -> Order:
-    told = checks.resource_names(paths)
-    return Order(c.ReportTrespass(checks.lease_id(lease), tuple(told), checks.text(by, "by", 256), authority))
+    try:
+        names_ = tuple(checks.resource_names(paths))
+    except InvalidInput as error:
+        raise InvalidInput("paths", error.message) from None
+    return Order(c.ReportTrespass(checks.lease_id(lease), names_, checks.text(by, "by", 256), authority))
 
 
 def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: object) -> Order:
