@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from leasehold.cli.command_line import main
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-__all__ = ["main"]
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Without `argv`, run as the program and end the process."""
+    if argv is None:
+        from leasehold.cli import quick_import  # noqa: PLC0415
+
+        quick_import.install()
+    from leasehold.cli import command_line  # noqa: PLC0415 (after the finder that finds it more quickly)
+
+    return command_line.main(argv)
