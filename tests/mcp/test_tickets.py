@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from leasehold.locks.aio import AsyncLocks
-    from leasehold.mcp.shapes import Acquired
+    from leasehold.mcp.shapes import Json
 
 TERMS: dict[str, Any] = {"resources": "a", "ttl": 600}
 
@@ -78,7 +78,7 @@ class Scene:
     def caller(self) -> HttpParty:
         return HttpParty("key", "agents", None, self.ask)
 
-    def wait(self, caller: HttpParty, ticket: str, seconds: float) -> asyncio.Task[Acquired]:
+    def wait(self, caller: HttpParty, ticket: str, seconds: float) -> asyncio.Task[Json]:
         return asyncio.create_task(self.desk.wait(caller, "bob", TERMS, ticket, seconds, None))
 
     async def look(self) -> tuple[list[str], list[str]]:

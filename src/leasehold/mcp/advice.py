@@ -44,12 +44,11 @@ def _on_granted(lease: Lease) -> str:
 
 
 def _session_left(lease: Lease) -> str:
-    """Say how long a lease lives whose session ends before its TTL does; empty for any other."""
-    left = max(lease.expires_us - lease.as_of_us, 0) // SECOND * SECOND
-    if lease.session is None or left + SECOND >= lease.ttl_us:
+    """Say what keeps a lease alive whose session ends before its TTL does; empty for any other."""
+    left = max(lease.expires_us - lease.as_of_us, 0)
+    if lease.session is None or left + 2 * SECOND >= lease.ttl_us:
         return ""
-    kept = "`leasehold mcp` keeps the sessions it began alive while you are connected"
-    return f"It lives as long as your session, now for another {durations.format(left)}: {kept}."
+    return "It is renewed while your session lives: `leasehold mcp` keeps it alive while you are connected."
 
 
 def _on_held(outcome: Held | TimedOut) -> str:

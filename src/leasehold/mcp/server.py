@@ -17,6 +17,8 @@ from leasehold.domain.outcomes import Refused
 from leasehold.mcp import arguments as wording
 from leasehold.mcp import tools
 from leasehold.mcp.callers import PARTY, ask
+from leasehold.mcp.shapes import lean
+from leasehold.mcp.telling import said
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.mcpserver import Context
-    from mcp_types import GetPromptResult, InputRequiredResult
+    from mcp_types import GetPromptResult, InputRequiredResult, Tool
 
     from leasehold.mcp.callers import Party
     from leasehold.mcp.handlers import ToolHandlers
@@ -39,7 +41,19 @@ renew_lock during long work, and call release_lock as soon as you are done, also
 
 
 class McpServer(MCPServer[Any]):
-    """An MCP server that explains wrong arguments in words that an agent can act on."""
+    """An MCP server with a short list of tools, which explains wrong arguments in words that an agent can act on."""
+
+    async def list_tools(self) -> list[Tool]:
+        """List the tools without what their schemas need not say: the list goes into the prompt of each agent."""
+        return [
+            tool.model_copy(
+                update={
+                    "input_schema": lean(tool.input_schema),
+                    "output_schema": _plain(lean(tool.output_schema)),
+                }
+            )
+            for tool in await super().list_tools()
+        ]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -50,7 +64,7 @@ class McpServer(MCPServer[Any]):
         if unknown:
             raise ToolError(wording.unknown(name, unknown, known))
         try:
-            return _with_news(
+            return _told(
                 await super().call_tool(name, arguments, context), PARTY.get().news(arguments.get(wording.EVERYWHERE))
             )
         except ToolError as error:
@@ -74,13 +88,17 @@ class McpServer(MCPServer[Any]):
         ]
 
 
-def _with_news(answer: CallToolResult | InputRequiredResult, news: list[str]) -> CallToolResult | InputRequiredResult:
-    """Return the answer with the agent's losses in front of its advice."""
-    if not news or not isinstance(answer, CallToolResult) or answer.structured_content is None:
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the description, which would be the same eight times."""
+    return {name: each for name, each in schema.items() if name != "description"}
+
+
+def _told(answer: CallToolResult | InputRequiredResult, news: list[str]) -> CallToolResult | InputRequiredResult:
+    """Return the answer with the agent's losses before its advice, and with a text for the model."""
+    if not isinstance(answer, CallToolResult) or answer.structured_content is None:
         return answer
     told = {**answer.structured_content, "advice": " ".join([*news, answer.structured_content["advice"]]).strip()}
-    content = [TextContent(text=json.dumps(told, ensure_ascii=False))]
-    return answer.model_copy(update={"structured_content": told, "content": content})
+    return answer.model_copy(update={"structured_content": told, "content": [TextContent(text=said(told))]})
 
 
 def build(handlers: ToolHandlers, party_of: PartyOf, **options: Any) -> MCPServer[Any]:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from leasehold.mcp.callers import PARTY
 from leasehold.mcp.handlers import ToolHandlers
-from leasehold.mcp.shapes import Acquired, Checked, Listed, Released, Renewed, Told
+from leasehold.mcp.shapes import Answer
 from leasehold.requests import verbs
 from leasehold.requests.descriptions import words
 
@@ -32,8 +32,7 @@ Name = Annotated[str, Field(min_length=1, max_length=512)]
 Resource = Annotated[
     Name | Annotated[list[Name], Field(min_length=1, max_length=verbs.RESOURCES_MOST)],
     Field(
-        description="What to lock: a URI (github://acme/app/issues/42, deploy://api-prod), issue:42, path:src/a.py, "
-        "repo:deploy, or any other name. Several are taken together or not at all."
+        description="What to lock: issue:42, path:src/a.py, deploy://api-prod or any other name; several: all or none."
     ),
 ]
 One = Annotated[Name, Field(description="The resource's name, such as issue:42 or path:src/a.py.")]
@@ -83,13 +82,10 @@ def _register_acquiring(server: MCPServer[Any], handlers: ToolHandlers) -> None:
         any_of: AnyOf = False,
         context: Info = None,
         agent_id: Agent = None,
-    ) -> Acquired:
-        """Take a lock before you touch something that others may touch too: an issue, a file, a deploy target.
+    ) -> Answer:
+        """Take a lock before you touch what others may touch too: an issue, a file, a deploy target. It never waits.
 
-        It answers at once and never waits. On conflict `ok` is false and `error` says who holds it, for what work and
-        how long at most: then do not touch it; skip it and go on with something else, or call wait_for_lock. If you
-        gave an `agent_id` and hold it already, the same lease comes back, extended. A `deadlock` means: release what
-        you hold first.
+        If `ok` is false, another agent has it: skip it and go on with something else, or call wait_for_lock.
         """
         kind = {"mode": mode, "slots": slots, "any_of": any_of}
         terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
@@ -116,11 +112,10 @@ def _register_waiting(server: MCPServer[Any], handlers: ToolHandlers) -> None:
         any_of: AnyOf = False,
         context: Info = None,
         agent_id: Agent = None,
-    ) -> Acquired:
-        """Wait in the queue for a lock, first come first served, for at most 50 seconds a call.
+    ) -> Answer:
+        """Wait in the queue for a lock, at most 50 seconds a call; acquire_lock has the same arguments.
 
-        If it is still held then, `ok` is false and `data.ticket` is your place: call again with the same arguments and
-        this ticket to go on waiting. Not calling again gives the place up. Holding nothing else while you wait is best.
+        If `ok` is false, call again with the same arguments and `data.ticket` within a minute to keep your place.
         """
         kind = {"mode": mode, "slots": slots, "any_of": any_of}
         terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
@@ -140,17 +135,14 @@ def _register_keeping(server: MCPServer[Any], handlers: ToolHandlers) -> None:
         status: Annotated[Literal["completed", "failed", "cancelled"], _said("release", "status")] = "completed",
         error: Annotated[str | None, _said("release", "error", max_length=1024)] = None,
         agent_id: Agent = None,
-    ) -> Released:
-        """Release a lock as soon as you are done, also after a failure; the next in the queue gets it at once.
-
-        Only your own lease can be released. `released` is false if it was not yours any more: nothing is changed then.
-        """
+    ) -> Answer:
+        """Release your lock as soon as you are done, also after a failure."""
         return await handlers.release(PARTY.get(), agent_id, resource, token, status, error)
 
     @server.tool(title="Renew a lock", annotations=_hints())
     async def renew_lock(
         resource: Target, token: Token = None, ttl_seconds: NewTtl = None, agent_id: Agent = None
-    ) -> Renewed:
+    ) -> Answer:
         """Reset a lock's TTL, during long work. `lost` means: stop, another holder may have it."""
         return await handlers.renew(PARTY.get(), agent_id, resource, token, ttl_seconds)
 
@@ -159,7 +151,7 @@ def _register_keeping(server: MCPServer[Any], handlers: ToolHandlers) -> None:
         resource: Target,
         reason: Annotated[str, Field(min_length=1, max_length=1024, description="Why; it is in the history.")],
         agent_id: Agent = None,
-    ) -> Released:
+    ) -> Answer:
         """End another holder's lease. Only if a person told you to: its holder may be at work. Needs an admin."""
         return await handlers.force_release(PARTY.get(), agent_id, resource, reason)
 
@@ -168,7 +160,7 @@ def _register_looking(server: MCPServer[Any], handlers: ToolHandlers) -> None:
     looks = _hints(reads=True)
 
     @server.tool(title="Check a lock", annotations=looks)
-    async def check_lock(resource: One) -> Checked:
+    async def check_lock(resource: One) -> Answer:
         """Show who holds a resource, until when, and who waits. It takes nothing: only acquire_lock does."""
         return await handlers.check(PARTY.get(), resource)
 
@@ -176,7 +168,7 @@ def _register_looking(server: MCPServer[Any], handlers: ToolHandlers) -> None:
     async def list_locks(
         holder: Annotated[str | None, Field(max_length=256, description="Only those of this holder.")] = None,
         resource: Annotated[str | None, Field(max_length=512, description="Only those on this resource.")] = None,
-    ) -> Listed:
+    ) -> Answer:
         """List every lock that is held now, with holder, work and remaining time."""
         return await handlers.list(PARTY.get(), holder, resource)
 
@@ -185,6 +177,6 @@ def _register_looking(server: MCPServer[Any], handlers: ToolHandlers) -> None:
         resource: Annotated[str | None, Field(max_length=512, description="Only of this resource.")] = None,
         holder: Annotated[str | None, Field(max_length=256, description="Only of this holder.")] = None,
         limit: Annotated[int, Field(ge=1, le=200, description="At most so many.")] = 20,
-    ) -> Told:
+    ) -> Answer:
         """List what happened to locks, the newest first: granted, released, expired, forced, refused, deadlock."""
         return await handlers.history(PARTY.get(), resource, holder, limit)

@@ -85,5 +85,6 @@ def _by(outcome: Held | TimedOut) -> str:
         return f"closed after {first.holder}{work} ended uncleanly, until a person has opened it again"
     state = {"held": "held by", "waiting": "wanted before you by", "grace": "closed for a while after"}[first.state]
     left = durations.format(_rounded(max(0, first.until_us - first.as_of_us)))
-    more = f" and {len(outcome.blockers) - 1} more" if len(outcome.blockers) > 1 else ""
+    alike = {(each.holder, each.lease) for each in outcome.blockers if each.state == first.state}
+    more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""  # a waiter ahead holds nothing
     return f"{state} {first.holder}{work}{more}, for another {left} at most"
