@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from typing import TYPE_CHECKING
 
 from leasehold.requests.lookups import EVENT_KINDS
-from tests.kit.shell import ROOT, Shell, until
+from tests.kit.shell import PATIENCE, ROOT, Shell, until
 from tests.testing.wander import Wanderer
 
 if TYPE_CHECKING:
@@ -39,6 +40,20 @@ def test_inspect_shows_holder_work_context_and_queue(shell: Shell) -> None:
     ):
         assert part in seen
     waiter.kill()
+
+
+def test_wait_ends_when_the_resource_is_free_and_takes_nothing(shell: Shell) -> None:
+    shell.call("acquire", "path:src/a.py")
+    late = shell.call("wait", "path:src", "--timeout", "0.1", holder="bob")
+    assert (late.code, late.err.splitlines()[0]) == (5, "Timed out: path:src")
+    assert shell.call("wait", "path:src").out == "path:src is yours already\n"
+    waiting = shell.start("wait", "path:src", "--json", holder="bob")
+    assert shell.waiting("path:src") == []
+    shell.call("release", "path:src/a.py")
+    told = json.loads(waiting.communicate(timeout=PATIENCE)[0])
+    assert (waiting.returncode, told["data"]["resource"]) == (0, "path:src")
+    assert shell.call("list").out == "No live leases.\n"
+    assert shell.call("wait", "path:src", "--timeout", "soon").code == 2
 
 
 def test_inspect_shows_what_overlaps(shell: Shell) -> None:

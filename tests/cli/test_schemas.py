@@ -91,6 +91,8 @@ def taking(ask: Asker) -> None:
     ask("acquire issue:42", "--name", "é\u202e", "--context", '{"a": [1, null]}', "--reason", "x y")
     assert ask("acquire issue:42", holder="bob")["code"] == "held"
     assert ask("acquire issue:42 --wait 20ms", holder="bob")["code"] == "timeout"
+    assert ask("wait issue:42 --timeout 20ms", holder="bob")["code"] == "timeout"
+    assert ask("wait nobody --timeout 1s")["resource"] == "nobody"
     assert ask("acquire x --ttl 0")["code"] == "invalid"
     ask("acquire a")
     ask("acquire b", holder="bob")

@@ -88,7 +88,8 @@ def _next(outcome: Held | TimedOut, context: Context) -> str:
     if around:
         return around
     more = f"{_how(context)} --wait 10m{' -- …' if context.verb == 'run' else ''}"
-    wait = context.suggest(context.verb, *outcome.resources, more=more)
+    verb = "acquire" if context.verb == "wait" else context.verb  # `wait` has no place in the queue
+    wait = context.suggest(verb, *outcome.resources, more=more)
     mine = _own(outcome, context)
     held = tuple(dict.fromkeys(each.resource for each in mine))
     if not mine:

@@ -36,6 +36,7 @@ OWN = dict(
     (
         _shape("ListedLease", "A lease in a listing.", ("yours?", "flag"), base="ListedLease"),
         _shape("Acquired", "The lease, and its token.", ("local?", "true"), base="Granted"),
+        _shape("Waited", "A resource that is free.", ("resource", "text"), ("waited_seconds", "seconds")),
         _shape("History", "Past events, the newest first.", ("events", "Event[]"), ("plot?", "text")),
         _shape("Watched", "Who holds what, and who waits.", ("leases", "ListedLease[]"), ("waiting", "Waiting[]")),
         _shape(
@@ -136,6 +137,7 @@ DATA: dict[str, str] = {
     "release": "Released",
     "update": "Updated",
     "inspect": "Inspection",
+    "wait": "Waited",
     "list": "Leases",
     "history": "History",
     "graph": "Graph",
@@ -178,6 +180,7 @@ DATA: dict[str, str] = {
 _TOUCHING = ("RunLost", "NotAllowed")
 REFUSALS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("acquire", "run"), ("Held", "Deadlock", "RunLost")),
+    "wait": ("Held",),
     "steal": ("Held",),
     **dict.fromkeys(("renew", "update", "session heartbeat"), _TOUCHING),
     **dict.fromkeys(("workflow update", "workflow heartbeat", "workflow release"), _TOUCHING),

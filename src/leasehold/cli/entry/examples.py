@@ -47,6 +47,14 @@ examples:
   leasehold inspect issue:42
   leasehold inspect path:src --json
 """,
+    "wait": """
+Start it in the background: its end tells an agent that it is worth trying again. It keeps no place in the queue, unlike
+`leasehold acquire NAME --wait 10m`. Exit code 5: still held after --timeout.
+
+examples:
+  leasehold wait issue:42
+  leasehold wait path:src --timeout 30m --json
+""",
     "list": """
 examples:
   leasehold list

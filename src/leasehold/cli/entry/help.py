@@ -38,7 +38,7 @@ start here:
 MEANT = {
     **dict.fromkeys(("status", "ps", "locks", "leases"), "list"),
     **dict.fromkeys(("unlock", "done"), "release"),
-    **dict.fromkeys(("claim", "take", "wait"), "acquire"),
+    **dict.fromkeys(("claim", "take"), "acquire"),
     **dict.fromkeys(("show", "check", "get", "who"), "inspect"),
     **dict.fromkeys(("log", "events"), "history"),
     **dict.fromkeys(("heartbeat", "extend"), "renew"),

@@ -67,6 +67,13 @@ _VERBS = (
         COMMON,
     ),
     CliVerb(
+        "wait",
+        "wait until a resource is free, and take nothing: its end wakes an agent",
+        "wait:wait",
+        (CliArgument("resource", "its name"),),
+        (Flag("--timeout", "how long to wait at most (default: for ever)", "TIME"), *COMMON),
+    ),
+    CliVerb(
         "list",
         "list every live lease",
         "queries:list_leases",
