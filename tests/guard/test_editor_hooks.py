@@ -14,7 +14,7 @@ import pytest
 import leasehold
 from leasehold.guard.checking import LONGEST, Below
 from leasehold.guard.editors import payloads as occasions
-from leasehold.guard.editors.payloads import AFTER, BEFORE, END, OTHER, START
+from leasehold.guard.editors.adapters import AFTER, BEFORE, END, OTHER, START
 from leasehold.guard.editors.shell import MOST, written
 from leasehold.guard.editors.shell_words import TooMuch
 from tests.kit.serving import create_key, serving
@@ -314,6 +314,8 @@ def test_codex_edits_by_patches(project: Project) -> None:
     assert "held by codex-cccc" in reason(denied)
     assert set(denied) == {"hookSpecificOutput"}  # its schema allows nothing that it does not know
     assert project.hook("codex", {**given, "hook_event_name": "Stop"}) is None
+    assert len(project.holders()) == 2, "a turn has ended, and the session goes on"
+    assert project.hook("codex", {**given, "hook_event_name": "SessionEnd"}) is None
     assert project.holders() == {}
 
 
@@ -679,7 +681,7 @@ MOMENTS = [
     ("claude", {"hook_event_name": "Stop"}, OTHER),
     ("claude", {"hook_event_name": "SessionEnd"}, END),
     ("claude", {"hook_event_name": "SubagentStop"}, OTHER),
-    ("codex", {"hook_event_name": "Stop"}, END),
+    ("codex", {"hook_event_name": "Stop"}, OTHER),
     ("codex", {"hook_event_name": "SessionStart"}, START),
     ("cursor", {"hook_event_name": "stop"}, OTHER),
     ("cursor", {"hook_event_name": "subagentStop", "subagent_id": "s"}, END),

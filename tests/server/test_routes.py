@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import leasehold
-from leasehold.guard.editors.payloads import EDITORS
+from leasehold.guard.editors.adapters import SERVED
 from leasehold.server.api import gateway_schema, problems, requests
 from leasehold.server.api.openapi import LOOKS
 from leasehold.server.api.routes import ROUTES
@@ -281,7 +281,7 @@ def test_openapi_describes_what_there_is(server: Running) -> None:
     paths = {(method.upper(), path) for path, each in told["paths"].items() for method in each}
     gateway = {(method.upper(), path) for path, each in gateway_schema.paths("{}").items() for method in each}
     ours = {(route.method, route.path) for route in ROUTES} | {("GET", path) for path in LOOKS}
-    editors = {("POST", f"/v1/hooks/{editor}") for editor in EDITORS}
+    editors = {("POST", f"/v1/hooks/{editor}") for editor in SERVED}
     endless = {("GET", "/v1/events"), ("POST", "/v1/losses")}
     assert paths == ours | gateway | editors | endless
     for method, path in paths - endless:

@@ -11,8 +11,9 @@ import pytest
 import leasehold
 from leasehold.compat.steps import ask
 from leasehold.guard.editors import hook, local
+from leasehold.guard.editors.adapters import AFTER, BEFORE
 from leasehold.guard.editors.decision import Decision, HookTerms
-from leasehold.guard.editors.payloads import AFTER, BEFORE, HookCall
+from leasehold.guard.editors.payloads import HookCall
 from tests.guard.effects.repository import FILE, FREE, sh, spelled
 from tests.guard.effects.ways import READS, WAYS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.cli.output import DONE, complain
+from leasehold.cli.output import DONE, USAGE, complain
 from leasehold.errors import InvalidInput, LeaseholdError
 
 TYPE_CHECKING = False
@@ -25,20 +25,41 @@ MOST = 64 * 1024 * 1024
 
 def hook(context: Context) -> int:
     """Answer one call of an editor's hook; print nothing if the change is allowed."""
-    from leasehold.guard.editors import payloads as occasions  # noqa: PLC0415 (see the module)
+    from leasehold.guard.editors import adapters, payloads  # noqa: PLC0415 (see the module)
 
     editor = context.values["editor"]
-    if editor not in occasions.EDITORS:
-        raise InvalidInput("editor", f"must be one of {', '.join(occasions.EDITORS)}")
+    if editor not in adapters.EDITORS:
+        raise InvalidInput("editor", f"must be one of {', '.join(adapters.EDITORS)}")
     if sys.stdin is None or sys.stdin.isatty():
         raise InvalidInput("stdin", "is a terminal: an editor calls this command and hands it JSON, see docs/agents.md")
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
-    occasion = occasions.read(editor, text)
-    if occasion.moment == occasions.START:
+    occasion = payloads.read(editor, text)
+    if occasion.moment == adapters.START:
         _introduce(context, occasion)
-    decision = _decide(context, occasion)
+    decision = _heard(occasion, _decide(context, occasion))
     _answer(context, occasion, decision, text)
+    if adapters.ADAPTERS[editor].answer == adapters.WINDSURF and not decision.allowed:
+        complain(decision.message)
+        return USAGE  # 2, which is how such a hook refuses
     return DONE
+
+
+def _heard(occasion: HookCall, decision: Decision) -> Decision:
+    """Return what the agent will read: a refusal after a tool that it does not read is given before its next tool."""
+    from leasehold.guard.editors.decision import Decision  # noqa: PLC0415
+
+    if occasion.moment == "after" and not occasion.is_heard:
+        if not decision.allowed:
+            from leasehold.guard.editors.hook import keep_unheard  # noqa: PLC0415 (rare)
+
+            keep_unheard(occasion, os.environ, decision.message)
+        return decision._replace(allowed=True, message="")
+    if occasion.moment != "before" or not occasion.session:
+        return decision
+    from leasehold.guard.editors.hook import take_unheard  # noqa: PLC0415
+
+    kept = take_unheard(occasion, os.environ)
+    return Decision(allowed=False, message=kept).joined(decision) if kept else decision
 
 
 def _introduce(context: Context, occasion: HookCall) -> None:
@@ -148,16 +169,20 @@ def _asked(context: Context, choice: Choice, terms: HookTerms, steps: Deciding) 
 def _answer(context: Context, occasion: HookCall, decision: Decision, text: str) -> None:
     if not decision.message and not decision.agent_id:
         return
-    from leasehold.guard.editors.payloads import answer  # noqa: PLC0415 (only where there is something to say)
+    from leasehold.guard.editors.answers import answer  # noqa: PLC0415 (only where there is something to say)
 
-    told = answer(occasion, decision, _tool_input(text) if decision.agent_id else None)
+    told = answer(occasion, decision, _tool_input(occasion.editor, text) if decision.agent_id else None)
     if told is not None:
         context.out.give(told)
 
 
-def _tool_input(text: str) -> dict[str, Any]:
+def _tool_input(editor: str, text: str) -> dict[str, Any] | None:
     """Return the arguments of a Leasehold tool, which the answer repeats with one more."""
     import json  # noqa: PLC0415 (a denied edit does without)
 
-    given: dict[str, Any] = json.loads(text)["tool_input"]
-    return given
+    from leasehold.guard.editors.adapters import ADAPTERS  # noqa: PLC0415 (is loaded by now)
+
+    document = json.loads(text)
+    given = next((document[field] for field in ADAPTERS[editor].input if field in document), None)
+    told: dict[str, Any] | None = json.loads(given) if isinstance(given, str) else given
+    return told

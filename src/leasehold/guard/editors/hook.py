@@ -13,8 +13,8 @@ from leasehold.config.identity import short
 from leasehold.errors import StoreUnsuitable
 from leasehold.guard.checking import HOOK_SESSION, OFF, ROOT, Below, name_of
 from leasehold.guard.editors import decision as deciding
+from leasehold.guard.editors.adapters import AFTER, BEFORE, END
 from leasehold.guard.editors.decision import Decision, HookTerms, KnownLease
-from leasehold.guard.editors.payloads import AFTER, BEFORE, END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,10 +151,35 @@ def _kept(path: str) -> list[str]:
 
 def forget(occasion: HookCall, env: Mapping[str, str], scope: str) -> None:
     """Remove the secret of an agent that has ended."""
+    for path in (_file(occasion, env, scope), _unheard(occasion, env)):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass  # it never edited anything
+
+
+def keep_unheard(occasion: HookCall, env: Mapping[str, str], message: str) -> None:
+    """Keep what this agent must be told but cannot be told now: it does not read what its hooks say after a tool."""
+    path = _unheard(occasion, env)
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(f"{message}\n")
+
+
+def take_unheard(occasion: HookCall, env: Mapping[str, str]) -> str:
+    """Return what the agent could not be told so far, once."""
+    path = _unheard(occasion, env)
     try:
-        os.unlink(_file(occasion, env, scope))
+        lines = _kept(path)
     except FileNotFoundError:
-        pass  # it never edited anything
+        return ""
+    os.unlink(path)
+    return "\n".join(lines)
+
+
+def _unheard(occasion: HookCall, env: Mapping[str, str]) -> str:
+    return places.state_home(env, "hooks", places.digest(session_id(occasion), "unheard"))
 
 
 def is_known(occasion: HookCall, env: Mapping[str, str], scope: str) -> bool:

@@ -12,9 +12,9 @@ from leasehold.config import paths as places
 from leasehold.guard.checking import OFF, ROOT, name_of
 from leasehold.guard.editors import decision as deciding
 from leasehold.guard.editors import reach
+from leasehold.guard.editors.adapters import AFTER, BEFORE, END
 from leasehold.guard.editors.decision import YES, Decision
 from leasehold.guard.editors.hook import session_id
-from leasehold.guard.editors.payloads import AFTER, BEFORE, END
 from leasehold.guard.effects.trees import shared
 
 TYPE_CHECKING = False
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from leasehold.guard.effects.guarding import Scene
     from leasehold.guard.effects.trees import Tree
 
-_OF_MCP = re.compile(r"(mcp__|mcp_|MCP:)(?!.*leasehold)", re.IGNORECASE)
 _READING = re.compile(
     r"(get|list|read|search|find|fetch|query|describe|show|view|count|status)(?![a-z])", re.IGNORECASE
 )
@@ -40,8 +39,7 @@ def writes_unseen(call: HookCall) -> bool:
         from leasehold.guard.effects.reading import only_reads  # noqa: PLC0415 (only for a command)
 
         return not only_reads(call.command)
-    tool = call.tool.rpartition("__")[2].rpartition(":")[2]
-    return bool(_OF_MCP.match(call.tool)) and not _READING.match(tool)
+    return bool(call.mcp) and not _READING.match(call.mcp)
 
 
 def trees_of(call: HookCall, here: str, env: Mapping[str, str]) -> tuple[Tree, ...]:

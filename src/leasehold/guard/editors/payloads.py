@@ -1,4 +1,4 @@
-"""The JSON of editors' hooks: parse a hook's input, and write its answer. See docs/agents.md.
+"""Parse the input of an agent's hook, by the row of its adapter. See docs/agents.md.
 
 The input can be large (it may contain a whole file), and only a few texts in it matter. SQLite, which is loaded for the
 locks anyway, extracts them without the ``json`` module, whose import costs as much as the acquire.
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
+from leasehold.guard.editors.adapters import ADAPTERS, AFTER, BEFORE, END, END_OF_AGENT, LOCK_TOOLS, OTHER, OWN_TOOLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
-    from leasehold.guard.editors.decision import Decision
+    from leasehold.guard.editors.adapters import Adapter
 
-START, BEFORE, AFTER, END, OTHER = "start", "before", "after", "end", "other"
 _PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
-_UNHEARD = ("afterFileEdit", "afterShellExecution")
-"""Fire and forget: cupcake.eqtylab.io/reference/harnesses/cursor, 2026."""
-_READING = ("Read", "Grep", "Glob", "LS")
-LOCK_TOOLS = ("acquire_lock", "wait_for_lock", "renew_lock", "release_lock")
+_PATCHING = ("apply_patch", "patch")
 
 
 class HookCall(Noun):
@@ -45,11 +43,10 @@ class HookCall(Noun):
     """The tool that is used."""
     call: str = ""
     """The editor's id of this use of a tool, the same before and after it; empty if it gives none."""
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether the agent reads the answer: Cursor drops those to some of its events."""
-        return self.event not in _UNHEARD
+    mcp: str = ""
+    """The name of the MCP tool that is used, without its server's; empty for our own and for a built-in tool."""
+    is_heard: bool = True
+    """Whether the model gets the answer: some agents drop those to some of their events."""
 
 
 def read(editor: str, text: str) -> HookCall:
@@ -59,9 +56,83 @@ def read(editor: str, text: str) -> HookCall:
 
 def of(editor: str, given: dict[str, str]) -> HookCall:
     """Return the call from the texts of its input, by their paths."""
-    found = _cursor(given) if editor == "cursor" else _as_claude(editor, given)
-    tool, call = given.get("tool_name", ""), given.get("tool_use_id", "")
-    return found._replace(event=given.get("hook_event_name", ""), tool=tool, call=call)
+    row = ADAPTERS[editor]
+    if given.get("toolArgs", "").startswith("{"):  # Copilot's arguments are a JSON text in the JSON
+        given = {**given, **{f"toolArgs.{path}": value for path, value in _texts(given["toolArgs"]).items()}}
+    event, agent = _first(given, row.event), _first(given, row.agent)
+    moment = row.moments.get(event, OTHER)
+    if moment == END_OF_AGENT:
+        moment = END if agent else OTHER
+    elif moment == END:
+        agent = ""
+    call = _first(given, row.call)
+    about = HookCall(editor, moment, _first(given, row.session), agent, _first(given, row.cwd), event=event, call=call)
+    about = about._replace(is_heard=_is_heard(row, moment, event, call), tool=_tool(row, given, event))
+    return _use(about, row, given) if moment in (BEFORE, AFTER) else about
+
+
+def _first(given: dict[str, str], fields: Sequence[str]) -> str:
+    return next((given[field] for field in fields if given.get(field)), "")
+
+
+def _is_heard(row: Adapter, moment: str, event: str, call: str) -> bool:
+    if moment == AFTER and row.is_heard_by_call and not call:
+        return False
+    return event not in row.unheard
+
+
+def _tool(row: Adapter, given: dict[str, str], event: str) -> str:
+    """Return the name of the tool; some events stand for a tool of the same name, such as `pre_run_command`."""
+    found = _first(given, row.tool)
+    return found or next((each for each in (*row.shells, *row.writing) if event.endswith(f"_{each}")), "")
+
+
+def _use(about: HookCall, row: Adapter, given: dict[str, str]) -> HookCall:
+    """Add what the tool is about to do, or has done."""
+    tool, command = about.tool, _first(given, row.command)
+    if tool in _PATCHING and "*** " in command:
+        found = (
+            line[len(mark) :].strip() for line in command.splitlines() for mark in _PATCHED if line.startswith(mark)
+        )
+        return about._replace(paths=tuple(dict.fromkeys(found)))
+    if tool in row.shells or (not tool and command):
+        return about._replace(command=command)
+    ours = _own(tool, given)
+    if ours:
+        is_wanted = ours in LOCK_TOOLS and about.moment == BEFORE and not _first(given, row.given_agent)
+        return about._replace(lock_tool=ours) if is_wanted else about
+    if tool in row.reading:
+        return about
+    of_mcp = _of_mcp(row, tool)
+    return about._replace(mcp=of_mcp) if of_mcp else about._replace(paths=_paths(row, given))
+
+
+def _own(tool: str, given: dict[str, str]) -> str:
+    """Return the name of our own tool, which has our server's before it; Cursor and Windsurf say no server in it."""
+    name = next((each for each in OWN_TOOLS if tool.endswith(each)), "")
+    before = tool.removesuffix(name)
+    is_ours = "leasehold" in before or before == "MCP:"
+    return name if is_ours or (not before and given.get("tool_info.mcp_server_name") == "leasehold") else ""
+
+
+def _of_mcp(row: Adapter, tool: str) -> str:
+    """Return the name of an MCP tool without its server's."""
+    if not row.mcp:
+        is_built_in = tool in (*row.shells, *row.reading, *row.writing)
+        return "" if is_built_in else tool.rpartition("/")[2].rpartition("-")[2]
+    before = next((each for each in row.mcp if tool.startswith(each)), "")
+    name = tool.removeprefix(before).rpartition("__")[2]
+    return (name.partition("_")[2] or name) if before == "mcp_" else name if before else ""
+
+
+def _paths(row: Adapter, given: dict[str, str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for field in row.paths:
+        if field.endswith("[]"):
+            found += [value for name, value in given.items() if name.startswith(field[:-1]) and name.endswith("]")]
+        elif given.get(field):
+            found.append(given[field])
+    return tuple(dict.fromkeys(found))
 
 
 def flatten(document: dict[str, Any]) -> dict[str, str]:
@@ -77,7 +148,7 @@ def flatten(document: dict[str, Any]) -> dict[str, str]:
 
 
 def _texts(document: str) -> dict[str, str]:
-    """Return the texts on the first two levels of a JSON object by their paths, such as `tool_input.file_path`."""
+    """Return the texts of a JSON object by their paths, such as `tool_input.file_path` and `tool_input.files[0]`."""
     import apsw  # noqa: PLC0415 (with the first document)
 
     query = "SELECT fullkey, atom FROM json_tree(?1) WHERE type = 'text' AND json_type(?1) = 'object'"
@@ -92,93 +163,3 @@ def _texts(document: str) -> dict[str, str]:
             "stdin", "the hook's input is not JSON: an editor calls this command, not a person"
         ) from None
     return {str(path)[2:].replace('"', ""): str(value) for path, value in rows}
-
-
-def _as_claude(editor: str, given: dict[str, str]) -> HookCall:
-    """Parse Claude Code's format, which Codex shares except for its `apply_patch`."""
-    event, tool = given.get("hook_event_name", ""), given.get("tool_name", "")
-    about = HookCall(editor, OTHER, given.get("session_id", ""), given.get("agent_id", ""), given.get("cwd", ""))
-    if event == "SessionStart":
-        return about._replace(moment=START)
-    if event in ("PostToolUse", "PostToolUseFailure"):
-        return _use(about._replace(moment=AFTER), tool, given)._replace(lock_tool="")
-    if event == "SubagentStop":
-        return about._replace(moment=END if about.agent else OTHER)
-    if event == "SessionEnd" or (editor == "codex" and event == "Stop"):
-        return about._replace(moment=END, agent="")
-    return _use(about._replace(moment=BEFORE), tool, given) if event == "PreToolUse" else about
-
-
-def _use(about: HookCall, tool: str, given: dict[str, str]) -> HookCall:
-    """Add what the tool is about to do."""
-    command = given.get("tool_input.command", "")
-    if tool == "apply_patch":
-        found = (
-            line[len(mark) :].strip() for line in command.splitlines() for mark in _PATCHED if line.startswith(mark)
-        )
-        return about._replace(paths=tuple(dict.fromkeys(found)))
-    if tool in ("Bash", "Shell"):
-        return about._replace(command=command)
-    ours = tool.rpartition("__")[2]
-    if tool.startswith("mcp__leasehold__") and ours in LOCK_TOOLS:
-        return about if "tool_input.agent_id" in given else about._replace(lock_tool=ours)
-    path = given.get("tool_input.file_path") or given.get("tool_input.notebook_path", "")
-    return about._replace(paths=(path,)) if path and tool not in _READING else about
-
-
-def _cursor(given: dict[str, str]) -> HookCall:
-    event = given.get("hook_event_name", "")
-    session = given.get("conversation_id") or given.get("session_id", "")
-    agent = given.get("subagent_id") or given.get("agent_id", "")
-    cwd = given.get("cwd") or given.get("workspace_roots[0]", "")
-    about = HookCall("cursor", OTHER, session, agent, cwd)
-    if event == "beforeShellExecution":
-        return about._replace(moment=BEFORE, command=given.get("command", ""))
-    if event == "preToolUse":
-        return _use(about._replace(moment=BEFORE), given.get("tool_name", ""), given)
-    if event == "afterShellExecution":
-        return about._replace(moment=AFTER, command=given.get("command", ""))
-    if event in ("afterFileEdit", "postToolUse"):
-        return _use(about._replace(moment=AFTER), given.get("tool_name", ""), given)._replace(lock_tool="")
-    if event == "subagentStop":
-        return about._replace(moment=END if agent else OTHER)
-    return about._replace(moment=END, agent="") if event == "sessionEnd" else about
-
-
-EDITORS = ("claude", "codex", "cursor")
-
-
-# ------------------------------------------------------------------------------------ the answer to an editor
-
-
-def answer(occasion: HookCall, decision: Decision, tool_input: dict[str, Any] | None = None) -> dict[str, Any] | None:
-    """Return the JSON to print for the editor; None: nothing."""
-    if decision.agent_id and tool_input is not None:
-        return _with_agent_id(occasion, {**tool_input, "agent_id": decision.agent_id})
-    if not decision.message:
-        return None
-    return _cursor_answer(occasion, decision) if occasion.editor == "cursor" else _claude_answer(occasion, decision)
-
-
-def _claude_answer(occasion: HookCall, decision: Decision) -> dict[str, Any]:
-    """Claude Code and Codex."""
-    if decision.allowed:
-        told = {"hookEventName": occasion.event, "additionalContext": decision.message}
-        return {"systemMessage": decision.message, "hookSpecificOutput": told}
-    told = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": decision.message}
-    return {"hookSpecificOutput": told}
-
-
-def _cursor_answer(occasion: HookCall, decision: Decision) -> dict[str, Any]:
-    if occasion.moment == AFTER:
-        return {"additional_context": decision.message}
-    permission = "allow" if decision.allowed else "deny"
-    return {"permission": permission, "user_message": decision.message, "agent_message": decision.message}
-
-
-def _with_agent_id(occasion: HookCall, tool_input: dict[str, Any]) -> dict[str, Any]:
-    """Pass the agent's name to a Leasehold tool, so that its leases and the edits belong to the same agent."""
-    if occasion.editor == "cursor":
-        return {"permission": "allow", "updated_input": tool_input}
-    told = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": tool_input}
-    return {"hookSpecificOutput": told}

@@ -15,10 +15,10 @@ import msgspec
 
 from leasehold.compat.steps import aask
 from leasehold.config.settings import POLICIES
+from leasehold.guard.editors import adapters, payloads
 from leasehold.guard.editors import hook as hooking
-from leasehold.guard.editors import payloads as occasions
+from leasehold.guard.editors.answers import answer
 from leasehold.guard.editors.decision import HookTerms
-from leasehold.guard.editors.payloads import answer
 from leasehold.server.access import permissions
 from leasehold.server.access.shares import Shares, party_of, payer
 from leasehold.server.api import decoding, problems
@@ -63,7 +63,7 @@ SECRETS_EACH, SECRETS_MOST = 2_000, 10_000
 def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:
     """Return the handlers, by path and method."""
     agents = HookedAgents()
-    return {f"/v1/hooks/{editor}": {"POST": _endpoint(app, editor, agents)} for editor in occasions.EDITORS}
+    return {f"/v1/hooks/{editor}": {"POST": _endpoint(app, editor, agents)} for editor in adapters.SERVED}
 
 
 class HookedAgents:
@@ -118,7 +118,7 @@ def _endpoint(app: App, editor: str, agents: HookedAgents) -> Endpoint:
         content = await read_body(request, BODY_MOST)
         decoding.check_media_type(request.headers.get("content-type"))
         given = _decoded(content)
-        occasion = occasions.of(editor, occasions.flatten(given))
+        occasion = payloads.of(editor, payloads.flatten(given))
         verdict = await _verdict(app, who, occasion, given, request, agents)
         return problems.ok(verdict or {})
 
@@ -132,7 +132,7 @@ def _decoded(content: bytes) -> dict[str, Any]:
         found: dict[str, Any] = {name: _decoded_text(raw) for name, raw in given.items()}
         tool_input = bytes(given["tool_input"])
         if tool_input.startswith(b"{"):
-            is_ours = found["tool_name"].rpartition("__")[2] in occasions.LOCK_TOOLS
+            is_ours = found["tool_name"].rpartition("__")[2].rpartition(":")[2] in adapters.LOCK_TOOLS
             found["tool_input"] = msgspec.json.decode(tool_input) if is_ours else _picked(tool_input)
         roots = bytes(given["workspace_roots"])
         if roots.startswith(b"[") and len(roots) < BODY_BYTES:
@@ -165,7 +165,7 @@ async def _verdict(
         return None
     decision = await aask(partial(_ask, app, who), steps)
     agents.remember(who, session, decision)
-    if occasion.moment == occasions.END:
+    if occasion.moment == adapters.END:
         agents.forget(who, session)
     return answer(occasion, decision, given.get("tool_input"))
 

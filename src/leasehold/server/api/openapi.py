@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import leasehold
 from leasehold.config.settings import POLICIES
-from leasehold.guard.editors.payloads import EDITORS
+from leasehold.guard.editors.adapters import SERVED
 from leasehold.requests import verbs
 from leasehold.requests.descriptions import words
 from leasehold.server.api import events, gateway_schema, losses
@@ -79,7 +79,7 @@ def document() -> dict[str, Any]:
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     paths.update(gateway_schema.paths(REF))
-    for editor in EDITORS:
+    for editor in SERVED:
         paths[f"/v1/hooks/{editor}"] = {"post": _hook(editor)}
     for path, look in LOOKS.items():
         paths[path] = {"get": _look(*look)}
