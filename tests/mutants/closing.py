@@ -64,7 +64,7 @@ CLOSING = (
     ),
     Mutant(
         "the git cache of another user is used",
-        "stores/git/place.py",
+        "stores/git/repository.py",
         "    _refuse_planted(directory)\n    own",
         "    own",
         (*PLANTED, "-k", "git_cache"),

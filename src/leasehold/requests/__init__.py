@@ -1,1 +1,1 @@
-"""What a caller says, checked and made into one command of the rules. It asks no store."""
+"""Check the arguments of a call and build one command of the rules from them. No store is accessed."""

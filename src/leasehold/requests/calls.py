@@ -1,6 +1,6 @@
-"""One call of a verb, as it was made: the verb's name and its arguments. It does nothing.
+"""One call of a verb: the verb's name and its arguments. It does nothing.
 
-This is what `Locks` hands on. For an engine it becomes a command (``orders``); a client of a server sends it.
+`Locks` passes it to an engine, for which ``to_command`` makes a command of it, or to a client, which sends it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from leasehold.errors import InvalidInput
 
     class Answers(Protocol):
-        """Whoever answers calls."""
+        """An engine, or a client of a server: it answers calls."""
 
         def ask(self, call: Call) -> Any:  # noqa: ANN401 (an outcome: each verb knows which)
-            """The answer to this call."""
+            """Return the answer to this call."""
 
         def losses(self) -> LossSource:
-            """Tells which held leases may be lost."""
+            """Return a source of notices about lost leases."""
 
         def close(self) -> None:
-            """Answer everybody who still waits, and let go of the store."""
+            """Answer every waiting request and close the store."""
 
     class LossSource(Protocol):
-        """Tells which held leases may be lost; for one thread."""
+        """A source of notices that held leases may be lost; for one thread."""
 
         def look(self, leases: Mapping[str, Lease], seconds: float) -> Collection[str]:
-            """Wait for at most so long; the ids of leases that may be lost, or of sessions that may be over.
+            """Wait for at most this long; return the ids of leases that may be lost, or of sessions that may be over.
 
-            Raises `OSError` or `LeaseholdError` while that cannot be told, and `Closed` if it never will be again.
+            Raise `OSError` or `LeaseholdError` while that is unknown, and `Closed` once the source is closed.
             """
 
         def close(self) -> None:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Authority(Noun):
-    """The principal that asks a server, and what its key is for."""
+    """The principal that calls a server, and the scope of its key."""
 
     principal: str
     """As `keys.principal` spells it."""
@@ -52,7 +52,7 @@ class Authority(Noun):
     space: str | None = None
     """The only space that the key is for; None: every space."""
     prefixes: tuple[str, ...] = ()
-    """What names must begin with; none: nothing."""
+    """Each name must begin with one of these; if there are none, any name is allowed."""
 
 
 class Call(Noun):
@@ -61,16 +61,16 @@ class Call(Noun):
     verb: str
     arguments: Mapping[str, Any]
     authority: Authority | None = None
-    """The principal that asks, where a server knows it."""
+    """The calling principal, if a server has authenticated it."""
 
 
 def refusal(error: InvalidInput) -> Refused:
-    """The answer of a surface, where a wrong argument is not the fault of the code that calls a verb."""
+    """Return the answer to a wrong argument, for a surface whose arguments come from a user and not from code."""
     return Refused("invalid", error.field, error.message)
 
 
 class Terms(Noun):
-    """What an acquire says besides what it wants: checked, and the same for many requests of one holder."""
+    """The checked arguments of an acquire, except for the resources. Many requests of one holder share them."""
 
     space: str
     holder: str
@@ -92,8 +92,8 @@ class Terms(Noun):
 
 
 class Settings(Noun):
-    """What an installation may decide about what is allowed."""
+    """The limits that an installation can set."""
 
     hierarchical: frozenset[str] = frozenset()
-    """Schemes and namespaces, besides `path:`, in which a name also covers what is below it."""
+    """Schemes and namespaces, besides `path:`, in which a name also covers all names below it."""
     ttl_most: int = 24 * 3600 * SECOND

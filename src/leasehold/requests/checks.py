@@ -1,7 +1,7 @@
-"""From whatever a caller passed to a command, or to an `InvalidInput` that names the field. Pure.
+"""Check a caller's arguments and build a command from them; raise `InvalidInput` naming the wrong field. Pure.
 
-Every surface comes through here, so that a wrong argument gets the same answer everywhere, and so that the
-rules only ever see commands that make sense.
+Every surface uses these checks, so a wrong argument gets the same answer everywhere, and the rules only see valid
+commands.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WAIT_MOST: Final = verbs.DAY * SECOND
 GRACE_MOST: Final = verbs.GRACE_MOST * SECOND
 STATUSES: Final = tuple(verbs.STATUSES.split("|"))
 BY_SECRET: Final = "secret:"  # noqa: S105 (a prefix, no secret)
-"""Prefix of a credential that is only a secret: of a scheduler, from before it knew sessions."""
+"""Prefix of a credential that is only a secret: of a scheduler that draws it before there is a session."""
 SECRET_LEAST: Final = 16
 MODES: Final = {name: mode for mode, name in MODE_NAMES.items()}
 Settings = calls.Settings
@@ -41,16 +41,16 @@ _of_the_rest: Final = itemgetter(*_APART)
 
 
 class BeyondSettings(InvalidInput):
-    """More than this installation allows: another one might, so the caller could not know."""
+    """More than this installation allows. Another installation may allow it, so the caller could not know."""
 
 
 def terms(settings: Settings, said: tuple[object, ...]) -> Terms:
-    """Check the terms of an acquire, in the order of the table, and the authority. It depends on nothing else."""
+    """Check the terms of an acquire, in the order of the table. The result depends on these arguments alone."""
     # fmt: off
-    (ttl, wait, mode, slots, any_of, holder, space, name, reason, priority, reentrant, grace, on_expiry, intent, first,
-     authority) = said
+    (life, wait, mode, slots, any_of, holder, tenant, name, reason, priority, reentrant, grace, on_expiry, intent,
+     first, authority) = said
     # fmt: on
-    where = _space(space)
+    where = space(tenant)
     who = text(holder, "holder", 256)
     return Terms(
         where,
@@ -58,12 +58,12 @@ def terms(settings: Settings, said: tuple[object, ...]) -> Terms:
         keys.actor(where, who, None, authority.principal if isinstance(authority, calls.Authority) else None),
         *_mode(mode, slots),
         flag(any_of, "any_of"),
-        _ttl(ttl, settings),
+        ttl(life, settings),
         optional_text(name, "name", 256),
         optional_text(reason, "reason", 1024),
-        _duration(grace, "grace", 0, GRACE_MOST),
+        span(grace, "grace", 0, GRACE_MOST),
         choice(on_expiry, "on_expiry", ("free", "quarantine")) == "quarantine",
-        _duration(wait, "wait", 0, WAIT_MOST),
+        span(wait, "wait", 0, WAIT_MOST),
         number(priority, "priority", -verbs.PRIORITY_MOST, verbs.PRIORITY_MOST),
         flag(reentrant, "reentrant"),
         flag(intent, "intent"),
@@ -79,7 +79,7 @@ def acquire(
     memory: TermsCache | None = None,
     authority: calls.Authority | None = None,
 ) -> c.Acquire:
-    """Return the command behind an acquire. `token` is hashed here and goes no further."""
+    """Return the command for an acquire. It contains only the hash of `token`."""
     if len(asked) != _ASKED:
         asked = _whole(asked)
     resources, proven, context, request_id, had = _of_the_rest(asked)
@@ -123,7 +123,7 @@ def _whole(asked: Mapping[str, object]) -> Mapping[str, object]:
 
 
 class TermsCache:
-    """`terms` that need not check again what so many holders said before, under the same settings."""
+    """A cache of `terms`, for one set of settings at a time."""
 
     __slots__ = ("_known", "_most", "_settings")
 
@@ -131,16 +131,16 @@ class TermsCache:
         self._most = most
         self._settings: Settings | None = None
         self._known: dict[tuple[object, ...], tuple[list[type], Terms]] = {}
-        """With the types of what was said: 1 is not true, though it equals it."""
+        """By the arguments, with their types: 1 equals True, but is not valid in its place."""
 
     def terms(self, settings: Settings, said: tuple[object, ...]) -> Terms:
-        """The terms of this."""
+        """Return the terms for these arguments."""
         if settings is not self._settings:
             self._known.clear()
             self._settings = settings
         try:
             known = self._known.get(said)
-        except TypeError:  # something that cannot be remembered, a list for example: the check says what is wrong
+        except TypeError:  # an unhashable argument, such as a list: the check names it
             return terms(settings, said)
         kinds = list(map(type, said))
         if known is not None and known[0] == kinds:
@@ -174,7 +174,7 @@ def _options(
 
 
 def resource_names(resources: object) -> tuple[str, ...]:
-    """One name or several, normalised, each once, in the order given."""
+    """Return one name or several, normalised, without duplicates, in the order given."""
     if isinstance(resources, str):
         return (resource(resources),)
     if not isinstance(resources, list | tuple):
@@ -202,7 +202,7 @@ def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: fro
 def proof(
     token: object = None, session: object = None, admin: object = None, authority: calls.Authority | None = None
 ) -> c.Proof:
-    """What a caller shows to be entitled."""
+    """Check the credentials that prove a caller's right to a lease."""
     secret = credential(session)[1] if session is not None else None
     return c.Proof(
         keys.secret_hash(text(token, "token", 256)) if token is not None else None,
@@ -213,7 +213,7 @@ def proof(
 
 
 def tokens_shown(given: object) -> tuple[str, ...]:
-    """Hashes of one token or of several, which prove that leases are the caller's own."""
+    """Return the hashes of one token or several, which prove that leases are the caller's own."""
     if isinstance(given, str):
         return (keys.secret_hash(text(given, "token", 256)),)
     if not isinstance(given, list | tuple):
@@ -224,47 +224,40 @@ def tokens_shown(given: object) -> tuple[str, ...]:
 
 
 def credential(session: object) -> tuple[str, str]:
-    """A session's id and secret: from `ID.SECRET`, or from `secret:…`, which alone leads to both."""
+    """Return a session's id and secret, from `ID.SECRET` or from `secret:SECRET`, which determines the id."""
     spelled = text(session, "session", 512)
     if spelled.startswith(BY_SECRET):
-        return keys.session_of_secret(_long_enough(spelled.removeprefix(BY_SECRET)))
+        secret = spelled.removeprefix(BY_SECRET)
+        if len(secret) < SECRET_LEAST:
+            raise InvalidInput("session", f"a secret of your own needs at least {SECRET_LEAST} random characters")
+        return keys.session_of_secret(secret)
     id_, dot, secret = spelled.rpartition(".")
     if not (dot and id_ and secret):
-        raise InvalidInput("session", "must be ID.SECRET, as `session start` gave it, or secret:SECRET")
+        raise InvalidInput("session", "must be ID.SECRET, as `session start` printed it, or secret:SECRET")
     return id_, secret
 
 
-def _long_enough(secret: str) -> str:
-    if len(secret) < SECRET_LEAST:
-        raise InvalidInput("session", f"a secret of your own needs at least {SECRET_LEAST} characters, all by chance")
-    return secret
-
-
 def is_credential(session: str) -> bool:
-    """Whether this shows a secret, and not only a session's id."""
+    """Return True if this contains a secret, and not only a session's id."""
     return session.startswith(BY_SECRET) or "." in session
 
 
 def session_id(session: object) -> str:
-    """The id of a session that is named by it, or by its credential."""
+    """Return the id of a session, from the id or the credential."""
     spelled = text(session, "session", 512)
     return credential(spelled)[0] if is_credential(spelled) else spelled
 
 
 def lease_id(lease: object) -> str:
-    """A lease's id, well spelled."""
+    """Check the spelling of a lease's id."""
     if not keys.is_lease_id(lease):
         raise InvalidInput("lease", "must be a lease's id, such as l42-0123456789abcdef0123456789abcdef")
     return lease if type(lease) is str else str.__str__(lease)
 
 
 def ttl(value: object, settings: Settings) -> int:
-    """A lease's life, within bounds."""
-    return _ttl(value, settings)
-
-
-def _ttl(value: object, settings: Settings) -> int:
-    duration = _duration(value, "ttl", 0, durations.LONGEST)
+    """Return a TTL in microseconds, within the limits of the settings."""
+    duration = span(value, "ttl", 0, durations.LONGEST)
     if TTL_LEAST <= duration <= settings.ttl_most:
         return duration
     least, most = durations.format(TTL_LEAST), durations.format(settings.ttl_most)
@@ -273,8 +266,9 @@ def _ttl(value: object, settings: Settings) -> int:
     raise kind("ttl", f"must be {allowed}, not {durations.format(duration)}")
 
 
-def _duration(value: object, field: str, least: int, most: int) -> int:
-    if type(value) is int and 0 <= value <= DAYS:  # the usual case, without a detour
+def span(value: object, field: str, least: int, most: int) -> int:
+    """Return a duration in microseconds, within bounds."""
+    if type(value) is int and 0 <= value <= DAYS:  # the usual case, without parsing
         duration = value * SECOND
     else:
         try:
@@ -287,13 +281,8 @@ def _duration(value: object, field: str, least: int, most: int) -> int:
     return duration
 
 
-def span(value: object, field: str, least: int, most: int) -> int:
-    """A duration within bounds."""
-    return _duration(value, field, least, most)
-
-
 def number(value: object, field: str, least: int, most: int) -> int:
-    """A whole number within bounds."""
+    """Return a whole number within bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidInput(field, f"must be a whole number from {least} to {most}, not {kind_of(value)}")
     plain = int.__int__(value)
@@ -303,14 +292,14 @@ def number(value: object, field: str, least: int, most: int) -> int:
 
 
 def flag(value: object, field: str) -> bool:
-    """True or False, and nothing that merely looks like it."""
+    """Return True or False; refuse values that only equal one of them."""
     if not isinstance(value, bool):
         raise InvalidInput(field, f"must be true or false, not {kind_of(value)}")
     return value
 
 
 def choice(value: object, field: str, allowed: Iterable[str]) -> str:
-    """One of these words."""
+    """Return one of these words."""
     choices = tuple(allowed)
     chosen = str.__str__(value) if isinstance(value, str) else None
     if chosen is None or chosen not in choices:
@@ -319,14 +308,14 @@ def choice(value: object, field: str, allowed: Iterable[str]) -> str:
 
 
 def status(value: object) -> str:
-    """How a piece of work ended."""
+    """Return how the work ended: one of the statuses."""
     if type(value) is str and value == "completed":
         return value
     return choice(value, "status", STATUSES)
 
 
 def text(value: object, field: str, most: int) -> str:
-    """A short text: no control characters, no blanks at its ends, not empty."""
+    """Return a short text: without control characters, not empty, no blanks at its ends."""
     if type(value) is not str:
         value = _plain_text(value, field)
     if not value or value != value.strip():
@@ -337,7 +326,7 @@ def text(value: object, field: str, most: int) -> str:
         raise InvalidInput(field, "is not valid Unicode") from None
     if length > most:
         raise InvalidInput(field, f"must be at most {most} bytes of UTF-8, not {length}")
-    if not value.isprintable() and any(_is_control(character) for character in value):
+    if not value.isprintable() and any(character < " " or "\x7f" <= character < "\xa0" for character in value):
         raise InvalidInput(field, "must not contain control characters")
     return value
 
@@ -345,7 +334,7 @@ def text(value: object, field: str, most: int) -> str:
 def _plain_text(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be text, not {kind_of(value)}")
-    return str.__str__(value)  # without whatever a subclass has overridden
+    return str.__str__(value)  # a subclass may have overridden methods
 
 
 def _plain(value: object) -> object:
@@ -356,37 +345,29 @@ def _plain(value: object) -> object:
     return int.__int__(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _is_control(character: str) -> bool:
-    return character < " " or "\x7f" <= character < "\xa0"
-
-
 def optional_text(value: object, field: str, most: int) -> str | None:
-    """A short text, or none."""
+    """Return a short text, or None."""
     return None if value is None else text(value, field, most)
 
 
 def error_text(value: object) -> str | None:
-    """What went wrong with a piece of work: free text of several lines, cut off where it gets too long."""
+    """Return the error of a piece of work: free text of several lines, truncated to 4 KiB."""
     if value is None:
         return None
     return _plain_text(value, "error").encode("utf-8", "replace")[:4096].decode("utf-8", "ignore")
 
 
 def context_text(value: object) -> str | None:
-    """The JSON text of a context."""
+    """Return a context as JSON text."""
     if value is None:
         return None
-    from leasehold.domain import contexts  # noqa: PLC0415 (only who has a context pays for it)
+    from leasehold.domain import contexts  # noqa: PLC0415 (most calls have no context)
 
     return contexts.text(value)
 
 
 def space(value: object) -> str:
-    """A space's name."""
-    return _space(value)
-
-
-def _space(value: object) -> str:
+    """Check the name of a space."""
     try:
         return names.check_space(value)
     except names.BadName as error:
@@ -394,7 +375,7 @@ def _space(value: object) -> str:
 
 
 def resource(value: object) -> str:
-    """One resource's name, normalised."""
+    """Return the name of a resource, normalised."""
     try:
         return names.parse(value)
     except names.BadName as error:
@@ -402,5 +383,5 @@ def resource(value: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words for a refusal."""
+    """Describe a value's type for a refusal."""
     return "nothing" if value is None else f"a value of type {type(value).__name__}"

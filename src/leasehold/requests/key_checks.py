@@ -1,4 +1,4 @@
-"""What may be said of an API key, checked like all else in ``checks``. Pure; a plain acquire does not import it."""
+"""Check the arguments of the verbs for API keys. Pure; a plain acquire does not import it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ PREFIXES_MOST = 64
 
 
 def role(value: object) -> str:
-    """What a key lets its owner do."""
+    """Check the role of a key."""
     return choice(value, "role", verbs.ROLES.split("|"))
 
 
 def prefixes(value: object) -> tuple[str, ...]:
-    """What names must begin with."""
+    """Check the prefixes of names that a key is for."""
     if not isinstance(value, list | tuple):
-        raise InvalidInput("prefixes", f"must be a list of beginnings of names, not {kind_of(value)}")
+        raise InvalidInput("prefixes", f"must be a list of prefixes of names, not {kind_of(value)}")
     if len(value) > PREFIXES_MOST:
         raise InvalidInput("prefixes", f"at most {PREFIXES_MOST}, not {len(value)}")
     return tuple(dict.fromkeys(_prefix(each) for each in value))
 
 
 def _prefix(value: object) -> str:
-    """As names are spelled that begin with it: they are compared in that spelling, and no other would match any."""
+    """Normalise a prefix as names are normalised: otherwise it would match none."""
     try:
         return names.prefix(text(value, "prefixes", names.MAX_NAME))
     except names.BadName as error:
@@ -34,12 +34,12 @@ def _prefix(value: object) -> str:
 
 
 def overlap(value: object) -> int:
-    """For how long the key before still counts."""
+    """Check for how long the previous key stays valid."""
     return span(value, "overlap", 0, verbs.OVERLAP_MOST * SECOND)
 
 
 def key_id(value: object) -> str:
-    """The id of a key: what stands between `lh_` and the secret."""
+    """Check the id of a key: the part between `lh_` and the secret."""
     spelled = text(value, "key", 64)
     if spelled.startswith("lh_"):
         raise InvalidInput(

@@ -16,7 +16,7 @@ EVENT_KINDS = (
 
 
 def history_query(asked: dict[str, object]) -> HistoryQuery:
-    """What a caller wants to know of the past, checked."""
+    """Check the arguments of `history` and return them as a query."""
     space, resource, holder, lease = (asked[field] for field in ("space", "resource", "holder", "lease"))
     kinds = asked["kinds"]
     if not isinstance(kinds, list | tuple) or len(kinds) > KINDS_MOST:

@@ -270,7 +270,7 @@ def _revoke_key(_settings: Settings, _engine: str, key: object, **why: object) -
 
 
 def _why(by: object = None, reason: object = None) -> tuple[str | None, str | None]:
-    """Who does it and why, if that is told."""
+    """Check who does it and why."""
     return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024)
 
 

@@ -70,7 +70,7 @@ SHAPES: dict[str, Entry] = {
         "outcomes.TrespassReported",
         (("lease", "text"), ("reported", "flag")),
     ),
-    "Collected": ("What a clean-up removed.", "outcomes.Collected", (("swept", "count"), ("forgotten", "count"))),
+    "Collected": ("The result of a clean-up.", "outcomes.Collected", (("swept", "count"), ("forgotten", "count"))),
     "KeyCreated": (
         "The key works from now on; this answer alone has its credential.",
         "api_keys.KeyCreated",

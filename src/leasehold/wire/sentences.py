@@ -35,8 +35,8 @@ def sentence(outcome: Held | TimedOut | Deadlock | Lost | Refused) -> str:
 
 
 def told_lost(name: str, reason: str) -> str:
-    """Return what an agent is told of a lease that was taken from it."""
-    return shown(f"LOST: {name} is no longer yours ({reason}). Stop working on it now: somebody else may have it.")
+    """Return the message for an agent that has lost a lease."""
+    return shown(f"LOST: {name} is no longer yours ({reason}). Stop working on it now: another holder may have it.")
 
 
 def is_yours(outcome: Held | TimedOut) -> bool:
@@ -70,12 +70,6 @@ def is_quicker_by_the_wall(it: Blocker) -> bool:
     return it.recorded_us is not None and it.recorded_us + durations.parse(SKEW) < it.until_us
 
 
-def _rounded(left: int) -> int:
-    """Round up to whole milliseconds or seconds: the text calls it the most that is left."""
-    exact = 1_000 if left < 10 * SECOND else SECOND
-    return -(-left // exact) * exact
-
-
 def _by(outcome: Held | TimedOut) -> str:
     if not outcome.blockers:
         return "held"
@@ -84,7 +78,8 @@ def _by(outcome: Held | TimedOut) -> str:
     if first.state == "quarantined":
         return f"closed after {first.holder}{work} ended uncleanly, until a person has opened it again"
     state = {"held": "held by", "waiting": "wanted before you by", "grace": "closed for a while after"}[first.state]
-    left = durations.format(_rounded(max(0, first.until_us - first.as_of_us)))
+    left = max(0, first.until_us - first.as_of_us)
+    exact = 1_000 if left < 10 * SECOND else SECOND  # rounded up: the text calls it the most that is left
     alike = {(each.holder, each.lease) for each in outcome.blockers if each.state == first.state}
     more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""  # a waiter ahead holds nothing
-    return f"{state} {first.holder}{work}{more}, for another {left} at most"
+    return f"{state} {first.holder}{work}{more}, for another {durations.format(-(-left // exact) * exact)} at most"

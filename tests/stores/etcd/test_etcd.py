@@ -104,7 +104,7 @@ def test_dates_narrow_down_how_far_ahead_the_clock_is() -> None:
     moment = 5.0
     for _ in range(1_500):
         asked, answered = moment, moment + 0.001
-        clock.tell(_date(int(asked + 0.0005 + ahead)), asked, answered)
+        clock.narrow(_date(int(asked + 0.0005 + ahead)), asked, answered)
         moment += 0.002
     assert clock.is_exact
     assert ahead * SECOND - EXACT <= clock._low <= ahead * SECOND  # never ahead of theirs
@@ -114,11 +114,11 @@ def test_one_look_at_each_turn_of_a_second_keeps_the_time(monkeypatch: pytest.Mo
     """Although our own clock goes slow by one part in ten thousand: the estimate is never ahead, nor far behind."""
     clock, ahead, moment = MemberClock(), 1_000_000.6, 5.0
     monkeypatch.setattr("time.monotonic_ns", lambda: int(moment * 1e9))
-    clock.tell(_date(int(moment + ahead)), moment, moment)
+    clock.narrow(_date(int(moment + ahead)), moment, moment)
     for turn in range(200):
         moment += clock.until_a_turn()
         theirs = moment * 1.0001 + ahead
-        clock.tell(_date(int(theirs + 0.0005)), moment, moment + 0.001)
+        clock.narrow(_date(int(theirs + 0.0005)), moment, moment + 0.001)
         behind = (theirs * SECOND) - clock.now()
         assert behind >= 0
         assert behind < 3_000 or turn < 20
@@ -126,10 +126,10 @@ def test_one_look_at_each_turn_of_a_second_keeps_the_time(monkeypatch: pytest.Mo
 
 def test_a_clock_that_was_set_is_noticed_and_nonsense_is_not_a_date() -> None:
     clock = MemberClock()
-    clock.tell(_date(1_000), 1.0, 1.0)
-    clock.tell(_date(90_000), 1.5, 1.5)
+    clock.narrow(_date(1_000), 1.0, 1.0)
+    clock.narrow(_date(90_000), 1.5, 1.5)
     assert clock._low == 90_000 * SECOND - 1_500_000
-    clock.tell("yesterday", 2.0, 2.0)
+    clock.narrow("yesterday", 2.0, 2.0)
     assert parse_date("yesterday") is None
 
 

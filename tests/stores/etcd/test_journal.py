@@ -19,9 +19,9 @@ from leasehold.domain.records import apply, first_due
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery
-from leasehold.stores.etcd import EtcdStore, checkpointing, journal, messages, parts, reading, rows, transaction
+from leasehold.stores.etcd import EtcdStore, checkpointing, journal, large_values, messages, reading, rows, transaction
 from leasehold.stores.etcd.calls import RANGE
-from leasehold.stores.etcd.reminders import SPAN, reminders_in
+from leasehold.stores.etcd.due_index import SPAN, reminders_in
 from leasehold.testing.conformance.asking import until
 from tests.kit import etcd
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Record
     from leasehold.steps import Steps
-    from leasehold.stores.etcd.reminders import Reminder
+    from leasehold.stores.etcd.due_index import Reminder
     from leasehold.stores.etcd.replica import Replica
 
 HOUR = 3_600_000_000
@@ -109,8 +109,8 @@ def written(store: EtcdStore) -> dict[str, Record]:
     """The records themselves, without what is laid over them."""
     records = store.names.record("")
     return {
-        store.names.key(name): rows.record_of(parts.whole(store, data))
-        for name, data in store._each(records, rows.after(records))
+        store.names.key(name): rows.record_of(large_values.whole(store, data))
+        for name, data in store.each(records, rows.after(records))
     }
 
 
@@ -132,7 +132,7 @@ def reminders_fit(store: EtcdStore) -> None:
 def numbers(store: EtcdStore) -> list[int]:
     """The entries that the journal has."""
     first = store.names.journal(0)
-    return [store.names.journal_number(name) for name in store.each_name(first, store.names.journal_end)]
+    return [store.names.journal_number(name) for name, _ in store.each(first, store.names.journal_end, keys_only=True)]
 
 
 def some_changes(chance: random.Random, now: int, records: dict[str, Record]) -> list[Put | Drop]:
@@ -151,9 +151,9 @@ def some_changes(chance: random.Random, now: int, records: dict[str, Record]) ->
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("room", [parts.ROOM, 200])
+@pytest.mark.parametrize("room", [large_values.ROOM, 200])
 def test_whoever_looks_sees_the_same_whatever_is_in_the_records(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "ROOM", room)
+    monkeypatch.setattr(large_values, "ROOM", room)
     chance = random.Random(room)
     url, kept = etcd.empty(), Kept()
     with opened(url, 3) as stores:
@@ -519,7 +519,7 @@ def until_it_dies(mortal: EtcdStore, kept: Kept, chance: random.Random) -> tuple
 def test_a_server_that_dies_between_two_transactions_leaves_everything_whole(
     at: int, is_carried_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "ROOM", 400)  # so that there are several to a commit
+    monkeypatch.setattr(large_values, "ROOM", 400)  # so that there are several to a commit
     url, kept = etcd.empty(), Kept()
     chance = random.Random(at)
     with opened(url, 2) as (mortal, other):
@@ -615,17 +615,17 @@ def test_hundreds_that_run_out_at_the_same_moment_are_swept() -> None:
 
 
 def test_parts_to_which_nothing_refers_go_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "ROOM", 200)
+    monkeypatch.setattr(large_values, "ROOM", 200)
     with opened(etcd.empty()) as (store,):
         long = os.urandom(1_000).hex()
         write(store, [Put("na", Receipt("i", long, HOUR))])
         now = store.read(())[0]
-        spilled = parts.LargeValues(store, now)
+        spilled = large_values.LargeValues(store, now)
         spilled.value(store.names.record("nb"), os.urandom(1_000))
         through(spilled.writing())  # and then it died
         assert len(_parts(store)) == 2
         assert store.prune() == 0  # they are young: somebody may be about to refer to them
-        monkeypatch.setattr(parts, "PATIENCE", -HOUR)
+        monkeypatch.setattr(large_values, "PATIENCE", -HOUR)
         assert store.prune() == 1
         assert store.prune() == 0
         assert len(_parts(store)) == 1
@@ -633,18 +633,19 @@ def test_parts_to_which_nothing_refers_go_and_others_stay(monkeypatch: pytest.Mo
 
 
 def _parts(store: EtcdStore) -> set[str]:
-    return {store.names.parts_id(name) for name in store.each_name(*store.names.all_parts(HOUR * 24 * 365 * 100))}
+    first, end = store.names.all_parts(HOUR * 24 * 365 * 100)
+    return {store.names.parts_id(name) for name, _ in store.each(first, end, keys_only=True)}
 
 
 def test_parts_that_went_meanwhile_are_not_referred_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "ROOM", 200)
+    monkeypatch.setattr(large_values, "ROOM", 200)
     with opened(etcd.empty()) as (store,):
         write(store, [Put("na", Ref("x"))])
         checked = transaction.EtcdTransaction._put
 
         def too_late(self: transaction.EtcdTransaction, *told: object) -> Steps[None]:
             for id_ in _parts(store):
-                store.txn([], [parts.removal(store, id_)], [], changes=True)
+                store.txn([], [large_values.removal(store, id_)], [], changes=True)
             return checked(self, *told)  # type: ignore[arg-type]
 
         turn = store.begin()

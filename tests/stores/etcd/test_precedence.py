@@ -129,7 +129,7 @@ def test_only_one_goes_first(stores: tuple[EtcdStore, EtcdStore]) -> None:
     loses(one, two, LOSSES)
     turn = decided(one)
     first = mark(one)
-    two._losses = LOSSES
+    two.losses = LOSSES
     waiting = Asking(lambda: put(two, "second"))
     waiting.wait(0.1)
     assert mark(one) == first

@@ -123,8 +123,8 @@ def test_config_names_the_repository_too(shell: Shell, clone: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("git:.", "is in no git repository"),
-        ("git:..?remote=x", "is in no git repository"),
+        ("git:.", "is not in a git repository"),
+        ("git:..?remote=x", "is not in a git repository"),
         ("git+file://", "git+file://"),
         ("git+ssh:host/x", "git+ssh://"),
         ("git+file:///x?speed=9", "speed"),
@@ -173,7 +173,7 @@ def test_a_password_in_a_url_is_not_shown(shell: Shell) -> None:
 def test_without_git_it_is_said(shell: Shell, clone: Path) -> None:
     done = shell.run("acquire", "r", "--url", f"git+file://{clone}", env={"PATH": "/nowhere"})
     assert done.code == 1
-    assert "no git on PATH" in done.err
+    assert "git was not found on PATH" in done.err
 
 
 def test_whatever_else_a_hook_has_in_its_environment(shell: Shell, clone: Path, tmp_path: Path) -> None:

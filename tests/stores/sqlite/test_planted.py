@@ -14,7 +14,7 @@ from leasehold.config import settings as config
 from leasehold.errors import StoreError, StoreUnsuitable
 from leasehold.guard.editors import hook
 from leasehold.guard.editors.payloads import HookCall
-from leasehold.stores.git import place
+from leasehold.stores.git import repository
 from leasehold.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -149,12 +149,12 @@ def test_a_git_cache_that_others_may_write_is_refused(tmp_path: Path, mode: int)
     cache = tmp_path / "cache"
     cache.mkdir()
     cache.chmod(mode)
-    place.make(str(cache))  # empty, as a user may have made it
+    repository.make(str(cache))  # empty, as a user may have made it
     assert cache.stat().st_mode & 0o777 == 0o700
-    place.make(str(cache))
+    repository.make(str(cache))
     cache.chmod(mode)
-    with pytest.raises(StoreUnsuitable, match="only this user may write"):
-        place.make(str(cache))
+    with pytest.raises(StoreUnsuitable, match="only you may write"):
+        repository.make(str(cache))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a directory for another user")
@@ -162,5 +162,5 @@ def test_a_git_cache_of_another_user_is_refused(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir(0o700)
     os.chown(cache, 65_534, 65_534)
-    with pytest.raises(StoreUnsuitable, match="only this user may write"):
-        place.make(str(cache))
+    with pytest.raises(StoreUnsuitable, match="only you may write"):
+        repository.make(str(cache))

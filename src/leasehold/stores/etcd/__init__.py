@@ -14,17 +14,16 @@ from leasehold.domain.entries import EMPTY
 from leasehold.errors import StoreError
 from leasehold.steps import through
 from leasehold.stores import Capabilities
-from leasehold.stores.etcd import history, messages, parts, rows
+from leasehold.stores.etcd import history, large_values, messages, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE, TRANSACTION, EtcdCalls
-from leasehold.stores.etcd.clock import clock_of
+from leasehold.stores.etcd.clock import Timekeeper, clock_of
 from leasehold.stores.etcd.gateway import Gateway, text64
 from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.precedence import Precedence
-from leasehold.stores.etcd.reading import look
+from leasehold.stores.etcd.reading import bring_up_to_date
 from leasehold.stores.etcd.refusals import Compacted
 from leasehold.stores.etcd.replica import Replica
-from leasehold.stores.etcd.timekeeping import Timekeeper
 from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
 from leasehold.stores.protocol import NetworkStore
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
     from leasehold.stores import HistoryQuery
 
-Looked = TypeVar("Looked")
+Found = TypeVar("Found")
 
 __all__ = ["EtcdStore"]
 
@@ -76,7 +75,7 @@ class EtcdStore(NetworkStore):
         self.names = rows.KeyNames(self.address.prefix)
         self.clock = clock_of(self.address.members)
         self._members = members = Members(self.address)
-        self.gateway = Gateway(members, self.clock.tell)
+        self.gateway = Gateway(members, self.clock.narrow)
         greeting = messages.range_request(self.names.meta, keys_only=True)
         self.calls = EtcdCalls(members, self.gateway.authenticate, greeting)
         self.replica = Replica()
@@ -84,7 +83,8 @@ class EtcdStore(NetworkStore):
         self._latest = 0
         self._mutex = allocate_lock()
         self._owner = 0
-        self._losses = 0
+        self.losses = 0
+        """Failed commits in a row: another store was first."""
         self.precedence = Precedence(self)
         self._doubts = 0
         self._in_doubt: tuple[bytes, bytes] | None = None
@@ -95,17 +95,15 @@ class EtcdStore(NetworkStore):
         self._timekeeper: Timekeeper | None = None
         self._opened = time.monotonic()
         try:
-            self._learn_the_time()
+            # Ask for the date until a second has turned: then the clock is known well enough. The first call also fails
+            # if the clock is known already, but no member answers.
+            self.txn([], [messages.get(self.names.meta)], [])
+            while not self.clock.is_exact:
+                self.gateway.ask_the_time()
             self._accept_cluster()
         except BaseException:
             self.close()
             raise
-
-    def _learn_the_time(self) -> None:
-        """Ask for the date until a second has turned: then the clock is known well enough."""
-        self.txn([], [messages.get(self.names.meta)], [])  # also if the clock is known: it fails if no member answers
-        while not self.clock.is_exact:
-            self.gateway.ask_the_time()
 
     # ------------------------------------------------------------------------------------ the protocol
 
@@ -118,22 +116,22 @@ class EtcdStore(NetworkStore):
         try:
             self._accept_cluster()
             self.settle()
-            self.precedence.prepare(self._losses)
+            self.precedence.prepare(self.losses)
         except BaseException:
             self.leave()
             raise
-        if self._losses >= MANY:
+        if self.losses >= MANY:
             time.sleep(MEET_AGAIN * os.urandom(1)[0] / 255)
         return EtcdTransaction(self)
 
     def ready(self, keys: Iterable[str]) -> bool:
-        """True if a transaction on these records could begin and decide now without waiting. Changes nothing.
+        """Return True if a transaction on these records could begin and decide now without waiting. Changes nothing.
 
         Begin it at once: a reader in another thread may take the store in between.
         """
         if self._mutex.locked() or self._in_doubt is not None or not self.calls.is_connected:
             return False
-        if self._losses >= MANY or self.precedence.is_theirs or self.calls.accepted != self.cluster:
+        if self.losses >= MANY or self.precedence.is_theirs or self.calls.accepted != self.cluster:
             return False
         unknown = self.replica.unknown(keys)
         if unknown is None:
@@ -141,11 +139,11 @@ class EtcdStore(NetworkStore):
         return not unknown or (self._doubts <= 1 and len(unknown) <= ASSUMED)  # `may_assume` is about to allow it
 
     def hint(self) -> bool:
-        """True if another store may have committed since the last call."""
+        """Return True if another store may have committed since the last call."""
         return self._watching().take()
 
     def loss_mark(self) -> int:
-        """A value that differs once another store may have committed."""
+        """Return a value that differs once another store may have committed."""
         return self._watching().news
 
     def _watching(self) -> Watcher:
@@ -179,7 +177,7 @@ class EtcdStore(NetworkStore):
         self, replica: Replica, wanted: list[str], only: list[str] | None = None
     ) -> tuple[int, Mapping[str, Record]]:
         self._keep_time()
-        look(self, replica, wanted, only)
+        bring_up_to_date(self, replica, wanted, only)
         records = replica.cache.records
         return max(self.clock.now(), replica.meta.now, self._latest), {key: records[key] for key in wanted}
 
@@ -187,25 +185,25 @@ class EtcdStore(NetworkStore):
         """Return every record whose key starts with this letter, as of one moment."""
         return iter(self._undisturbed(lambda: [*self._scan(kind)]))
 
-    def _undisturbed(self, look: Callable[[], list[Looked]]) -> list[Looked]:
+    def _undisturbed(self, read: Callable[[], list[Found]]) -> list[Found]:
         """Read by several requests as of one revision; start over if etcd compacts that revision meanwhile."""
         for _ in range(TRIES):
             try:
-                return look()
+                return read()
             except Compacted:
                 continue
-        return look()
+        return read()
 
     def _scan(self, kind: str) -> Iterator[tuple[str, Record]]:
         replica = Replica()
-        revision = look(self, replica, (), [kind])
+        revision = bring_up_to_date(self, replica, (), [kind])
         overlay = replica.overlay
         left = {key: line for key, line in overlay.lines.items() if key.startswith(kind)}
         first = self.names.record(kind)
-        for name, data in self._each(first, rows.after(first), revision=revision):
+        for name, data in self.each(first, rows.after(first), revision=revision):
             key = self.names.key(name)
             left.pop(key, None)
-            record = overlay.on(key, rows.record_of(parts.whole(self, data)))
+            record = overlay.on(key, rows.record_of(large_values.whole(self, data)))
             if record is not EMPTY:
                 yield key, record
         for key in left:
@@ -213,7 +211,7 @@ class EtcdStore(NetworkStore):
             if record is not EMPTY:
                 yield key, record
 
-    def _each(self, first: str, end: str, *, revision: int = 0, **more: bool) -> Iterator[tuple[str, bytes]]:
+    def each(self, first: str, end: str, *, revision: int = 0, **more: bool) -> Iterator[tuple[str, bytes]]:
         """Yield the names and values of a range, as of one revision."""
         while True:
             asked = messages.range_request(first, end, limit=PAGE, revision=revision, **more)
@@ -224,10 +222,6 @@ class EtcdStore(NetworkStore):
             if not found.more:
                 return
             first = pairs[-1][0] + "\0"
-
-    def each_name(self, first: str, end: str) -> Iterator[str]:
-        """Yield the names of a range, as of one revision."""
-        return (name for name, _ in self._each(first, end, keys_only=True))
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
         """Return past events, newest first."""
@@ -241,9 +235,11 @@ class EtcdStore(NetworkStore):
         asked = messages.range_request(first, self.names.events(max(last, 0) + 1), limit=PRUNE)
         old = rows.each(messages.range_answer(self.calls.ask(RANGE, asked))) if last > 0 else []
         if not old:
-            return parts.collect(self, self.clock.now())
+            return large_values.collect(self, self.clock.now())
         went = history.count(self, old)
-        spilled = [parts.removal(self, parts.id_in(data)) for _, data in old if parts.is_reference(data)]
+        spilled = [
+            large_values.removal(self, large_values.id_in(data)) for _, data in old if large_values.is_reference(data)
+        ]
         self.txn([], [messages.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
         return max(went, 1)
 
@@ -323,7 +319,7 @@ class EtcdStore(NetworkStore):
             self._timekeeper = Timekeeper(self.clock, self.gateway.ask_the_time)
 
     def may_assume(self) -> bool:
-        """True if unknown records may be assumed to be absent: none was found in the last transactions."""
+        """Return True if unknown records may be assumed absent: none was found in the last transactions."""
         self._doubts = max(0, self._doubts - 1)
         return not self._doubts
 
@@ -332,30 +328,17 @@ class EtcdStore(NetworkStore):
         """True if an unknown record was found in one of the last transactions."""
         return self._doubts > 0
 
-    def note_presence(self, records: Mapping[str, Record], keys: Iterable[str]) -> None:
-        """Note if one of these records, which were unknown, exists."""
-        if any(records[key] is not EMPTY for key in keys):
-            self.doubt()
-
     def doubt(self) -> None:
         """Note that an unknown record exists."""
         self._doubts = DOUBT
 
-    def won(self) -> None:
-        """Note a successful commit."""
-        self._losses = 0
-
-    def lost_out(self) -> None:
-        """Note a commit that failed because another store was first."""
-        self._losses += 1
-
     def leave(self) -> None:
-        """Let the next transaction of this store begin."""
+        """End the transaction under way, so that the next one can begin."""
         self.replica.cache.trim()
         self._owner = 0
         self._mutex.release()
 
 
 def _is_plain(key: str) -> bool:
-    """True if every JSON encoder spells this key the same."""
+    """Return True if every JSON encoder spells this key the same."""
     return key.isascii() and key.isalnum()

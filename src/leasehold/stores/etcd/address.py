@@ -28,7 +28,7 @@ class EtcdAddress(Noun):
     key: str | None = None
     keep_events: int = 100_000
     connect_timeout: float | None = None
-    """Seconds that it may take to be let in at a member; None: what suits their number."""
+    """Seconds that connecting to a member may take; None for the default, which depends on their number."""
 
     @property
     def place(self) -> str:
@@ -37,7 +37,7 @@ class EtcdAddress(Noun):
 
 
 def parse(url: str) -> EtcdAddress:
-    """`etcd://[user:password@]host[:port],…[/prefix][?tls=true&ca=FILE&cert=FILE&key=FILE]`."""
+    """Parse `etcd://[user:password@]host[:port],…[/prefix][?tls=true&ca=FILE&cert=FILE&key=FILE]`."""
     rest = url.removeprefix("etcd:")
     if not rest.startswith("//"):
         raise InvalidInput("url", "must be like etcd://host:2379,host:2379")
@@ -48,7 +48,7 @@ def parse(url: str) -> EtcdAddress:
     if at and not user:
         raise InvalidInput("url", "has an @ but no user before it")
     if not at and "@" in rest and not all(map(_is_member, members.split(","))):  # an unescaped @ or / in a password
-        raise InvalidInput("url", "is not understood: write special characters of a password as %XX")
+        raise InvalidInput("url", "cannot be parsed: write special characters of a password as %XX")
     words = _words(query)
     return EtcdAddress(
         tuple(_member(each) for each in members.split(",")),
@@ -59,7 +59,7 @@ def parse(url: str) -> EtcdAddress:
         words.get("ca"),
         words.get("cert"),
         words.get("key"),
-        _count(words.get("keep_events", "100000")),
+        int(words.get("keep_events", "100000")),
         _seconds(words.get("connect_timeout")),
     )
 
@@ -71,6 +71,8 @@ def _words(query: str) -> dict[str, str]:
             raise InvalidInput("url", f"has the unknown option {word!r}; there are {', '.join(_WORDS)}")
         if word == "tls" and value not in ("true", "false"):
             raise InvalidInput("url", "tls must be true or false")
+    if not is_digits(words.get("keep_events", "0")):
+        raise InvalidInput("url", "keep_events must be a whole number")
     if ("cert" in words) != ("key" in words):
         raise InvalidInput("url", "cert and key go together")
     return words
@@ -100,9 +102,3 @@ def _seconds(text: str | None) -> float | None:
         return durations.parse(text) / SECOND
     except durations.BadDuration as error:
         raise InvalidInput("url", f"connect_timeout={text}: {error}") from None
-
-
-def _count(text: str) -> int:
-    if not is_digits(text):
-        raise InvalidInput("url", "keep_events must be a whole number")
-    return int(text)

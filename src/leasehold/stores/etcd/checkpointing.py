@@ -8,9 +8,9 @@ removed within the journal are never written.
 from __future__ import annotations
 
 from leasehold.stores.etcd import messages, rows
+from leasehold.stores.etcd.due_index import Reminders
 from leasehold.stores.etcd.journal import NOTHING, mark_of
-from leasehold.stores.etcd.parts import ROOM, removal
-from leasehold.stores.etcd.reminders import Reminders
+from leasehold.stores.etcd.large_values import ROOM, removal
 from leasehold.stores.quick_json import encode
 
 TYPE_CHECKING = False
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import Record
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.journal import OverlaidRecord
-    from leasehold.stores.etcd.parts import LargeValues
+    from leasehold.stores.etcd.large_values import LargeValues
     from leasehold.stores.etcd.replica import Replica
 
 OPERATIONS = 110
 """Operations of a checkpoint: a transaction may have 128, and the commit needs some."""
-LOOKS_AHEAD = 100
+READ_AHEAD = 100
+"""Records that are read together for the next checkpoints."""
 SIZE = 1 << 18
 """Bytes of records in a checkpoint; a single record may be larger."""
 
@@ -64,13 +65,13 @@ class Checkpoint:
             if len(self.operations) + len(self._reminders) + len(removals) >= OPERATIONS:
                 break
         if self.unknown:
-            self._look_ahead(until)
+            self._find_unknown(until)
         self.operations += self._reminders.operations(names)
         if self.folded > first:
             self.operations += [messages.delete(names.journal(0), names.journal(self.folded + 1)), *removals]
 
     def _take_some(self, keys: Sequence[str]) -> None:
-        """Take as many records of an entry as there is room for."""
+        """Take records of an entry until the checkpoint is full."""
         lines, bases, after = self._replica.overlay.lines, self.bases, self._after
         for key in keys[self.part :]:
             line = lines.get(key)
@@ -107,17 +108,17 @@ class Checkpoint:
         record = record or self._replica.cache.records.get(key)
         return rows.record_data(record) if record is not None else None
 
-    def _look_ahead(self, until: int) -> None:
+    def _find_unknown(self, until: int) -> None:
         """Find further records that the next checkpoints have to read."""
         found = dict.fromkeys(self.unknown)
         for number, keys, _, _ in self._replica.overlay.entries:
-            if number > until or len(found) >= LOOKS_AHEAD:
+            if number > until or len(found) >= READ_AHEAD:
                 break
             for key in keys:
                 line = self._replica.overlay.lines.get(key)
                 if line is not None and (line.base is None or self._data(key, line) is None):
                     found[key] = None
-        self.unknown = list(found)[:LOOKS_AHEAD]
+        self.unknown = list(found)[:READ_AHEAD]
 
     def _write(self, key: str, mark: int, data: bytes) -> bool:
         name = self._store.names.record(key)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Facts(Noun):
-    """What the members report about themselves and about our user."""
+    """The members' reports about themselves and about our user."""
 
     refusal: str
     """Why the user may not write; empty if the user may."""

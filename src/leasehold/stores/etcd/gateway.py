@@ -42,9 +42,9 @@ def text64(text: str) -> str:
 class Gateway:
     """A client of etcd's HTTP interface. Each thread has its own connection."""
 
-    def __init__(self, members: Members, told_date: Callable[[str, float, float], None]) -> None:
+    def __init__(self, members: Members, on_date: Callable[[str, float, float], None]) -> None:
         self._members = members
-        self._told_date = told_date
+        self._on_date = on_date
         self._local = threading.local()
         self._all: set[http.client.HTTPConnection] = set()
         self._is_closed = False
@@ -78,8 +78,8 @@ class Gateway:
         date = reply.getheader("Date")
         if not date:
             self._drop()
-            raise Unreachable(f"what listens at {connection.host}:{connection.port} is no etcd: it tells no time")
-        self._told_date(date, asked, answered)
+            raise Unreachable(f"the server at {connection.host}:{connection.port} is not etcd: its answer has no date")
+        self._on_date(date, asked, answered)
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._is_closed:
@@ -186,5 +186,5 @@ def _decoded(data: bytes) -> Json:
     try:
         answer: Json = json.loads(data)
     except ValueError:
-        raise Unreachable(f"what listens there is no etcd: {data[:80]!r}") from None
+        raise Unreachable(f"the server is not etcd; it answered {data[:80]!r}") from None
     return answer

@@ -7,7 +7,7 @@ the newest down, a page at a time. It writes nothing.
 from __future__ import annotations
 
 from leasehold.errors import Conflict
-from leasehold.stores.etcd import messages, parts, rows
+from leasehold.stores.etcd import large_values, messages, rows
 from leasehold.stores.etcd.calls import RANGE
 from leasehold.stores.quick_json import spellings
 
@@ -36,17 +36,16 @@ def find(store: EtcdStore, query: HistoryQuery) -> list[Event]:
             found += [event for event in _events(store, kept, signs) if query.wants(event)]
             if len(found) >= query.limit:
                 return found[: max(query.limit, 0)]
-        if query.since is not None and _is_older(store, page[:1], query.since):
-            break
+        if query.since is not None:
+            oldest = [event for kept in page[:1] for event in _events(store, kept, ())]
+            if oldest and oldest[0].at_us < query.since:
+                break
     return found
 
 
 def count(store: EtcdStore, kept: Sequence[Kept]) -> int:
     """Count the events of these commits."""
     return sum(len(_events(store, each, ())) for each in kept)
-
-
-# ----------------------------------------------------------------------------------------- what has none
 
 
 def _signs(query: HistoryQuery) -> list[tuple[bytes, ...]]:
@@ -63,20 +62,12 @@ def _events(store: EtcdStore, kept: Kept, signs: Sequence[tuple[bytes, ...]]) ->
     """Decode the events of a commit, newest first; return none if no event can match."""
     name, data = kept
     try:
-        data = parts.whole(store, data)
+        data = large_values.whole(store, data)
     except Conflict:  # pruned meanwhile
         return []
     if all(any(sign in data for sign in either) for either in signs):
         return rows.events_of(data, store.names.last_event(name))
     return []
-
-
-def _is_older(store: EtcdStore, oldest: Sequence[Kept], since: int) -> bool:
-    """True if this commit, and so every earlier one, is older than `since`."""
-    return any(event.at_us < since for kept in oldest for event in _events(store, kept, ())[:1])
-
-
-# ------------------------------------------------------------------------------------------ what there is
 
 
 def _pages(store: EtcdStore, before: int | None) -> Iterator[list[Kept]]:

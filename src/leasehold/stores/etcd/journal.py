@@ -82,7 +82,7 @@ def decode(data: bytes, only: Sequence[str] | None = None) -> list[list[Any]]:
 
 
 class OverlaidRecord:
-    """What is known of a record that the journal changes."""
+    """The facts about a record that the journal changes."""
 
     __slots__ = ("base", "based", "last", "mark", "written")
 
@@ -127,21 +127,21 @@ class EtcdOverlay:
         self.size += entry.size
 
     def on(self, key: str, record: Record) -> Record:
-        """The record, with what is laid over it."""
+        """Return the stored record with the journal's changes applied."""
         line = self.lines.get(key)
         if line is None:
             return record
         return EMPTY if line.mark == NOTHING else build(self.changes.over(key, entries_of(record)))
 
     def known(self, key: str) -> Record | None:
-        """The record, if it can be told without what is kept."""
+        """Return the record if the journal alone determines it, otherwise None."""
         line = self.lines.get(key)
         if line is None or NOTHING not in (line.mark, line.base):
             return None
         return self.on(key, EMPTY)
 
     def is_long(self, times: int = 1) -> bool:
-        """True if the journal exceeds its limits this many times."""
+        """Return True if the journal exceeds its limits this many times."""
         return len(self.entries) > times * ENTRIES or self.size > times * SIZE
 
     def oldest(self) -> int:

@@ -52,12 +52,12 @@ def varint(value: int) -> bytes:
     """Encode a number."""
     if value < 0x80:
         return bytes((value,)) if value >= 0 else varint(value + _SIGNED)
-    told = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        told.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    told.append(value)
-    return bytes(told)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _text(field: int, data: bytes) -> bytes:
@@ -232,11 +232,6 @@ def answer(data: bytes, *, is_wanted: bool = True) -> TxnAnswer:
         elif field == 3:
             if succeeded and not is_wanted:
                 break
-            responses.append(_response(content))
+            is_range = content[:1] == _RANGE  # otherwise the response to a put or a delete
+            responses.append(range_answer(next(_fields(content))[2]) if is_range else _NOTHING)
     return TxnAnswer(succeeded, revision, responses)
-
-
-def _response(data: bytes) -> RangeAnswer:
-    if data[:1] != _RANGE:  # the response to a put or a delete
-        return _NOTHING
-    return range_answer(next(content for _, _, content in _fields(data)))

@@ -20,7 +20,8 @@ LOSSES = 20
 """Failed commits in a row after which a store sets the mark."""
 LONGEST = 1.0
 """Seconds that other stores wait for the same mark."""
-LOOK_EVERY = 0.005
+POLL = 0.005
+"""Seconds between two reads of another store's mark."""
 
 
 class Precedence:
@@ -62,7 +63,7 @@ class Precedence:
         self._ours = b""
 
     def learn(self, answer: messages.RangeAnswer) -> bool:
-        """Note the mark that a failed commit has read. True if another store has precedence."""
+        """Note the mark that a failed commit has read. Return True if another store has precedence."""
         mark = rows.only(answer)
         if mark != self._ours:  # no mark, or another store's; ours may have been removed as stale
             self._ours, self._theirs = b"", mark
@@ -92,7 +93,7 @@ class Precedence:
         end = time.monotonic() + LONGEST
         theirs, self._theirs = self._theirs, b""
         while time.monotonic() < end:
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL)
             answer = self._store.txn([], [self.question], [])
             if rows.only(answer.responses[0]) != theirs:
                 return

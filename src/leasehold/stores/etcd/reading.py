@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.errors import StoreError
 from leasehold.stores.etcd import journal, messages, rows
-from leasehold.stores.etcd.parts import id_in, is_reference, whole
+from leasehold.stores.etcd.large_values import id_in, is_reference, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ AT_ONCE = OPERATIONS - 2
 TRIES = 5
 
 
-def look(store: EtcdStore, replica: Replica, keys: Iterable[str], only: Sequence[str] | None = None) -> int:
-    """Bring the replica up to date, with these records; return etcd's revision.
+def bring_up_to_date(store: EtcdStore, replica: Replica, keys: Iterable[str], only: Sequence[str] | None = None) -> int:
+    """Read the newest commits, and those of these records that are missing; return etcd's revision.
 
     With `only`, journal entries are decoded only if a key in them begins with one of these.
     """
@@ -67,7 +67,7 @@ def learn(store: EtcdStore, replica: Replica, answer: TxnAnswer, only: Sequence[
 
 
 def waits(answer: TxnAnswer) -> bool:
-    """True if `learn` has to read further keys to apply this answer."""
+    """Return True if `learn` has to read further keys to apply this answer."""
     return any(is_reference(value) for _, value in answer.responses[1].pairs)
 
 

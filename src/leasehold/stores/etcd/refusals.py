@@ -1,4 +1,4 @@
-"""What etcd's refusals mean, and what to do about them. Pure; no message contains a password."""
+"""Turn etcd's refusals into errors that say what to do. Pure; no message contains a password."""
 
 from __future__ import annotations
 

@@ -87,8 +87,10 @@ class Replica:
             overlay.read(key, mark_of(record), self.meta.part)
 
     def learn(self, last: bytes, entries: Sequence[JournalEntry]) -> bool:
-        """Apply the value of `meta` and newer journal entries. False if they do not fit: then read everything."""
-        meta = rows.meta_of(last) if last else _without_meta(entries)
+        """Apply the value of `meta` and newer journal entries. Return False if they do not fit: then read it all."""
+        meta = rows.meta_of(last)
+        if not last and entries:  # the key was deleted
+            meta = rows.Meta(at=entries[-1].number, folded=entries[0].number - 1)
         is_another = not self.is_blank and (meta.cluster != self.meta.cluster or meta.at < self.meta.at)
         starts_over = self.is_blank or meta.folded > self.meta.at
         first = meta.folded if starts_over else self.meta.at
@@ -130,10 +132,3 @@ class Replica:
         """Remove records that were assumed to be absent and not verified."""
         for key in keys:
             self.cache.records.pop(key, None)
-
-
-def _without_meta(entries: Sequence[JournalEntry]) -> Meta:
-    """Derive `meta` from the journal if the key was deleted."""
-    if not entries:
-        return rows.Meta()
-    return rows.Meta(at=entries[-1].number, folded=entries[0].number - 1)

@@ -4,7 +4,7 @@ Every commit writes the key `meta`, and compares its previous value. So a commit
 changed: the replica was current, numbers are unique and in order, and deadlocks are seen exactly, with any number of
 servers. A commit that fails reads what is new in the same exchange; the caller starts over.
 
-What may wait is written step by step (see `stepwise`); any thread may take the next step.
+Everything that may wait is written step by step (see ``leasehold.steps``); any thread may take the next step.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from leasehold.steps import through
 from leasehold.stores.codec import pack
 from leasehold.stores.etcd import messages, reading, rows
 from leasehold.stores.etcd.checkpointing import Checkpoint
+from leasehold.stores.etcd.due_index import reminders_in
 from leasehold.stores.etcd.journal import MOST, NOTHING, JournalEntry, encode, mark_of
-from leasehold.stores.etcd.parts import LargeValues, id_in, is_reference
-from leasehold.stores.etcd.reminders import reminders_in
+from leasehold.stores.etcd.large_values import LargeValues, id_in, is_reference
 from leasehold.stores.protocol import NetworkTransaction
 
 TYPE_CHECKING = False
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.steps import Steps
     from leasehold.stores.etcd import EtcdStore
+    from leasehold.stores.etcd.due_index import Reminder
     from leasehold.stores.etcd.messages import TxnAnswer
-    from leasehold.stores.etcd.reminders import Reminder
 
 REMINDERS = 100
 """Reminders that are read together."""
@@ -47,7 +47,7 @@ class EtcdTransaction(NetworkTransaction):
         self._replica = store.replica
         self._assumed: dict[str, None] = {}
         self._assumes: bool | None = None
-        """Whether this transaction may assume anything; decided once, so that it does not repeat a wrong assumption."""
+        """True if this transaction may assume anything; decided once, so that it does not repeat a wrong assumption."""
         self._is_over = False
         self._has_shown = False
         """True once the engine has seen something that must stay true until the commit."""
@@ -76,7 +76,7 @@ class EtcdTransaction(NetworkTransaction):
         if not self._has_shown:
             if self._replica.is_blank:
                 yield None
-                self._look(())
+                self._bring_up_to_date(())
             self._now = self._store.tell_time()
             self._has_shown = True
 
@@ -102,8 +102,12 @@ class EtcdTransaction(NetworkTransaction):
         unsure = [key for key in missing if key not in assumed]
         if unsure:
             yield None
-            self._ask_for([key for key in wanted if key not in assumed], unsure)
-            self._store.note_presence(records, unsure)
+            if self._has_shown:
+                self._read(unsure)
+            else:
+                self._bring_up_to_date([key for key in wanted if key not in assumed])
+            if any(records[key] is not EMPTY for key in unsure):
+                self._store.doubt()
             still = replica.missing(assumed)
             if still:  # the changes may concern these
                 yield from self._find(wanted, still)
@@ -122,27 +126,21 @@ class EtcdTransaction(NetworkTransaction):
         free = [key for key in missing if key not in lines]
         return dict.fromkeys(free[: max(0, ASSUMED - len(self._assumed))])
 
-    def _ask_for(self, wanted: Sequence[str], unsure: Sequence[str]) -> None:
-        if self._has_shown:
-            for start in range(0, len(unsure), reading.AT_ONCE):
-                self._read(unsure[start : start + reading.AT_ONCE])
-        else:
-            self._look(wanted)
-
-    def _look(self, wanted: Sequence[str]) -> None:
-        reading.look(self._store, self._replica, wanted)
+    def _bring_up_to_date(self, wanted: Sequence[str]) -> None:
+        reading.bring_up_to_date(self._store, self._replica, wanted)
         self._is_checked = True
 
     def _read(self, keys: Sequence[str]) -> None:
         """Read records as of what the engine has seen; raise `Conflict` if another store has committed."""
         last = self._replica.last
-        reading.ask(self._store, self._replica, keys)
-        if self._replica.last != last:
-            self._lose()
-        self._is_checked = True
+        for start in range(0, len(keys), reading.AT_ONCE):
+            reading.ask(self._store, self._replica, keys[start : start + reading.AT_ONCE])
+            if self._replica.last != last:
+                self._lose()
+            self._is_checked = True
 
     def _lose(self) -> None:
-        self._store.lost_out()
+        self._store.losses += 1
         self.close()
         raise Conflict("another server committed meanwhile")
 
@@ -174,9 +172,7 @@ class EtcdTransaction(NetworkTransaction):
     def _marks(self, keys: Sequence[str]) -> dict[str, int]:
         """Return when each of these records is due."""
         replica = self._replica
-        missing = replica.missing(keys)
-        for start in range(0, len(missing), reading.AT_ONCE):
-            self._read(missing[start : start + reading.AT_ONCE])
+        self._read(replica.missing(keys))
         return {key: mark_of(replica.cache.records[key]) for key in keys}
 
     # ------------------------------------------------------------------------------------- writing
@@ -243,7 +239,7 @@ class EtcdTransaction(NetworkTransaction):
         self._assumed.clear()
         if checkpoint is not None:
             checkpoint.done(meta.at)
-        store.won()
+        store.losses = 0
 
     def _after(self, changes: Sequence[Put | Drop], foreseen: Mapping[str, Record]) -> dict[str, Record]:
         """Return each changed record as it will be; `foreseen` has them without receipts."""
@@ -273,12 +269,12 @@ class EtcdTransaction(NetworkTransaction):
         for change in changes:
             groups[change.key].append(pack(change.entry) if isinstance(change, Put) else change.id)
         number = replica.meta.at + 1
-        told = list(groups.values())
-        data = encode(told)
+        changed = list(groups.values())
+        data = encode(changed)
         value = spilled.value(self._store.names.journal(number), data)
         if is_reference(value):
-            return JournalEntry(number, told, len(data), id_in(value)), value
-        return JournalEntry(number, told, len(value)), value
+            return JournalEntry(number, changed, len(data), id_in(value)), value
+        return JournalEntry(number, changed, len(value)), value
 
     def _planned(self, spilled: LargeValues, after: Mapping[str, Record]) -> Steps[Checkpoint | None]:
         """Plan a checkpoint if the journal is too long."""

@@ -38,7 +38,7 @@ class Watcher:
         self._thread.start()
 
     def take(self) -> bool:
-        """True if another store may have changed something since the last call of `take`."""
+        """Return True if another store may have changed something since the last call of `take`."""
         if not self._has_news:
             return self._is_cut_off
         self._has_news = False  # before the caller reads: a change from here on is news again

@@ -1,8 +1,8 @@
 """Leases with nothing but a git remote: refs below `refs/leasehold/`, changed by pushes that name the expected value.
 
-It decides nothing about who gets a lease. A transaction fetches the refs it needs, and its commit is one atomic push;
-what was fetched is ours only if nobody has pushed meanwhile, otherwise the commit is a `Conflict` and the engine
-decides again. Times are told by this observer's clock (see ``observing``).
+It decides nothing about who gets a lease. A transaction fetches the refs it needs, and its commit is one atomic push.
+If another process has pushed meanwhile, the commit raises `Conflict` and the engine decides again. Times are those of
+this observer's clock (see ``observing``).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from leasehold.domain.keys import ended, number
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Closed, OutcomeUnknown, StoreError
 from leasehold.stores import Capabilities
-from leasehold.stores.git import place, refs
-from leasehold.stores.git.foresight import Foresight
+from leasehold.stores.git import refs, repository
 from leasehold.stores.git.head import RECEIPTS
 from leasehold.stores.git.objects import Objects
 from leasehold.stores.git.observing import Observer
+from leasehold.stores.git.prefetch import Prefetch
 from leasehold.stores.git.remote import Remote
 from leasehold.stores.git.snapshot import Snapshot
 from leasehold.stores.git.transaction import GitTransaction
@@ -53,11 +53,12 @@ CAPABILITIES = Capabilities(
     observes=True,
 )
 TRUST = 1.0
-"""So many seconds our last push is gone on from."""
+"""Seconds for which a transaction may start from our own last push without a fetch."""
 MANY = 5_000
+"""Records beyond which a snapshot is not kept for the next transaction."""
 PAUSE = 0.01
 PAUSES_GROW = 5
-"""After a lost race: at most 20 ms, twice as long after each more, up to 320 ms."""
+"""After a rejected push, `begin` pauses for up to 20 ms; each further rejection doubles that, up to 320 ms."""
 
 
 class GitStore(NetworkStore, ObservingStore):
@@ -65,10 +66,10 @@ class GitStore(NetworkStore, ObservingStore):
 
     def __init__(self, address: GitAddress, clock: Clock | None = None) -> None:
         self._cache = address.cache
-        self._own = place.make(address.cache)
+        self._own = repository.make(address.cache)
         self._capabilities = CAPABILITIES._replace(poll=address.poll, beat=max(4 * address.poll, CAPABILITIES.beat))
         self.objects = Objects(address.cache)
-        self.foresight = Foresight(address.cache, self.objects)
+        self.prefetch = Prefetch(address.cache, self.objects)
         self.remote = Remote(address, self._own)
         self.observer = Observer(
             os.path.join(address.cache, "seen.db"),  # noqa: PTH118 (pathlib is slow to import)
@@ -76,47 +77,47 @@ class GitStore(NetworkStore, ObservingStore):
             address.max_skew,
         )
         self.due_times: dict[str, int] = {}
-        """When the records that were seen here need attention, by key."""
-        self.looked_at = -(10**12)
-        """When everything was looked at last, on the observer's clock."""
-        self._turn = place.Turn(address.cache, 2 * address.timeout / SECOND)
+        """When a sweep should check each record that was fetched here, by key."""
+        self.swept_at = -(10**12)
+        """When a sweep last fetched all records, on the observer's clock."""
+        self._process_lock = repository.ProcessLock(address.cache, 2 * address.timeout / SECOND)
         self._lock = allocate_lock()
         self._owner = 0
         self._pid = os.getpid()
         self._is_closed = False
         self.known_head = ""
-        """What the head pointed to when it was last seen, or after our own last push."""
+        """The commit that the head pointed to at the last fetch or at our own last push; empty if unknown."""
         self.losses = 0
-        """How many pushes in a row were rejected because somebody else was quicker."""
+        """Number of pushes in a row that were rejected because another process pushed first."""
         self.broken_off: list[str] = []
-        """Why the last pushes, one after the other, broke off."""
+        """Why each of the last pushes in a row had an unknown outcome."""
         self.in_doubt: tuple[str, int] | None = None
-        """An engine whose last push may or may not have happened, and how many commits there were before it."""
+        """The engine whose last push has an unknown outcome, and the number of commits before that push."""
         self._hinted = ""
         self._mark = ""
-        """The head as the last `loss_mark` saw it, and when that was."""
+        """The head that the last `loss_mark` fetched, at `_marked_at`."""
         self._marked_at = -math.inf
         self._trusted: tuple[Snapshot, float] | None = None
         self._distrusted_until = 0.0
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return what this store can do. It polls as often as its URL says."""
+        """Return what this store can do; the URL sets its polling interval."""
         return self._capabilities
 
-    # ------------------------------------------------------------------------- going on from the last push
+    # ------------------------------------------------------------------- starting from our own last push
 
     def trust(self, snapshot: Snapshot) -> None:
-        """This is how our own push has left the remote; whoever comes soon may go on from there without asking it.
+        """Keep what our push has left at the remote: the next transaction may start from it without a fetch.
 
-        The next push compares all the same: if somebody else has pushed meanwhile it is rejected, and from then on
-        the remote is asked first, for a while.
+        Its push compares all the same. If another process has pushed meanwhile, that push is rejected, and for a while
+        each transaction fetches first.
         """
         self.known_head = snapshot.head_id or ""
         self._trusted = (snapshot, time.monotonic()) if len(snapshot.oids) < MANY else None
 
     def trusted(self) -> Snapshot | None:
-        """What may be gone on from, once."""
+        """Return what our last push left, once, if it is recent enough to start from; otherwise None."""
         trusted, self._trusted = self._trusted, None
         now = time.monotonic()
         if trusted is None or now - trusted[1] > TRUST or now < self._distrusted_until:
@@ -128,15 +129,15 @@ class GitStore(NetworkStore, ObservingStore):
         return snapshot
 
     def distrust(self, seconds: float = 0.0) -> None:
-        """It is not enough (or, for so many seconds: it was wrong)."""
+        """Fetch before the next transaction; if `seconds` are given, before each one for that long."""
         self.known_head = ""
         self._trusted = None
         self._distrusted_until = time.monotonic() + seconds
 
-    # ------------------------------------------------------------------------------------- taking turns
+    # ---------------------------------------------------------------------------------- mutual exclusion
 
     def enter(self) -> None:
-        """Wait for our turn, among the threads of this process and the processes of this user."""
+        """Exclude the other threads of this process and the other processes of this user. Blocks."""
         if self._is_closed:
             raise Closed("this store is closed; connect again")
         if os.getpid() != self._pid:
@@ -145,27 +146,26 @@ class GitStore(NetworkStore, ObservingStore):
             raise StoreError("a transaction is already under way in this thread")
         self._lock.acquire()
         try:
-            if place.ensure(self._cache, self._own):
-                self.objects.forget()  # somebody has removed the cache, as anybody may
-            self._turn.take()
+            if repository.ensure(self._cache, self._own):
+                self.objects.forget()  # the cache was deleted, which is allowed at any time
+            self._process_lock.acquire()
         except BaseException:
             self._lock.release()
             raise
         self._owner = get_ident()
 
     def leave(self) -> None:
-        """It is the next one's turn."""
+        """Admit the next thread or process."""
         self._owner = 0
-        self._turn.give()
+        self._process_lock.release()
         self._lock.release()
 
     # ---------------------------------------------------------------------------------------- the store
 
     def begin(self) -> GitTransaction:
-        """Start a transaction; blocks until it is this caller's turn.
+        """Start a transaction; block until it is this caller's turn.
 
-        Whoever lost at the remote lets the others get on for a moment, by chance shorter or longer: where all of them
-        push at once, all but one have pushed in vain.
+        After a rejected push it begins with a random pause: of several pushes at the same moment only one succeeds.
         """
         if self.losses:
             time.sleep(int.from_bytes(os.urandom(2)) / 65_536 * PAUSE * 2 ** min(self.losses, PAUSES_GROW))
@@ -173,32 +173,30 @@ class GitStore(NetworkStore, ObservingStore):
         return GitTransaction(self)
 
     def hint(self) -> bool:
-        """Whether somebody else has pushed since the last call. Asks the remote for one ref."""
-        self.enter()
-        try:
-            head = self.remote.fetch([refs.exact(refs.HEAD)]).get(refs.HEAD, "")
-        finally:
-            self.leave()
+        """Return True if another process has pushed since the last call. Fetches one ref."""
+        head = self._fetch_head()
         if head != self.known_head:
             self._trusted = None
         before, self._hinted = self._hinted, head
         return head not in (before, self.known_head)
 
     def loss_mark(self) -> str:
-        """Another value once somebody has pushed. The remote is asked at most once in a poll."""
+        """Return a value that changes with each push. Fetches at most once per polling interval."""
         now = time.monotonic()
         if now - self._marked_at < self.capabilities.poll / SECOND:
             return self._mark
-        self.enter()
-        try:
-            self._mark = self.remote.fetch([refs.exact(refs.HEAD)]).get(refs.HEAD, "")
-        finally:
-            self.leave()
-        self._marked_at = now
+        self._mark, self._marked_at = self._fetch_head(), now
         return self._mark
 
+    def _fetch_head(self) -> str:
+        self.enter()
+        try:
+            return self.remote.fetch([refs.exact(refs.HEAD)]).get(refs.HEAD, "")
+        finally:
+            self.leave()
+
     def read(self, keys: Iterable[str]) -> tuple[int, Mapping[str, Record]]:
-        """The time and these records, as of one moment, without keeping anybody out."""
+        """Return the time and these records, as of one moment."""
         wanted = list(dict.fromkeys(keys))
         self.enter()
         try:
@@ -212,40 +210,42 @@ class GitStore(NetworkStore, ObservingStore):
             self.leave()
 
     def _check_doubt(self, keys: Sequence[str], snapshot: Snapshot) -> None:
-        """Receipts are kept for a while only: whoever asks too late is told so, and not that there was none."""
+        """Raise `OutcomeUnknown` if the receipt of a push in doubt may have been dropped already."""
         if self.in_doubt is None or self.in_doubt[0] not in keys:
             return
         engine, before = self.in_doubt
         self.in_doubt = None
         if snapshot.head.commits - before >= RECEIPTS and snapshot.head.receipt_of(engine) is None:
-            raise OutcomeUnknown("the push broke off, and too much has happened since to tell what became of it")
+            raise OutcomeUnknown(
+                "the push broke off, and the remote has dropped the receipts that would show its outcome"
+            )
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Every record whose key starts with this letter, as of one moment."""
+        """Return every record whose key starts with this letter, as of one moment."""
         self.enter()
         try:
             snapshot = Snapshot(self)
-            keys = snapshot.fetch_folder(kind)
+            keys = snapshot.fetch_all(refs.folder(kind))
             found = [(key, snapshot.record(key)) for key in keys]
         finally:
             self.leave()
         return iter([(key, record) for key, record in found if record != EMPTY])
 
     def history(self, query: HistoryQuery) -> Sequence[Event]:
-        """What the commits still tell: who holds what since when, and which leases ended uncleanly in the last day."""
-        events = [event for _, record in self.scan("n") for event in _told_by(record)]
+        """Return the events that the records still show: grants of present leases, and unclean ends of the last day."""
+        events = [event for _, record in self.scan("n") for event in _events_in(record)]
         wanted = list(filter(query._replace(before=None).wants, events))  # they have no numbers yet
         wanted.sort(key=lambda event: (event.at_us, event.fence), reverse=True)
         numbered = [event._replace(seq=len(wanted) - place) for place, event in enumerate(wanted)]
         return [event for event in numbered if query.before is None or event.seq < query.before][: max(query.limit, 0)]
 
     def prune(self) -> int:
-        """There is no history to trim; sightings and objects that nothing depends on any more are forgotten."""
+        """Delete outdated sightings and objects. There is no history to delete."""
         self.enter()
         try:
             self.observer.forget_old()
-            place.clear_left_over(self._cache)
-            if place.is_crowded(self._cache):
+            repository.clear_left_over(self._cache)
+            if repository.is_crowded(self._cache):
                 self.remote.tidy()
         finally:
             self.leave()
@@ -256,20 +256,20 @@ class GitStore(NetworkStore, ObservingStore):
         return self.observer.watched.get(lease)
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Release everything. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
         if os.getpid() == self._pid:
             with self._lock:
-                if place.is_crowded(self._cache):
+                if repository.is_crowded(self._cache):
                     self.remote.tidy()
                 self.observer.close()
-                self._turn.close()
-                place.clear(self._own)
+                self._process_lock.close()
+                repository.clear(self._own)
 
 
-def _told_by(record: Record) -> Iterator[Event]:
+def _events_in(record: Record) -> Iterator[Event]:
     for hold in record.holds.values():
         if hold.ask is not None and not hold.closed:
             ask = hold.ask

@@ -1,10 +1,10 @@
-"""From a URL to what git is told: `git:.` is the remote of a repository, `git+ssh://…` is `ssh://…`. It opens nothing.
+"""Parse a git URL: `git:.` means the remote of a repository, `git+ssh://…` means `ssh://…`. Opens no connection.
 
-Behind a `?` may stand options: `remote=NAME` (of a repository that has several), `max_skew=5s`, `poll=500ms`,
-`timeout=60s`, `cache=DIRECTORY`.
+Options follow a `?`: `remote=NAME` (of a repository that has several), `max_skew=5s`, `poll=500ms`, `timeout=60s`,
+`cache=DIRECTORY`.
 """
 
-# Pathlib costs a one-shot process more than all of this
+# pathlib costs a one-shot process more than this whole module
 # ruff: noqa: PTH112, PTH118, PTH119, PTH120
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 POLL = SECOND // 2
 TIMEOUT = 60 * SECOND
 _WORKTREE = "core.worktree "
-"""So a line of git's configuration begins that says where the files of a submodule are."""
+"""Begins the line of git's configuration that names the directory with the files of a submodule."""
 NO_REMOTES = 1
-"""How `git config --get-regexp` ends where nothing is like that."""
+"""Exit code of `git config --get-regexp` if nothing matches."""
 
 
 class GitAddress(Noun):
-    """Where the refs are, and how to get there."""
+    """The remote that has the refs, and how to access it."""
 
     url: str
-    """As git takes it."""
+    """The URL as git expects it."""
     cache: str
-    """The directory of our own private repository."""
+    """Directory of our private repository."""
     config: str | None = None
-    """The configuration of the repository that the remote belongs to: how to log in may stand there."""
+    """Configuration file of the user's repository, which may say how to log in at the remote."""
     max_skew: int | None = None
     poll: int = POLL
     timeout: int = TIMEOUT
 
 
 def parse(scheme: str, rest: str, state: str) -> GitAddress:
-    """The address that a URL means: `scheme` is what stands before its first colon, `state` where caches are kept."""
+    """Parse a URL: `scheme` is the part before its first colon, `state` the directory for caches."""
     place, _, query = rest.partition("?")
     options = _options(query)
     remote = options.pop("remote", None)
@@ -93,20 +93,22 @@ _DURATIONS = {
 
 def _direct(transport: str, place: str) -> str:
     if not place.startswith("//") or len(place.strip("/")) == 0:
-        raise InvalidInput("url", f"must be git+{transport}://… with the place of a repository behind it")
+        raise InvalidInput("url", f"must be git+{transport}://… followed by the location of a repository")
     if transport == "file":
         return "/" + place.lstrip("/")
     return f"{transport}:{place}"
 
 
 def _of_repository(directory: str, remote: str | None) -> tuple[str, str]:
-    """The URL of a repository's remote, and the repository's configuration."""
+    """Return the URL of a repository's remote, and the path of the repository's configuration."""
     if not os.path.isdir(os.path.join(directory, "objects")):
-        raise StoreUnsuitable(f"{directory} is in no git repository: name one as git:PATH, or a remote as git+ssh://…")
+        raise StoreUnsuitable(
+            f"{directory} is not in a git repository; write git:PATH for one that is, or git+ssh://… for a remote"
+        )
     wanted_keys = r"^(core\.worktree|remote\..*\.(push)?url)$"
     done = run(["--git-dir", directory, "config", "--get-regexp", wanted_keys])
     if done.code not in (0, NO_REMOTES):
-        raise StoreUnsuitable(f"git cannot tell the remotes of {directory}: {done.complaint}")
+        raise StoreUnsuitable(f"git cannot list the remotes of {directory}: {done.complaint}")
     listed = done.out.splitlines()
     urls = _urls(line for line in listed if not line.startswith(_WORKTREE))
     name = remote or ("origin" if "origin" in urls else next(iter(urls)) if len(urls) == 1 else "")
@@ -127,7 +129,7 @@ def _of_repository(directory: str, remote: str | None) -> tuple[str, str]:
 
 
 def _urls(listed: Iterable[str]) -> dict[str, str]:
-    """The push URL of each remote, or else its URL: we mostly push, and must read where we write."""
+    """Return the push URL of each remote, or else its URL: reads must go to where the pushes go."""
     urls: dict[str, str] = {}
     pushed: dict[str, str] = {}
     for line in listed:

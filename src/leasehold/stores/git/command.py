@@ -1,4 +1,4 @@
-"""Running git: with nothing inherited that would lead it to another repository, and never for longer than allowed."""
+"""Run git with a time-out, and without environment variables that would lead it to another repository."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _ELSEWHERE = frozenset(
         "GIT_WORK_TREE",
     )
 )
-"""What a hook of git has in its environment, and what would lead us into the repository that the hook runs for."""
+"""Variables that git sets for its hooks. Inherited, they would lead us to the repository that the hook runs for."""
 GRACE = 5.0
-"""So many seconds git has to end when it is told to."""
-TOLD = 2_000
-"""So much of what git complains about is handed on."""
+"""Seconds that git has to exit after SIGTERM."""
+SHOWN = 2_000
+"""Characters of git's error output that our messages contain."""
 
 
 class Finished(Noun):
-    """How a run of git ended."""
+    """The result of a run of git."""
 
     code: int
     out: str
@@ -49,8 +49,8 @@ class Finished(Noun):
 
     @property
     def complaint(self) -> str:
-        """What git said about it, without its hints, in one line."""
-        lines = [line.strip() for line in self.err[-TOLD:].splitlines()]
+        """Return git's error output in one line, without its hints."""
+        lines = [line.strip() for line in self.err[-SHOWN:].splitlines()]
         kept = [
             line
             for line in lines
@@ -60,7 +60,7 @@ class Finished(Noun):
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """What git gets to see: no other repository, no questions to nobody, messages that we can read."""
+    """Return the environment for git: no other repository, no prompts, messages in English."""
     kept = {name: value for name, value in env.items() if name not in _ELSEWHERE}
     kept.pop("LANGUAGE", None)
     return {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
@@ -69,12 +69,11 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
 def run(
     words: Sequence[str], *, give: str = "", env: Mapping[str, str] | None = None, timeout: float = 60.0
 ) -> Finished:
-    """Run git to its end. Raises `Unreachable` if it takes longer than `timeout` seconds."""
+    """Run git until it exits. Raise `Unreachable` if that takes longer than `timeout` seconds."""
     known = os.environ if env is None else env
     try:
-        # A session of its own: an interrupt of ours must not end a push of which we then could not tell what it did.
-        # And whoever would ask somebody on our terminal (ssh, about a host or for a password) is not stopped there
-        # until our patience ends, but finds no terminal, and says what it wanted.
+        # A session of its own: an interrupt of ours must not end a push, whose outcome would be unknown then. And ssh,
+        # if it needs a password or a host confirmed, finds no terminal and fails at once instead of timing out.
         process = subprocess.Popen(  # noqa: S603 (the words are ours)
             ["git", *words],  # noqa: S607 (as the user's PATH has it)
             stdin=subprocess.PIPE,
@@ -84,31 +83,26 @@ def run(
             start_new_session=True,
         )
     except FileNotFoundError:
-        raise StoreUnsuitable("there is no git on PATH: install it, or keep the locks elsewhere") from None
+        raise StoreUnsuitable("git was not found on PATH; install it, or use another store") from None
     try:
         out, err = process.communicate(give.encode("utf-8", "surrogateescape"), timeout)
     except subprocess.TimeoutExpired:
         _end(process)
-        raise Unreachable(
-            f"git {_verb(words)} did not answer within {timeout:g} s: the remote cannot be reached"
-        ) from None
+        verb = next((word for word in words if word in ("fetch", "push", "cat-file", "config", "remote")), "")
+        raise Unreachable(f"git {verb} did not answer within {timeout:g} s: the remote cannot be reached") from None
     except BaseException:
         _end(process)
         raise
     return Finished(process.returncode, out.decode("utf-8", "surrogateescape"), err.decode("utf-8", "replace"))
 
 
-def _verb(words: Sequence[str]) -> str:
-    return next((word for word in words if word in ("fetch", "push", "cat-file", "config", "remote")), "")
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it with all that it has started, and wait for it.
+    """End git and its child processes, and wait for them.
 
-    With a remote by path that may be the server's side, too: it gets the time to take its lock files away.
+    If the remote is a path, the server's side is among them: SIGTERM gives it time to remove its lock files.
     """
     for way in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):  # it has just ended by itself
+        with suppress(ProcessLookupError):  # it has exited meanwhile
             os.killpg(process.pid, way)
         with suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=GRACE if way == signal.SIGTERM else None)

@@ -1,8 +1,8 @@
-"""The one ref that every change moves: the next fence, the number of commits, and the receipts of the last ones. Pure.
+"""The one ref that every commit moves: the next fence, the number of commits, and the last receipts. Pure.
 
-Because every commit compares and moves it, all commits of a remote stand in one order; and because it stays when
-everything else is deleted, no fence is ever lost. Should a remote be wiped or restored from a backup, whoever has
-seen more than it still knows goes on far above that.
+Each commit compares and moves this ref, so all commits of a remote are in one order. It stays when all records are
+deleted, so no fence is issued twice. If the remote was wiped or restored from a backup, an observer that has seen a
+higher fence continues far above it.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RECEIPTS = 256
-"""Of so many commits it can still be told whether they happened."""
+"""Receipts that are kept: one for each of the last commits that left one."""
 CHANGES = 256
 """A commit that changed more refs than this does not list them."""
 SKIP = 1_000_000
-"""So many fences are left out after a loss: more than can have been given out since anybody here has looked."""
+"""Fences that are skipped after a loss: more than can have been issued since this observer's last fetch."""
 
 
 class GitHead(Noun):
-    """Where all commits stand."""
+    """The state that every commit changes."""
 
     fence: int = 1
-    """The next one that is unused."""
+    """The next unused fence."""
     commits: int = 0
-    """How many there were."""
+    """Number of commits so far."""
     receipts: tuple[tuple[str, str, int], ...] = ()
-    """(engine, batch, until) of the last commits that left one, the oldest first."""
+    """Engine, batch and end of retention of each receipt, oldest first."""
     changed: Mapping[str, str] | None = None
-    """The refs that the last commit changed, with what they point to since (empty: deleted); None: too many."""
+    """The refs that the last commit changed, with their new values (empty if deleted); None if there were too many."""
 
     def after(self, fence: int, receipt: Receipt | None, engine: str, changed: dict[str, str]) -> GitHead:
-        """What one more commit makes of it."""
+        """Return the head after one more commit."""
         left = ((engine, receipt.batch, receipt.until),) if receipt is not None else ()
         receipts = (*self.receipts, *left)[-RECEIPTS:]
         return GitHead(fence, self.commits + 1, receipts, changed if len(changed) <= CHANGES else None)
 
     def above(self, mark: int) -> GitHead:
-        """The same, or if the remote has said more before: with fences above all that can have been given out."""
+        """Return this head, with a much higher fence if the remote has shown a higher one before and lost it."""
         return self if self.fence >= mark else self._replace(fence=mark + SKIP)
 
     def receipt_of(self, engine: str) -> Receipt | None:
-        """What the last batch of this engine left, as far as is remembered."""
+        """Return the receipt of this engine's last batch, or None if it is no longer kept."""
         for known, batch, until in reversed(self.receipts):
             if known == engine:
                 return Receipt("receipt", batch, until)
@@ -57,13 +57,13 @@ class GitHead(Noun):
 
 
 def encode(head: GitHead) -> str:
-    """The message of the head's commit."""
+    """Return the message of the head's commit."""
     body = {"schema": SCHEMA, **head._asdict()}
     return f"Leasehold: commit {head.commits}, next fence {head.fence}\n\n{json.dumps(body)}\n"
 
 
 def decode(message: str) -> GitHead:
-    """The head, from the message of its commit."""
+    """Parse the head from the message of its commit."""
     body = parsed(message, "the ref `fence`")
     try:
         receipts = tuple((str(engine), str(batch), int(until)) for engine, batch, until in body["receipts"])

@@ -1,10 +1,10 @@
-"""Commits as files: written and read here, without a git process for each. It knows no remote.
+"""Write and read commits as files, without a git process for each. It knows no remote.
 
-A record is one commit: no parents, no files (the empty tree), everything in its message. So chains do not grow, and
-`git log` shows it all.
+A record is one commit without parents and files; its message has everything. So no chain of commits grows, and
+`git log` shows each record.
 """
 
-# Pathlib is slow, and this is done for every record
+# pathlib is slow, and this runs for every record
 # ruff: noqa: PTH104, PTH110, PTH118, PTH123
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Objects:
         self._tree = ""
 
     def write(self, message: str, at: int) -> str:
-        """Write a commit with this message and time (microseconds); its id."""
+        """Write a commit with this message and time (microseconds); return its id."""
         if not self._tree:
             self._tree = self._put(_EMPTY_TREE)
         stamp = f"{at // SECOND} +0000"
@@ -43,7 +43,7 @@ class Objects:
         return self._put(b"commit %d\0" % len(body) + body)
 
     def forget(self) -> None:
-        """Nothing that was written is there any more."""
+        """Write the empty tree again before the next commit: the repository was deleted."""
         self._tree = ""
 
     def _put(self, whole: bytes) -> str:
@@ -63,7 +63,7 @@ class Objects:
         return oid
 
     def read(self, oids: Iterable[str]) -> dict[str, str]:
-        """The messages of these commits."""
+        """Return the messages of these commits, by id."""
         wanted = list(dict.fromkeys(oids))
         found = {oid: text for oid in wanted if (text := self.read_loose(oid)) is not None}
         packed = [oid for oid in wanted if oid not in found]
@@ -72,7 +72,7 @@ class Objects:
         return found
 
     def read_loose(self, oid: str) -> str | None:
-        """The message of this commit, if it is here as a file of its own."""
+        """Return the message of this commit if it is a loose object, otherwise None."""
         try:
             with open(os.path.join(self._directory, oid[:2], oid[2:]), "rb") as file:
                 return _message(zlib.decompress(file.read()))
@@ -80,11 +80,11 @@ class Objects:
             return None
         except zlib.error as error:
             raise StoreError(
-                f"{oid} in {self._repository} is damaged: remove that directory, it is only a cache"
+                f"{oid} in {self._repository} is damaged; delete that directory, which is only a cache"
             ) from error
 
     def _packed(self, oids: list[str]) -> dict[str, str]:
-        """After a large fetch git keeps a pack; it is asked for all of these at once."""
+        """Read packed commits, which a large fetch leaves, with one git process for all of them."""
         done = run(["--git-dir", self._repository, "cat-file", "--batch"], give="\n".join(oids) + "\n")
         data = done.out.encode("utf-8", "surrogateescape")
         found: dict[str, str] = {}
@@ -92,7 +92,7 @@ class Objects:
             line, _, rest = data.partition(b"\n")
             size = line.rpartition(b" ")[2]
             if not size.isdigit():
-                raise StoreError(f"the remote names a commit {oid} that it does not have: {os.fsdecode(line)}")
+                raise StoreError(f"a ref at the remote names {oid}, which is missing there: {os.fsdecode(line)}")
             length = int(size)
             found[oid] = _message(b"commit 0\0" + rest[:length] if b" commit " in line else b"")
             data = rest[length + 1 :]
@@ -102,5 +102,5 @@ class Objects:
 def _message(whole: bytes) -> str:
     kind, _, body = whole.partition(b"\0")
     if not kind.startswith(b"commit "):
-        return ""  # not one of ours: whoever parses it says so
+        return ""  # not written by Leasehold; parsing it raises the error
     return body.partition(b"\n\n")[2].decode("utf-8", "replace")

@@ -1,9 +1,11 @@
-"""Whose clock: each observer's own. A lease has expired when this observer has seen it unchanged for its TTL.
+"""Translate times to this observer's clock: a lease expires once this observer has seen it unchanged for its TTL.
 
-Nobody else's clock is trusted: times in a commit are taken relative to the moment it was written, and counted from
-the moment it was first seen here, by a clock that counts from boot. That is never earlier than its writer counts, so
-nobody takes over what its holder still believes to have. First sightings are kept in a file, so that separate
-commands of one user add up. After a reboot all of them begin anew; only the largest fence that was seen is kept.
+No other clock is trusted. Each time in a commit is taken relative to the moment when the commit was written, and
+counted from the moment when this observer first saw the commit, by a clock that counts from boot. This observer
+therefore never sees an expiry earlier than the holder does, and no lease is taken over while its holder relies on it.
+
+First sightings are kept in a file, so the separate commands of one user share them. After a reboot all are forgotten;
+only the largest fence that was seen is kept.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ _FUTURE = {
     Presence: "until",
     Receipt: "until",
 }
-"""Times that have to be counted from the first sighting."""
+"""The field with a time to count from the first sighting."""
 _PAST = {Hold: "acquired_at", Waiter: "since", End: "at", Session: "started_us", Key: "created_us"}
-"""Times that are only told: by the writer's clock, but not later than it was seen."""
+"""The field with a time for display only: by the writer's clock, but never later than the first sighting."""
 _KEPT = 31 * 24 * 3_600 * SECOND
 _MANY = 50_000
 
@@ -51,26 +53,26 @@ CREATE TABLE IF NOT EXISTS mark (one INTEGER PRIMARY KEY CHECK (one = 1), fence 
 
 
 class Observer:
-    """What this user of this machine has seen, and when. Used by one process at a time: its owner holds the lock."""
+    """The first sightings of this user on this machine. One process uses it at a time, guarded by the store's lock."""
 
     def __init__(self, path: str, clock: Clock, max_skew: int | None) -> None:
         self._clock = clock
         self._max_skew = max_skew
         self._seen: dict[str, int] = {}
         self.watched: dict[str, Watched] = {}
-        """What the refusals of this process tell of a lease, by its id."""
+        """Facts about leases for the messages of refusals, by the lease's id."""
         self._boot = clock.boot()
         try:
             self._database = apsw.Connection(path)
             self._database.set_busy_timeout(10_000)
             self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = OFF")  # a lost sighting is only counted anew
+            self._database.execute("PRAGMA synchronous = OFF")  # a lost sighting only delays an expiry
             self._shift = self._begin()
         except apsw.Error as error:
-            raise StoreError(f"{path} cannot be used: {error}; remove it, it only holds first sightings") from error
+            raise StoreError(f"{path} cannot be used: {error}; delete it, it only holds first sightings") from error
 
     def _begin(self) -> int:
-        """How far this clock is from the time since boot; what was seen before a reboot is forgotten."""
+        """Return the offset of this clock to the time since boot. Delete sightings from before a reboot."""
         database = self._database
         known = self._shift_of_this_boot()
         if known is not None:
@@ -79,7 +81,7 @@ class Observer:
         database.execute("BEGIN IMMEDIATE")
         try:
             database.execute(_SCHEMA)
-            known = self._shift_of_this_boot()  # somebody may have been quicker
+            known = self._shift_of_this_boot()  # another process may have done it meanwhile
             if known is None:
                 database.execute("DELETE FROM seen")
                 database.execute("DELETE FROM clock")
@@ -92,21 +94,21 @@ class Observer:
 
     def _shift_of_this_boot(self) -> int | None:
         if not list(self._database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mark'")):
-            return None  # a new file, or one of before there was a mark
+            return None  # a new file
         for (shift,) in self._database.execute("SELECT shift FROM clock WHERE boot = ?", (self._boot,)):
             return int(shift)
         return None
 
     def now(self) -> int:
-        """The time, by a clock that nobody can set while the machine runs."""
+        """Return the time by a clock that cannot be set while the machine runs."""
         return self._clock.elapsed() + self._shift
 
     def wall(self) -> int:
-        """What people take for the time."""
+        """Return the time of the wall clock."""
         return self._clock.wall()
 
     def sight(self, stamps: Iterable[str], at: int) -> None:
-        """These were seen at this time; what was seen before keeps its first time."""
+        """Note that these stamps were seen at this time; one that was seen before keeps its first time."""
         new = [(stamp, at) for stamp in dict.fromkeys(stamps) if self._first(stamp) is None]
         if not new:
             return
@@ -126,13 +128,13 @@ class Observer:
         return self._seen.get(stamp)
 
     def mark(self) -> int:
-        """The largest next fence that was ever seen at the remote; asked anew, as other processes raise it, too."""
+        """Return the largest next fence ever seen at the remote. Read anew each time: other processes raise it, too."""
         for (fence,) in self._database.execute("SELECT fence FROM mark"):
             return int(fence)
         return 0
 
     def note_fence(self, fence: int) -> None:
-        """This was seen at the remote: should it ever say less, it has lost something."""
+        """Note a next fence that the remote has shown; if it shows a lower one later, it has lost commits."""
         if fence <= self.mark():
             return
         try:
@@ -142,7 +144,7 @@ class Observer:
             raise StoreError(f"what was seen cannot be written down: {error}") from error
 
     def translated(self, stored: Stored) -> Entry:
-        """The entry in this observer's time. Its stamp must have been sighted."""
+        """Return the entry in this observer's time. Its stamp must have been sighted."""
         entry, stamp = stored.entry, stored.stamp
         first = self._first(stamp.id)
         if first is None:
@@ -152,19 +154,18 @@ class Observer:
         if future is not None:
             moment = getattr(entry, future)
             if moment < FOREVER:
-                changed[future] = min(moment - stamp.at + first, self._trusted_end(moment, stamp))
+                trusted = FOREVER if self._max_skew is None else self._by_the_wall(moment, stamp) + self._max_skew
+                changed[future] = min(moment - stamp.at + first, trusted)
                 if isinstance(entry, Hold):
                     self._note_watched(entry, stamp, first)
         if past is not None:
             changed[past] = min(getattr(entry, past), first)
-        return _with(entry, changed) if changed else entry
-
-    def _trusted_end(self, moment: int, stamp: Stamp) -> int:
-        """When it has run out for certain, if wall clocks differ by at most `max_skew`; never, if none was allowed."""
-        return FOREVER if self._max_skew is None else self._by_the_wall(moment, stamp) + self._max_skew
+        any_entry: Any = entry  # its fields depend on its type
+        here: Entry = any_entry._replace(**changed)
+        return here
 
     def _by_the_wall(self, moment: int, stamp: Stamp) -> int:
-        """When it runs out by the writer's wall clock, if that shows the same as ours; on this observer's clock."""
+        """Return, on this observer's clock, a moment of the writer's wall clock if that clock agrees with ours."""
         return moment - stamp.at + stamp.wall + (self.now() - self._clock.wall())
 
     def _note_watched(self, hold: Hold, stamp: Stamp, first: int) -> None:
@@ -174,14 +175,10 @@ class Observer:
         self.watched[hold.id] = Watched(first, recorded)
 
     def forget_old(self) -> None:
-        """Sightings that no live entry can depend on."""
+        """Delete sightings that no live entry can depend on."""
         with self._database:
             self._database.execute("DELETE FROM seen WHERE at < ?", (self.now() - _KEPT,))
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._database.close()
-
-
-def _with(entry: Any, changed: dict[str, int]) -> Any:  # noqa: ANN401 (which fields an entry has is told above)
-    return entry._replace(**changed)

@@ -1,8 +1,8 @@
-"""What stands in a commit: a line for people, then JSON with every field named. Pure; it knows no remote and no clock.
+"""The message of a commit: a headline for people, then JSON with every field named. Pure; no remote and no clock.
 
-Each entry says with which commit it was written (`written`: that commit's stamp, and what the writer's clocks showed).
-An entry that a later commit does not change is carried over as it stands, stamp and all: only so can an observer tell
-how long it has been seen unchanged (see ``observing``).
+Each entry names the commit that wrote it (`written`: that commit's stamp, and the readings of the writer's clocks). A
+commit that does not change an entry copies it with its stamp, so that an observer knows for how long it has seen the
+entry unchanged (see ``observing``).
 """
 
 from __future__ import annotations
@@ -57,32 +57,32 @@ _INSIDE: dict[str, type] = {"ask": LeaseRequest, "options": Alternative, "claims
 
 
 class Stamp(Noun):
-    """With which commit an entry was written."""
+    """The commit that wrote an entry."""
 
     id: str
     """Drawn at random for each commit."""
     at: int
-    """What the writer took for the time: the entry's own times are told by the same clock."""
+    """The writer's time, by the clock that the entry's own times refer to."""
     wall: int
-    """What the writer's wall clock showed, for those who allow `max_skew`."""
+    """The writer's wall clock, for observers with a `max_skew`."""
 
 
 class Stored(Noun):
-    """An entry as it stands in a commit."""
+    """An entry as a commit contains it."""
 
     entry: Entry
     stamp: Stamp
 
 
 def encode(key: str, entries: Mapping[str, Stored]) -> str:
-    """The message of a record's commit."""
+    """Return the message of a record's commit."""
     told = ",\n  ".join(json.dumps(_plain(each)) for each in entries.values())
     body = f'{{"schema": {SCHEMA}, "key": {json.dumps(key)}, "entries": [\n  {told}\n]}}'
     return f"{headline(key, [each.entry for each in entries.values()])}\n\n{body}\n"
 
 
 def decode(key: str, message: str) -> dict[str, Stored]:
-    """The entries of a record, from the message of its commit."""
+    """Parse the entries of a record from the message of its commit."""
     body = parsed(message, f"the ref of {key}")
     if body.get("key") != key:
         raise _strange(f"the ref of {key}", f"it is of {body.get('key')}")
@@ -93,7 +93,7 @@ def decode(key: str, message: str) -> dict[str, Stored]:
 
 
 def parsed(message: str, what: str) -> dict[str, Any]:
-    """The JSON in a message."""
+    """Parse the JSON in a message. Raise `StoreUnsuitable` for another version's schema."""
     try:
         body = json.loads(message.partition("\n\n")[2])
         schema = body["schema"]
@@ -113,7 +113,7 @@ def parsed(message: str, what: str) -> dict[str, Any]:
 
 def _strange(what: str, why: str) -> StoreError:
     return StoreError(
-        f"{what} below refs/leasehold/ cannot be read: {why}. If nobody needs it, delete that ref at the remote"
+        f"{what} below refs/leasehold/ cannot be read: {why}. If it is not needed, delete that ref at the remote"
     )
 
 
@@ -123,13 +123,13 @@ def _plain(stored: Stored) -> dict[str, object]:
 
 
 def _values(noun: Any) -> dict[str, object]:  # noqa: ANN401 (one of the nouns)
-    """Field by field, without those that have their default: a busy record has thousands of entries."""
+    """Return the fields that differ from their defaults: a busy record has thousands of entries."""
     usual = noun._field_defaults
     told = zip(noun._fields, noun, strict=True)
     return {field: _value(value) for field, value in told if field not in usual or value != usual[field]}
 
 
-def _value(value: Any) -> object:  # noqa: ANN401 (whatever a field holds)
+def _value(value: Any) -> object:  # noqa: ANN401 (the value of any field)
     if hasattr(value, "_fields"):
         return _values(value)
     return [_value(each) for each in value] if isinstance(value, tuple | list) else value
@@ -142,7 +142,7 @@ def _stored(told: dict[str, Any]) -> Stored:
 
 
 def _noun(kind: Any, fields: dict[str, Any]) -> Any:  # noqa: ANN401 (one of the nouns)
-    """Fields that this version does not know are a newer version's, and are dropped; missing ones have defaults."""
+    """Build a noun. Unknown fields are those of a newer version and are dropped; missing ones get their defaults."""
     return kind(**{name: _built(name, value) for name, value in fields.items() if name in kind._fields})
 
 
@@ -157,16 +157,17 @@ def _built(field: str, value: Any) -> Any:  # noqa: ANN401
 
 
 def headline(key: str, entries: Iterable[Entry]) -> str:
-    """What `git log --oneline` shows of a record."""
+    """Return the line that `git log --oneline` shows for a record."""
     kinds: dict[type, list[Any]] = {}
     for entry in entries:
         kinds.setdefault(type(entry), []).append(entry)
     if Hold in kinds or Waiter in kinds:
-        return "; ".join([*map(_held, kinds.get(Hold, ())), *_waiting(kinds.get(Waiter, ()))])[:400]
+        names = ", ".join(shown(waiter.holder) for waiter in kinds.get(Waiter, ()))
+        return "; ".join([*map(_held, kinds.get(Hold, ())), *([f"waiting: {names}"] if names else [])])[:400]
     if Session in kinds:
         return f"session of {shown(kinds[Session][0].holder)}"
     if Ref in kinds:
-        return f"what one holder has: {len(kinds[Ref])}"
+        return f"leases and requests of one holder: {len(kinds[Ref])}"
     return f"{_NAMES[next(iter(kinds))] if kinds else 'nothing'} of {key}"
 
 
@@ -178,8 +179,3 @@ def _held(hold: Hold) -> str:
     if hold.closed:
         return f"{what} closed after {who}"
     return f"{what} held by {who} for {duration(hold.ask.ttl)} (fence {hold.fence})"
-
-
-def _waiting(waiters: Iterable[Waiter]) -> list[str]:
-    names = [shown(waiter.holder) for waiter in waiters]
-    return [f"waiting: {', '.join(names)}"] if names else []

@@ -1,11 +1,11 @@
-"""How records and refs are spelled: `n1f…` is `refs/leasehold/n/1f…`. Pure; it knows no remote."""
+"""The names of refs: the record `n1f…` has the ref `refs/leasehold/n/1f…`. Pure."""
 
 from __future__ import annotations
 
 SPACE = "refs/leasehold/"
-"""Nothing outside of this is ever read or written."""
+"""Prefix of all refs that are ever read or written."""
 HEAD = f"{SPACE}fence"
-"""The one ref that every change moves: it counts fences and commits."""
+"""The one ref that every commit moves: it counts fences and commits."""
 KINDS = "naqek"
 """The first letters of keys; each has a folder of its own."""
 
@@ -13,12 +13,12 @@ _HASH = frozenset("0123456789abcdef")
 
 
 def of_key(key: str) -> str:
-    """The ref of a record."""
+    """Return the ref of a record."""
     return f"{SPACE}{key[0]}/{key[1:]}"
 
 
 def key_of(ref: str) -> str | None:
-    """The key of a ref; None for one that is not a record's."""
+    """Return the key of the record with this ref; None if the ref is not a record's."""
     if not ref.startswith(SPACE):
         return None
     kind, slash, hashed = ref[len(SPACE) :].partition("/")
@@ -27,12 +27,12 @@ def key_of(ref: str) -> str | None:
 
 
 def exact(ref: str) -> str:
-    """A refspec for one ref, and no failure if it is not there: a pattern that fits nothing else."""
+    """Return a refspec that matches only this ref. As a pattern, it does not fail if the ref does not exist."""
     return f"+{ref}*:{ref}*"
 
 
 def folder(kind: str) -> str:
-    """A refspec for all records of this kind."""
+    """Return the refspec of all records of this kind."""
     return f"+{SPACE}{kind}/*:{SPACE}{kind}/*"
 
 

@@ -1,10 +1,10 @@
-"""The remote: fetch some refs, push some changes with the values they must still have. It knows no record.
+"""The remote: fetch refs, and push changes with the values that the refs must still have. It knows no record.
 
-What a push came to is told in three ways: it returns (done), raises `Conflict` (somebody else was quicker, nothing
-was written) or `OutcomeUnknown` (nobody can tell).
+A push returns if all changes were made. It raises `Conflict` if another push came first and nothing was written, and
+`OutcomeUnknown` if the changes may or may not have been made.
 """
 
-# Pathlib costs a one-shot process more than all of this
+# pathlib costs a one-shot process more than this whole module
 # ruff: noqa: PTH108, PTH118, PTH123
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 from leasehold.domain.nouns import Noun
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, OutcomeUnknown, StoreUnsuitable, Unreachable
-from leasehold.stores.git import place
+from leasehold.stores.git import repository
 from leasehold.stores.git.command import run
 
 TYPE_CHECKING = False
@@ -41,13 +41,13 @@ _QUIET = (
     "push.recurseSubmodules=no",
     "pack.threads=1",
 )
-"""Whatever the user has set for work on branches does not concern us; how to log in does, and stays."""
+"""Settings that override the user's for work on branches. The user's settings for logging in stay in effect."""
 _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-prune", "--force", "--refmap=", "--no-recurse-submodules"),
     *("--no-auto-maintenance", "--no-show-forced-updates", "--stdin", "--"),
 )
 _PUSH = ("push", "--porcelain", "--atomic", "--no-verify")
-_SOMEBODY_WAS_QUICKER = (
+_LOST_RACE = (
     "stale info",
     "fetch first",
     "failed to update ref",
@@ -60,10 +60,8 @@ _SOMEBODY_WAS_QUICKER = (
     "transaction failed",
     "failed transaction",
 )
-"""Reasons of a rejection that go away by deciding again."""
-
-
-_NEVER_GOT_THERE = (
+"""Reasons of a rejection that means another push came first."""
+_NEVER_CONNECTED = (
     "does not appear to be a git repository",
     "Connection refused",
     "Could not resolve",
@@ -74,32 +72,32 @@ _NEVER_GOT_THERE = (
     "Permission denied (",
     "unable to connect to",
 )
-"""Complaints about a connection that was never made: nothing can have been written. Of any other it cannot be told."""
+"""Errors of a connection that was never made, so nothing was written. After any other the outcome is unknown."""
 _PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Pauses, in seconds, before a lock file in the private repository counts as left over."""
 
 
 class Change(Noun):
-    """One ref that is to change."""
+    """The change of one ref."""
 
     ref: str
     old: str
-    """What it must be until then; empty: it must not be there."""
+    """The ref's expected value; empty if it must not exist."""
     new: str
-    """What it becomes; empty: it goes. The same as `old`: it stays, and is only compared."""
+    """The ref's new value; empty to delete it. If it equals `old`, the ref is only compared."""
 
 
 class Remote:
-    """One remote, by way of our private repository."""
+    """One remote, accessed through our private repository."""
 
     def __init__(self, address: GitAddress, own: str) -> None:
         self._address = address
         self._own = own
-        """The git directory that is this process's alone (see ``place``)."""
+        """The git directory that only this process uses (see ``repository``)."""
         self._fetched = os.path.join(own, "FETCH_HEAD")
 
     def fetch(self, refspecs: Iterable[str]) -> dict[str, str]:
-        """What these refs point to, with the objects; a ref that is not there is not among them."""
+        """Fetch these refs with their objects; return the value of each ref that exists."""
         with suppress(FileNotFoundError):
             os.unlink(self._fetched)
         wanted = "".join(f"{refspec}\n" for refspec in refspecs)
@@ -107,25 +105,24 @@ class Remote:
         for pause in _PATIENCE:
             if not done.code or "Unable to create '" not in done.err:
                 break
-            # A git that was killed, or that outlives its killed parent, has locked something in our private repository.
+            # Another git has locked a file in our private repository: it was killed, or outlives its killed parent.
             time.sleep(pause)
-            if pause == _PATIENCE[-1] and not place.unlock(self._address.cache, done.err):
+            if pause == _PATIENCE[-1] and not repository.unlock(self._address.cache, done.err):
                 break
             done = self._run((*_FETCH, self._address.url), wanted)
         if done.code:
             raise _unreachable(self._address.url, done)
-        return self._told()
+        return self._fetched_refs()
 
     def tidy(self) -> None:
-        """Let git pack what the private repository needs, and drop what it does not.
+        """Pack the private repository and drop objects that it does not need.
 
-        It is a cache. If that fails or takes too long, nobody is told: what was asked for is done, and the next one
-        tries again.
+        A failure is not reported: the caller's work is done, and the next clean-up tries again.
         """
         with suppress(Unreachable):
             self._run(("gc", "--quiet", "--prune=1.day.ago"))
 
-    def _told(self) -> dict[str, str]:
+    def _fetched_refs(self) -> dict[str, str]:
         try:
             with open(self._fetched, encoding="utf-8", errors="surrogateescape") as file:
                 lines = [line.split("\t") for line in file]
@@ -158,21 +155,21 @@ def _unreachable(url: str, done: Finished) -> Unreachable:
 
 
 def _explained(url: str, done: Finished) -> Exception:
-    """What a failed push means. Rejected refs are named in lines that begin with `!`."""
+    """Return the error for a failed push. Its output names each rejected ref in a line that begins with `!`."""
     rejected = [line.split("\t")[-1] for line in done.out.splitlines() if line.startswith("!")]
     whole = f"{' '.join(rejected)} {done.err}"
     if "does not support --atomic" in whole:
         return StoreUnsuitable(f"{_without_password(url)} does not support atomic pushes, so locks are not safe there")
     if "hash algorithm" in whole:
-        return StoreUnsuitable(f"{_without_password(url)} names its objects by another hash than SHA-1")
-    if not rejected and any(reason in done.err for reason in _NEVER_GOT_THERE):
+        return StoreUnsuitable(f"{_without_password(url)} uses another object hash than SHA-1")
+    if not rejected and any(reason in done.err for reason in _NEVER_CONNECTED):
         return _unreachable(url, done)
     if not rejected or any("[remote failure]" in line for line in rejected):
         return OutcomeUnknown(f"the push to {_without_password(url)} broke off: {done.complaint}")
     said = f"{' '.join(dict.fromkeys(rejected))}; {done.complaint}"
-    if any(reason in whole for reason in _SOMEBODY_WAS_QUICKER):
+    if any(reason in whole for reason in _LOST_RACE):
         return Conflict(said)
-    return StoreUnsuitable(f"{_without_password(url)} refuses to keep locks: {said}")
+    return StoreUnsuitable(f"{_without_password(url)} refuses to store locks: {said}")
 
 
 def _without_password(url: str) -> str:

@@ -1,8 +1,8 @@
 """Records as the remote had them at one moment, in this observer's time. It changes nothing.
 
-Refs are not fetched in one instant: a push may fall in between. The head tells which refs the last commit changed;
-if one of them was seen as it was before, or has changed since, everything is fetched again. What stays like that was
-changed by hand, and is taken as it is.
+A fetch is not atomic: a push may fall in between. The head lists the refs that the last commit changed; if one of them
+has another value than listed, everything is fetched again. A ref that keeps its other value was changed by hand, and
+its value is accepted.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ if TYPE_CHECKING:
     from leasehold.stores.git.payload import Stored
 
 AGAIN = 12
-"""So often a torn view is fetched anew."""
+"""Attempts at a fetch that no push falls into."""
 MANY = 200
 """More keys than this are fetched folder by folder."""
 
 
 class Torn(Exception):
-    """The head has moved, or does not fit the refs that were seen with it."""
+    """The head has moved, or does not match the refs that were fetched with it."""
 
 
 class Snapshot:
-    """What was fetched so far, all of it under one head."""
+    """The records that were fetched so far, all as of one head."""
 
     def __init__(self, store: GitStore) -> None:
         self._store = store
         self.head_id: str | None = None
-        """What the head points to; empty if the remote has none; None before the first fetch."""
+        """The commit that the head points to; empty if the remote has none; None before the first fetch."""
         self.head = heads.GitHead()
         self.oids: dict[str, str] = {}
-        """What the ref of each fetched key points to; empty if there is none."""
+        """The commit of each fetched record, by key; empty if the record does not exist."""
         self.stored: dict[str, dict[str, Stored]] = {}
         self.now_seen: set[str] = set()
-        """Keys that were fetched in this very transaction."""
+        """Keys that were fetched in this transaction."""
         self.is_trusted = False
-        """Whether it is carried over from our own last push: nobody was asked whether it is still so."""
+        """True if this is what our own last push left, not confirmed by a fetch since."""
         self.assumed: set[str] = set()
-        """Keys that were never seen, and of which it is assumed that there is nothing: the push says so, or fails."""
+        """Keys of records that are assumed not to exist; the push compares that."""
         self._records: dict[str, Record] = {}
 
     def resume(self) -> None:
-        """Go on from our own last push."""
+        """Start another transaction from what our own last push left."""
         self.is_trusted = True
         self.now_seen.clear()
         self.assumed.clear()
 
     def follow(self, head_id: str, head: heads.GitHead, after: dict[str, tuple[str, dict[str, Stored]]]) -> None:
-        """This was pushed."""
+        """Apply our push."""
         self.head_id, self.head = head_id, head
         for key, (oid, entries) in after.items():
             self.oids[key], self.stored[key] = oid, entries
@@ -66,7 +66,7 @@ class Snapshot:
             del self._records[key]
 
     def fetch(self, keys: Iterable[str]) -> None:
-        """Fetch these as well. Raises `Torn` if that cannot be of the same moment as what was fetched before."""
+        """Fetch these records, too. Raise `Torn` if the head has moved since the first fetch."""
         wanted = [key for key in dict.fromkeys(keys) if key not in self.oids]
         if not wanted and self.head_id is not None:
             return
@@ -78,20 +78,16 @@ class Snapshot:
         if len(wanted) > MANY:
             specs = [refs.folder(kind) for kind in dict.fromkeys(key[0] for key in wanted)]
         else:
-            wanted += [key for key in self._store.foresight.related(wanted) if key not in self.oids]
+            wanted += [key for key in self._store.prefetch.related(wanted) if key not in self.oids]
             specs = [refs.exact(refs.of_key(key)) for key in wanted]
         self._fetch(specs, wanted)
 
-    def fetch_folder(self, kind: str) -> list[str]:
-        """Fetch every record of this kind; their keys."""
-        return self._fetch([refs.folder(kind)], [])
-
-    def fetch_everything(self) -> list[str]:
-        """Fetch all there is; their keys."""
-        return self._fetch([refs.EVERYTHING], [])
+    def fetch_all(self, refspec: str) -> list[str]:
+        """Fetch every record that matches; return their keys."""
+        return self._fetch([refspec], [])
 
     def record(self, key: str) -> Record:
-        """A record that was fetched."""
+        """Return a record that was fetched."""
         found = self._records.get(key)
         if found is None:
             observer = self._store.observer
@@ -111,12 +107,12 @@ class Snapshot:
                 if not is_first:
                     raise
                 time.sleep(0.002 * turn)
-        raise AssertionError("the last look is taken as it is")
+        raise AssertionError("the last attempt never raises Torn")
 
     def _fetch_once(self, specs: Sequence[str], wanted: Sequence[str], *, is_last: bool) -> list[str]:
         store = self._store
         found = store.remote.fetch([refs.exact(refs.HEAD), *specs])
-        at = store.observer.now()  # afterwards: it must not be counted from before it was there
+        at = store.observer.now()  # after the fetch: a sighting must not precede the push
         head_id = found.get(refs.HEAD, "")
         if self.head_id not in (None, head_id):
             raise Torn
@@ -124,7 +120,11 @@ class Snapshot:
         oids = {**dict.fromkeys(wanted, ""), **seen}
         oids = {key: oid for key, oid in oids.items() if key not in self.oids}
         messages = store.objects.read([*filter(None, (head_id, *oids.values()))])
-        head = self.head if self.head_id is not None else self._not_below_the_mark(_decoded(head_id, messages))
+        head = self.head
+        if self.head_id is None:
+            head = heads.decode(messages[head_id]) if head_id else heads.GitHead()
+            store.observer.note_fence(head.fence)  # the remote's own: the raised one may never be pushed
+            head = head.above(store.observer.mark())
         if not is_last and not _fits(head, oids):
             raise Torn
         self.head = head
@@ -138,19 +138,9 @@ class Snapshot:
             note_due(store.due_times, key, self.record(key))
         return list(seen)
 
-    def _not_below_the_mark(self, head: heads.GitHead) -> heads.GitHead:
-        """Only what the remote itself says is noted: a fence that we would go on with may never get there."""
-        observer = self._store.observer
-        observer.note_fence(head.fence)
-        return head.above(observer.mark())
-
-
-def _decoded(head_id: str, messages: dict[str, str]) -> heads.GitHead:
-    return heads.decode(messages[head_id]) if head_id else heads.GitHead()
-
 
 def _fits(head: heads.GitHead, oids: dict[str, str]) -> bool:
-    """Whether all refs that the last commit changed were seen as it left them."""
+    """Return True if each of these refs that the last commit changed has the value that the commit gave it."""
     for ref, oid in (head.changed or {}).items():
         key = refs.key_of(ref)
         if key in oids and oids[key] != oid:
@@ -159,7 +149,7 @@ def _fits(head: heads.GitHead, oids: dict[str, str]) -> bool:
 
 
 def note_due(times: dict[str, int], key: str, record: Record) -> None:
-    """Remember when a record needs attention."""
+    """Note when a sweep should check a record."""
     at = first_due(record)
     if at is not None:
         times[key] = at

@@ -1,4 +1,4 @@
-"""One atomic change at a git remote: fetch, decide elsewhere, push. Optimistic: whoever pushes first wins."""
+"""One atomic change at a git remote: fetch, let the engine decide, push. Optimistic: the first push wins."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
     from leasehold.stores.git import GitStore
 
-LOOK_EVERY = 60 * SECOND
-"""Nobody asked for anything: everything is looked at once in so long a time."""
+SWEEP_EVERY = 60 * SECOND
+"""Microseconds between two sweeps that fetch all records."""
 DISTRUST = 5.0
-"""So many seconds the remote is asked first, once somebody else was seen to push as well."""
+"""Seconds for which each transaction fetches first, after another process pushed as well."""
 BROKEN_OFF = 2
-"""So many pushes in a row may break off before no more are tried."""
+"""Pushes in a row that may have an unknown outcome before the next is refused."""
 COMPARED = 200
-"""At most so many refs that were only read are compared by the push once more."""
+"""Most refs that were only read and that the push compares again."""
 
 
 class GitTransaction(NetworkTransaction):
-    """One turn."""
+    """A `Transaction` of a `GitStore`."""
 
     def __init__(self, store: GitStore) -> None:
         self._store = store
@@ -47,18 +47,18 @@ class GitTransaction(NetworkTransaction):
 
     @property
     def now(self) -> int:
-        """This observer's clock, read once the first records were fetched."""
+        """The time of this observer's clock, read after the first fetch."""
         if self._now is None:
             self._now = self._store.observer.now()
         return self._now
 
     @property
     def fence(self) -> int:
-        """The next unused number."""
+        """The next unused fence."""
         return self._snapshot.head.fence
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
-        """These records, as of the moment of the first load."""
+        """Return these records, as of the first load."""
         self._check_under_way()
         wanted = list(dict.fromkeys(keys))
         self._loaded.update(dict.fromkeys(wanted))
@@ -70,25 +70,25 @@ class GitTransaction(NetworkTransaction):
         try:
             self._snapshot.fetch(wanted)
         except Torn:
-            raise Conflict("somebody else has pushed meanwhile") from None
+            raise Conflict("another process pushed meanwhile") from None
         if self._now is None:
             self._now = self._store.observer.now()
 
     def due(self, limit: int) -> Sequence[str]:
-        """Keys of records that a sweep should look at, the most urgent first.
+        """Return the keys of records that a sweep should check, the most urgent first.
 
-        Whoever came for certain records looks at those alone: nobody should pay for the whole remote. Whoever came for
-        none (a clearing up) looks at all of them, if that was not done in the last minute.
+        A transaction that has loaded records checks only those: fetching all is slow. One that has loaded none (a
+        clean-up) checks all records, unless that was done in the last minute.
         """
         self._check_under_way()
         times, now = self._store.due_times, self.now
         if self._loaded:
             times = {key: times[key] for key in self._loaded if key in times}
-        elif now - self._store.looked_at > LOOK_EVERY:
+        elif now - self._store.swept_at > SWEEP_EVERY:
             times.clear()
             self._snapshot = Snapshot(self._store)
-            self._snapshot.fetch_everything()
-            self._store.looked_at = now
+            self._snapshot.fetch_all(refs.EVERYTHING)
+            self._store.swept_at = now
         come = sorted((at, key) for key, at in times.items() if at <= now)
         return [key for _, key in come[:limit]]
 
@@ -99,7 +99,7 @@ class GitTransaction(NetworkTransaction):
         fence: int,
         after: Mapping[str, Record] | None = None,  # noqa: ARG002
     ) -> None:
-        """All of this in one push, or nothing of it. Events are not kept."""
+        """Write all of this in one push, or nothing. Events are not kept."""
         self._check_under_way()
         try:
             if fence != self.fence or not all(map(_is_receipt, changes)):
@@ -110,19 +110,21 @@ class GitTransaction(NetworkTransaction):
             self.close()
 
     def confirming(self) -> Steps[None]:
-        """Nothing is written: then what was decided on must have been seen, and not only carried over or assumed."""
+        """Raise `Conflict` if the decision rests on records that were not fetched: no push confirms them."""
         yield None
         if self._snapshot.is_trusted:
             self._distrust()
 
     def _distrust(self) -> None:
         self._store.distrust()
-        raise Conflict("what was assumed has to be looked at")
+        raise Conflict("the records have to be fetched first")
 
     def _push(self, changes: Sequence[Put | Drop], fence: int) -> None:
         store, snapshot = self._store, self._snapshot
         self._check_broken_off()
-        self._fetch_unknown(changes)
+        keys = [change.key for change in changes if not _is_receipt(change)]
+        if snapshot.head_id is None or any(key not in snapshot.oids for key in keys):
+            self._fetch(keys)  # the push must name the expected value of each ref
         stamp = Stamp(os.urandom(8).hex(), self.now, store.observer.wall())
         moves, after = self._moves(changes, stamp)
         created = {refs.key_of(move.ref) for move in moves if not move.old}
@@ -132,7 +134,7 @@ class GitTransaction(NetworkTransaction):
         changed = {move.ref: move.new for move in moves if move.new != move.old}
         head = snapshot.head.after(fence, receipt, engine, changed)
         head_id = store.objects.write(heads.encode(head), stamp.wall)
-        # Counted from before the push, as its holder counts; and noted before it, as nobody may be left to do it after.
+        # Sighted before the push: the holder counts from there, too, and this process may be killed after the push.
         store.observer.sight((stamp.id,), stamp.at)
         moves.insert(0, Change(refs.HEAD, snapshot.head_id or "", head_id))
         try:
@@ -151,11 +153,11 @@ class GitTransaction(NetworkTransaction):
         store.trust(snapshot)
         store.losses = 0
         store.broken_off.clear()
-        store.foresight.note(moves)
+        store.prefetch.note(moves)
         self._note_due(changes)
 
     def _check_broken_off(self) -> None:
-        """Each time the remote said that nothing had come of it: so it will not the next time either."""
+        """Raise `Unreachable` after several pushes with an unknown outcome: the next would most likely fail, too."""
         broken_off = self._store.broken_off
         if len(broken_off) >= BROKEN_OFF:
             complaint = broken_off.pop()
@@ -163,23 +165,17 @@ class GitTransaction(NetworkTransaction):
             raise Unreachable(complaint)
 
     def _note_due(self, changes: Sequence[Put | Drop]) -> None:
-        """Not later than need be: what it really is, is seen at the next load."""
+        """Note when a sweep should check the changed records; a time that is too early only costs a load."""
         times = self._store.due_times
         for change in changes:
             moment = due(change.entry) if isinstance(change, Put) else None
             if moment is not None:
                 times[change.key] = min(moment, times.get(change.key, moment))
 
-    def _fetch_unknown(self, changes: Sequence[Put | Drop]) -> None:
-        """What is written must have been seen, if only to be compared."""
-        keys = [change.key for change in changes if not _is_receipt(change)]
-        if self._snapshot.head_id is None or any(key not in self._snapshot.oids for key in keys):
-            self._fetch(keys)
-
     def _moves(
         self, changes: Sequence[Put | Drop], stamp: Stamp
     ) -> tuple[list[Change], dict[str, tuple[str, dict[str, Stored]]]]:
-        """The refs that change, those that must be as they were seen; and the records that come of it, by key."""
+        """Return the changes of refs, those only to compare among them; and each changed record, by key."""
         store, snapshot = self._store, self._snapshot
         after: dict[str, dict[str, Stored]] = {}
         for change in changes:
@@ -205,7 +201,7 @@ class GitTransaction(NetworkTransaction):
             raise StoreError("this transaction is over; begin another")
 
     def close(self) -> None:
-        """Give the turn to the next; what was not pushed never happened."""
+        """End the transaction. Changes that were not pushed are discarded."""
         if not self._is_over:
             self._is_over = True
             self._store.leave()
@@ -219,5 +215,5 @@ def _receipt_among(changes: Sequence[Put | Drop]) -> tuple[str, Receipt | None]:
 
 
 def _is_receipt(change: Put | Drop) -> bool:
-    """Receipts stand in the head: a ref for each would be one for every process that ever asked."""
+    """Return True for a receipt. The head has receipts; as records, each process would leave a ref for ever."""
     return isinstance(change, Put) and isinstance(change.entry, Receipt)

@@ -1,4 +1,6 @@
-"""Reminders: which records a sweep must check, and from when. They may name too many records, never too few.
+"""The index of due records: reminders of which records a sweep must check, and from when.
+
+Reminders may name too many records, never too few.
 
 One reminder covers all records that were written together and are due within the same second. A record that is written
 again gets a new reminder. So an older one can go as soon as none of its records is due within its second.

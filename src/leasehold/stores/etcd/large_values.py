@@ -27,7 +27,7 @@ _REFERENCE = b"@"
 
 
 def is_reference(data: bytes) -> bool:
-    """True if this is a reference to parts."""
+    """Return True if this is a reference to parts."""
     return data.startswith(_REFERENCE)
 
 
@@ -37,7 +37,7 @@ def id_in(reference: bytes) -> str:
 
 
 class LargeValues:
-    """Splits the large values of one commit; holds the compares and marks that its transaction must contain."""
+    """The large values of one commit, and the compares and marks that its transaction must contain."""
 
     def __init__(self, store: EtcdStore, now: int) -> None:
         self._store = store
@@ -96,7 +96,7 @@ def collect(store: EtcdStore, now: int) -> int:
     """Remove some parts that no key refers to; return the number of values they made up."""
     first, end = store.names.all_parts(now - PATIENCE)
     went = 0
-    for id_ in dict.fromkeys(map(store.names.parts_id, store.each_name(first, end))):
+    for id_ in dict.fromkeys(map(store.names.parts_id, (name for name, _ in store.each(first, end, keys_only=True)))):
         went += _collect(store, id_)
         if went >= AT_ONCE:
             break

@@ -1,9 +1,9 @@
-"""Our own private repository: a bare one that holds what was fetched and what is about to be pushed. It is a cache.
+"""The private bare repository, a cache: it holds the commits that were fetched and those about to be pushed.
 
-No clone of the user's is touched: not its index, not its working tree, not one of its refs.
+The user's own clones stay untouched: their index, working tree and refs.
 """
 
-# Pathlib costs a one-shot process more than all of this
+# pathlib costs a one-shot process more than this whole module
 # ruff: noqa: PTH103, PTH110, PTH116, PTH118, PTH123
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _CROWDED = 60
 
 
 def make(directory: str) -> str:
-    """Create it, unless it is there; the git directory that is this process's alone.
+    """Create the repository unless it exists; return a git directory in it that only this process uses.
 
-    That one shares everything but `FETCH_HEAD`, as the worktrees of a repository do: a git that outlived the process
-    which started it must not write into what another one reads.
+    Like a worktree's, that directory shares everything but `FETCH_HEAD`: a git that outlives the process which started
+    it must not write into the file that another process reads.
     """
     _refuse_planted(directory)
     own = os.path.join(directory, "turns", f"{os.getpid()}-{os.urandom(4).hex()}")
@@ -43,13 +43,13 @@ def _refuse_planted(directory: str) -> None:
     is_own = S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
     if not is_own or (status.st_mode & (S_IWGRP | S_IWOTH) and os.listdir(directory)):  # noqa: PTH208
         raise StoreUnsuitable(
-            f"{directory} is no directory that only this user may write: remove it, set XDG_STATE_HOME to a directory "
-            "of yours, or write ?cache=DIRECTORY behind the URL"
+            f"{directory} is not a directory that only you may write; delete it, set XDG_STATE_HOME to a directory of "
+            "yours, or append ?cache=DIRECTORY to the URL"
         )
 
 
 def ensure(directory: str, own: str) -> bool:
-    """Create both, readable for their owner only, if they are not there, or not any more; whether that was so."""
+    """Create both, readable by their owner only. Return False if they exist already."""
     if os.path.exists(own):
         return False
     try:
@@ -58,14 +58,14 @@ def ensure(directory: str, own: str) -> bool:
                 os.makedirs(os.path.join(directory, part), 0o700, exist_ok=True)
             os.chmod(directory, 0o700)  # noqa: PTH101
             _write(directory, "config", _CONFIG)
-            _write(directory, "HEAD", _HEAD)  # last: now it is whole
+            _write(directory, "HEAD", _HEAD)  # last: it marks the repository as complete
         os.mkdir(own, 0o700)  # noqa: PTH102
         _write(own, "commondir", "../..\n")
         _write(own, "HEAD", _HEAD)
     except OSError as error:
         raise StoreError(
-            f"{directory} cannot be used: {error.strerror}; set XDG_STATE_HOME to a directory of yours, or write "
-            "?cache=DIRECTORY behind the URL"
+            f"{directory} cannot be used: {error.strerror}; set XDG_STATE_HOME to a directory of yours, or append "
+            "?cache=DIRECTORY to the URL"
         ) from error
     return True
 
@@ -94,7 +94,7 @@ def clear_left_over(directory: str) -> None:
 
 
 def unlock(directory: str, complaint: str) -> bool:
-    """Remove a lock file that a killed git has left in here, if that is what it complains about; whether it did."""
+    """Delete the lock file that a killed git has left here, if `complaint` names one. Return True if it does."""
     found = complaint.partition("Unable to create '")[2].partition(".lock'")[0] + ".lock"
     if not os.path.realpath(found).startswith(os.path.realpath(directory) + "/"):
         return False
@@ -104,17 +104,17 @@ def unlock(directory: str, complaint: str) -> bool:
 
 
 def is_crowded(directory: str) -> bool:
-    """Whether there are so many loose objects that a clean-up is worth its time; told from one folder of 256."""
+    """Return True if a clean-up pays: there are many loose objects, estimated from one of their 256 folders."""
     try:
         return len(os.listdir(os.path.join(directory, "objects", "17"))) > _CROWDED  # noqa: PTH208
     except FileNotFoundError:
         return False
 
 
-class Turn:
-    """One process at a time talks to the remote by way of this cache.
+class ProcessLock:
+    """A file lock: only one process at a time uses this cache.
 
-    It is not what makes us safe: the remote compares. But whoever would lose there may as well wait here.
+    Safety does not depend on it, since the remote compares. It saves pushes that the remote would reject.
     """
 
     def __init__(self, directory: str, patience: float) -> None:
@@ -122,8 +122,8 @@ class Turn:
         self._patience = patience
         self._fd = -1
 
-    def take(self) -> None:
-        """Wait for it."""
+    def acquire(self) -> None:
+        """Acquire the lock. Raise `StoreError` if another process holds it for too long."""
         if self._fd < 0:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         end = time.monotonic() + self._patience
@@ -141,12 +141,12 @@ class Turn:
             return False
         return True
 
-    def give(self) -> None:
-        """It is the next one's."""
+    def release(self) -> None:
+        """Release the lock."""
         fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

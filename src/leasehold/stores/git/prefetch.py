@@ -1,9 +1,9 @@
-"""Which records a request will want next, guessed from what this cache saw last: to fetch them all at once.
+"""Guess from the cache which records a request will need next, to fetch them all at once.
 
-A guess costs nothing but a few more refs in a fetch. It is never taken for the truth.
+A wrong guess only costs a few more refs in a fetch.
 """
 
-# Pathlib costs a one-shot process more than all of this
+# pathlib costs a one-shot process more than this whole module
 # ruff: noqa: PTH104, PTH108, PTH118, PTH120, PTH123
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 _NODES = f"{refs.SPACE}n/"
 MOST = 200
-"""More than this is not guessed."""
+"""Most records to guess."""
 
 
-class Foresight:
-    """The refs of the private repository, as the last fetch or push left them."""
+class Prefetch:
+    """The refs in the private repository, as of the last fetch or push."""
 
     def __init__(self, directory: str, objects: Objects) -> None:
         self._directory = directory
         self._objects = objects
 
     def related(self, keys: Sequence[str]) -> list[str]:
-        """Other records that belong to the same leases and waiters as these."""
+        """Return other records that belong to the same leases and waiters as these."""
         found: dict[str, None] = {}
         for key in keys:
             if key[0] == "n" and len(found) < MOST:
@@ -48,7 +48,7 @@ class Foresight:
                 oid = file.read().strip()
             stored = payload.decode(key, self._objects.read_loose(oid) or "")
         except (OSError, ValueError, StoreError):
-            return  # not seen before, or not as we write it: nothing is lost
+            return  # never fetched, or in an unknown format: fetch no further records
         for each in stored.values():
             entry = each.entry
             if isinstance(entry, Hold | Waiter) and entry.ask is not None:
@@ -61,7 +61,7 @@ class Foresight:
                 yield entry.engine
 
     def note(self, changes: Iterable[Change]) -> None:
-        """These refs were pushed. What is here already stays: for a guess it is good enough, and to replace is slow."""
+        """Note pushed refs. A ref that exists here keeps its value: replacing it is slow, and a guess may be old."""
         for change in changes:
             if not change.ref.startswith(_NODES):
                 continue
