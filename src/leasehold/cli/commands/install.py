@@ -13,6 +13,7 @@ from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard.checking import REQUIRE, known_policy
 from leasehold.guard.install import editors, skill
 from leasehold.guard.install.changes import Ledger
+from leasehold.guard.install.targets import TARGETS
 from leasehold.wire.shapes import SCHEMA_VERSION
 
 TYPE_CHECKING = False
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.guard.install.changes import FileChange, FileMove
 
+SHARED = ("leasehold",)
+"""How files of a project call this program: others use them too, on machines where it is elsewhere."""
 WHAT = (*editors.EDITORS, "git", "skill")
 _HEARD = {"git": {"server"}, "skill": {"user", "target"}}
 """The options that mean something for what is no editor."""
@@ -88,7 +91,8 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[File
         return githooks.changes(_project(), ledger, _command(), server=context.values["server"], remove=remove)
     policy = known_policy(context.values["policy"] or REQUIRE)
     values = context.values
-    wish = editors.InstallOptions(_command(), policy, values["on_failure"], values["http"], str(_project()), user)
+    command = _command() if user else SHARED
+    wish = editors.InstallOptions(command, policy, values["on_failure"], values["http"], str(_project()), user)
     return editors.changes(what, wish, place, ledger, remove=remove)
 
 
@@ -134,3 +138,14 @@ def _tell(context: Context, found: Sequence[FileChange | FileMove], *, is_trial:
         what = context.values["what"]
         more = " Restart the editor to have it look again." if what in editors.EDITORS else ""
         context.out.say(f"Done: {what} is {done}.{more}")
+        if what in editors.EDITORS and not remove:
+            _tell_todo(context, what)
+
+
+def _tell_todo(context: Context, what: str) -> None:
+    """Say what the user still has to do, and how to prove that the hooks fire."""
+    if TARGETS[what].todo:
+        context.out.say(f"Still to do: {TARGETS[what].todo}")
+    if not context.values["user"] and shutil.which("leasehold") is None:
+        context.out.say("Still to do: put leasehold on the PATH of the editor; the files call it by its name alone.")
+    context.out.say("Check that the hooks fire:\n  leasehold doctor")

@@ -26,7 +26,7 @@ ADMIN = (
     Flag("--by", "the admin's name (default: yours)", "NAME"),
 )
 FAILING = ("open", "closed")
-INSTALLING = (CliArgument("what", "claude, codex, cursor, git or skill"),)
+INSTALLING = (CliArgument("what", "claude, codex, cursor, gemini, copilot, opencode, windsurf, git or skill"),)
 INSTALL = (
     Flag("--dry-run", "show the changes without making them"),
     Flag("--user", "for all of your projects, not only this one"),
@@ -233,7 +233,7 @@ _VERBS = (
         "hook",
         "answer an editor's hook; `leasehold install` sets it up",
         "hook:hook",
-        (CliArgument("editor", "claude, codex or cursor"),),
+        (CliArgument("editor", "claude, codex, cursor, gemini, copilot, opencode or windsurf"),),
         (
             Flag("--policy", "off, warn, require or require-own (default: lock_policy, or require)", "HOW"),
             Flag("--look-only", "only check for leases of others; never acquire one by editing"),

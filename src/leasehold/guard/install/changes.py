@@ -139,7 +139,10 @@ def _write(path: Path, content: bytes, mode: int | None) -> None:
     draft.replace(target)
 
 
-_OURS = ("leasehold", "skills", ".agents", ".claude", ".codex", ".cursor")
+_OURS = (
+    *("leasehold", "skills", "hooks", "plugins", ".agents", ".claude", ".codex", ".cursor", ".gemini", ".github"),
+    *(".vscode", ".copilot", ".opencode", ".windsurf"),
+)
 
 
 def _remove_empty(directory: Path) -> None:

@@ -1,30 +1,40 @@
-"""The MCP entries and hooks of Claude Code, Codex and Cursor, each in the editor's own file."""
+"""Put our MCP server and hooks into each agent's own files, as ``targets`` describes them."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from leasehold.errors import InvalidInput
+from leasehold.guard.editors.adapters import ADAPTERS
 from leasehold.guard.install import splice
 from leasehold.guard.install.changes import put_block, take_block
+from leasehold.guard.install.targets import (
+    OPENCODE_PLUGIN,
+    PLUGIN,
+    TARGETS,
+    TOML,
+    hook_entry,
+    hooks_of,
+    server_entry,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+    from typing import TypeAlias
 
     from leasehold.guard.install.changes import Edit, FileChange, Ledger
+    from leasehold.guard.install.targets import Target
+
+    Files: TypeAlias = dict[Path, list[tuple[Edit, Edit]]]
 
 TOML_BEGIN, TOML_END = "# leasehold: begin", "# leasehold: end"
-_CHANGING = "Edit|MultiEdit|Write|NotebookEdit|Bash|mcp__leasehold__.*"
-_PATCHING = "apply_patch|Bash|mcp__leasehold__.*"
 
 
-@dataclass(frozen=True)
-class InstallOptions:
+class InstallOptions(NamedTuple):
     """The options of an installation."""
 
     command: tuple[str, ...] = ("leasehold",)
@@ -43,99 +53,104 @@ def changes(editor: str, wish: InstallOptions, place: Path, ledger: Ledger, *, r
         raise InvalidInput("on_failure", "is open with --http: an editor goes on if nobody answers")
     if wish.http is not None and editor != "claude":
         raise InvalidInput("http", f"{editor} has no http hooks; only Claude Code does")
+    found = _removed(editor, wish, place) if remove else _files(editor, wish, place)
     made = []
-    for path, add, take in _FILES[editor](wish, place):
+    for path, edits in found.items():
+        add, take = _all([add for add, _ in edits]), _all([take for _, take in edits])
         made.append(ledger.uninstall(path, take) if remove else ledger.install(path, add, take))
     return made
 
 
-def _claude(wish: InstallOptions, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
-    entry = {"type": "stdio", "command": wish.command[0], "args": [*wish.command[1:], "mcp"]}
-    where = place / (".claude.json" if wish.user else ".mcp.json")
-    yield where, _adding_server(where, entry), _taking_server(where)
-    one = _claude_hook(wish)
-    hooks: dict[str, list[Any]] = {
-        "SessionStart": [{"hooks": [{"type": "command", "command": _hook_command("claude", wish), "timeout": 30}]}],
-        "PreToolUse": [{"matcher": _CHANGING, "hooks": [one]}],
-        "PostToolUse": [{"matcher": "*", "hooks": [one]}],
-        "SubagentStop": [{"hooks": [one]}],
-        "SessionEnd": [{"hooks": [one]}],
-    }
-    path = place / ".claude" / "settings.json"
-    yield path, _adding_hooks(path, hooks), _taking_hooks(path)
+def _all(edits: list[Edit]) -> Edit:
+    """Return one edit that makes all of these: an agent may keep its hooks and its servers in one file."""
+
+    def edit(content: bytes | None) -> bytes | None:
+        for each in edits:
+            content = each(content)
+        return content
+
+    return edit
 
 
-def _claude_hook(wish: InstallOptions) -> dict[str, Any]:
-    if wish.http is None:
-        return {"type": "command", "command": _hook_command("claude", wish), "timeout": 30}
+def _files(editor: str, wish: InstallOptions, place: Path) -> Files:
+    """Return, by file, how our parts are added and removed."""
+    target = TARGETS[editor]
+    found: Files = {}
+    for path, edits in (_server(editor, target, wish, place), _hooks(editor, target, wish, place)):
+        if path is not None:
+            found.setdefault(path, []).append(edits)
+    return found
+
+
+def _removed(editor: str, wish: InstallOptions, place: Path) -> Files:
+    """Return the files that an installation may have changed, whatever its options were."""
+    found = _files(editor, wish._replace(http=None), place)
+    return found | _files(editor, wish._replace(http="http://"), place) if editor == "claude" else found
+
+
+def _server(editor: str, target: Target, wish: InstallOptions, place: Path) -> tuple[Path | None, tuple[Edit, Edit]]:
+    name = target.servers.of(user=wish.user)
+    path = place / name if name else None
+    entry = server_entry(editor, wish.command, user=wish.user)
+    if target.servers_format == TOML:
+        body = "\n".join(["[mcp_servers.leasehold]", *(f"{key} = {json.dumps(value)}" for key, value in entry.items())])
+        return path, (
+            lambda text: put_block(text, TOML_BEGIN, body, TOML_END),
+            lambda text: None if text is None else take_block(text, TOML_BEGIN, TOML_END),
+        )
+    key = "mcpServers" if editor == "copilot" and wish.user else target.servers_key
+    where = path or place
+    return path, (_adding_server(where, key, entry), _taking_server(where, key))
+
+
+def _hooks(editor: str, target: Target, wish: InstallOptions, place: Path) -> tuple[Path, tuple[Edit, Edit]]:
+    path = place / target.hooks.of(user=wish.user)
+    words = _hook_words(editor, wish)
+    if target.shape == PLUGIN:
+        hook = {"hook": json.dumps(words), "reading": json.dumps(ADAPTERS[editor].reading)}
+        return path, (lambda _: (OPENCODE_PLUGIN % hook).encode(), lambda _: None)
+    first = hook_entry(target, shlex.join(words))
+    entry = first if wish.http is None else _http_hook(wish.http, wish)
+    if wish.http is not None:
+        path = path.with_name("settings.local.json")  # it names the folder of the project on this machine
+    return path, (_adding_hooks(path, hooks_of(target, entry, first), target.version), _taking_hooks(path))
+
+
+def _http_hook(url: str, wish: InstallOptions) -> dict[str, object]:
     asked = urlencode({"policy": wish.policy, "root": wish.root})
     return {
         "type": "http",
-        "url": f"{wish.http.rstrip('/')}/v1/hooks/claude?{asked}",
+        "url": f"{url.rstrip('/')}/v1/hooks/claude?{asked}",
         "timeout": 30,
         "headers": {"Authorization": "Bearer $LEASEHOLD_API_KEY"},
         "allowedEnvVars": ["LEASEHOLD_API_KEY"],
     }
 
 
-def _codex(wish: InstallOptions, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
-    words = wish.command
-    body = f"[mcp_servers.leasehold]\ncommand = {json.dumps(words[0])}\nargs = {json.dumps([*words[1:], 'mcp'])}"
-    yield (
-        place / ".codex" / "config.toml",
-        lambda text: put_block(text, TOML_BEGIN, body, TOML_END),
-        lambda text: None if text is None else take_block(text, TOML_BEGIN, TOML_END),
-    )
-    one = {"type": "command", "command": _hook_command("codex", wish), "timeout": 30}
-    hooks: dict[str, list[Any]] = {
-        "PreToolUse": [{"matcher": _PATCHING, "hooks": [one]}],
-        "PostToolUse": [{"matcher": _PATCHING, "hooks": [one]}],
-        "SubagentStop": [{"hooks": [one]}],
-        "Stop": [{"hooks": [one]}],
-    }
-    path = place / ".codex" / "hooks.json"
-    yield path, _adding_hooks(path, hooks), _taking_hooks(path)
+EDITORS = tuple(TARGETS)
 
 
-def _cursor(wish: InstallOptions, place: Path) -> Iterator[tuple[Path, Edit, Edit]]:
-    where = place / ".cursor" / "mcp.json"
-    entry = {"command": wish.command[0], "args": [*wish.command[1:], "mcp"]}
-    yield where, _adding_server(where, entry), _taking_server(where)
-    one = {"command": _hook_command("cursor", wish)}
-    moments = ("preToolUse", "beforeShellExecution", "postToolUse", "afterFileEdit", "subagentStop", "sessionEnd")
-    path = place / ".cursor" / "hooks.json"
-    yield path, _adding_hooks(path, {moment: [one] for moment in moments}, version=1), _taking_hooks(path)
-
-
-_FILES: dict[str, Callable[[InstallOptions, Path], Iterator[tuple[Path, Edit, Edit]]]] = {
-    "claude": _claude,
-    "codex": _codex,
-    "cursor": _cursor,
-}
-EDITORS = tuple(_FILES)
-
-
-def _hook_command(editor: str, wish: InstallOptions) -> str:
-    closed = "" if wish.on_failure == "open" else f" --on-failure {wish.on_failure}"
-    return f"{shlex.join(wish.command)} hook {editor} --policy {wish.policy}{closed}"
+def _hook_words(editor: str, wish: InstallOptions) -> list[str]:
+    closed = [] if wish.on_failure == "open" else ["--on-failure", wish.on_failure]
+    return [*wish.command, "hook", editor, "--policy", wish.policy, *closed]
 
 
 # ------------------------------------------------------------------------------------- JSON files of editors
 
 
-def _adding_server(path: Path, entry: dict[str, Any]) -> Edit:
-    return _edit(path, lambda text: splice.add(text, ("mcpServers",), entry, "leasehold"))
+def _adding_server(path: Path, key: str, entry: dict[str, Any]) -> Edit:
+    return _edit(path, lambda text: splice.add(text, (key,), entry, "leasehold"))
 
 
-def _taking_server(path: Path) -> Edit:
+def _taking_server(path: Path, key: str) -> Edit:
     def take(text: str) -> str:
-        servers = splice.parse(text).value.get("mcpServers", {})
-        return splice.drop(text, ("mcpServers", "leasehold")) if "leasehold" in servers else text
+        servers = splice.parse(text).value.get(key, {})
+        return splice.drop(text, (key, "leasehold")) if "leasehold" in servers else text
 
     return _edit(path, take, is_taking=True)
 
 
-def _adding_hooks(path: Path, hooks: dict[str, list[Any]], version: int | None = None) -> Edit:
+def _adding_hooks(path: Path, hooks: dict[str, list[object]], version: int | None = None) -> Edit:
     def add(text: str) -> str:
         if version is not None and "version" not in splice.parse(text).value:
             text = splice.add(text, (), version, "version")

@@ -111,9 +111,11 @@ def _insert(text: str, node: JsonNode, value: Any, key: str | None) -> str:  # n
     unit = match.group(1) if match else "  "  # the indentation of one level
     base = _indent_of(text, node.start)
     label = "" if key is None else f"{json.dumps(key)}: "
-    written = label + json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", f"\n{base}{unit}")
+    is_flat = "\n" not in text.strip() and bool(parse(text).children)
+    depth = None if is_flat else unit
+    written = label + json.dumps(value, indent=depth, ensure_ascii=False).replace("\n", f"\n{base}{unit}")
     if not node.children:
-        inside = f"\n{base}{unit}{written}\n{base}"
+        inside = written if is_flat else f"\n{base}{unit}{written}\n{base}"
         return text[: node.start + 1] + inside + text[node.end - 1 :]
     last = node.children[-1].end
     is_inline = "\n" not in text[node.start : node.starts[-1]]

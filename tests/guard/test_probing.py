@@ -1,0 +1,62 @@
+"""`leasehold doctor` runs each installed hook as its agent would, and says whether it refuses what it should."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leasehold.guard.install.targets import TARGETS
+from tests.guard.test_install import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def found(project: Project, agent: str) -> tuple[bool | None, str]:
+    told = json.loads(project.run("doctor", "--json", code=None).splitlines()[0])
+    findings = told["data" if told["ok"] else "error"]["findings"]
+    (finding,) = [each for each in findings if each["topic"] == f"{agent} hook"]
+    return finding["ok"], finding["text"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    program = tools / "leasehold"
+    program.write_text(f'#!/bin/sh\nexec {made.command} "$@"\n')
+    program.chmod(0o755)
+    made.env["PATH"] = f"{tools}:{made.env['PATH']}"
+    return made
+
+
+@pytest.mark.parametrize("agent", TARGETS)
+def test_doctor_proves_that_the_hooks_of_each_agent_fire(project: Project, agent: str) -> None:
+    project.run("install", agent)
+    is_well, text = found(project, agent)
+    assert is_well, text
+    assert text.startswith("fires: ")
+    assert "No live leases" in project.run("list"), "the probe is on a store of its own"
+
+
+@pytest.mark.parametrize("agent", ["codex", "windsurf"])
+def test_doctor_says_that_a_hook_cannot_be_called_or_refuses_nothing(project: Project, agent: str) -> None:
+    project.run("install", agent, "--policy", "off")
+    assert found(project, agent)[0] is None
+    path = project.root / TARGETS[agent].hooks.project
+    path.write_text(path.read_text().replace("leasehold hook", "leasehold-that-is-gone hook"))
+    is_well, text = found(project, agent)
+    assert is_well is False
+    assert str(path) in text
+
+
+@pytest.mark.parametrize("command", ["touch ran; leasehold hook cursor", "sh -c 'touch ran' leasehold hook", "'"])
+def test_doctor_runs_no_other_program_that_a_checkout_names(project: Project, command: str) -> None:
+    path = project.root / ".cursor" / "hooks.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"hooks": {"preToolUse": [{"command": f"{command} # leasehold hook x"}]}}))
+    assert found(project, "cursor")[0] is False
+    assert not (project.root / "ran").exists()
