@@ -36,7 +36,7 @@ BENCHMARKS = {
 
 def main() -> int:
     if {"-h", "--help"} & set(sys.argv[1:]):
-        print(f"{__doc__.splitlines()[0]}\n\nThere are {', '.join(BENCHMARKS)}; see docs/benchmarks.md.")
+        print(f"{__doc__.splitlines()[0]}\n\nThere are {', '.join(BENCHMARKS)}; see docs/explanation/benchmarks.md.")
         return 0
     smoke = "--smoke" in sys.argv
     names = [word for word in sys.argv[1:] if word != "--smoke"] or list(BENCHMARKS)

@@ -43,5 +43,5 @@ def test_a_brief_run(name: str, folder: Path) -> None:
 
 
 def test_each_is_told_of_in_the_documents() -> None:
-    told = (HERE / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    told = (HERE / "docs" / "explanation" / "benchmarks.md").read_text(encoding="utf-8")
     assert [name for name in BENCHMARKS if f"\n| `{name}` |" not in told] == []

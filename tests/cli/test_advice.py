@@ -103,8 +103,8 @@ def test_what_a_key_is_not_for_is_nobodys_lease(shell: Shell, tmp_path: Path) ->
         env = {"LEASEHOLD_URL": server.url, "LEASEHOLD_API_KEY": viewer}
         refused = shell.run("acquire", "a", env=env)
         assert refused.code == 8
-        assert suggested(refused, "see what your key allows (docs/server.md#not-allowed)") == ["doctor"]
-        page = (ROOT / "docs" / "server.md").read_text()
+        assert suggested(refused, "see what your key allows (docs/how-to/server.md#not-allowed)") == ["doctor"]
+        page = (ROOT / "docs" / "how-to" / "server.md").read_text()
         assert "### Not allowed" in page
         assert "it takes another key" in page, "the page answers what was said"
         assert "a viewer may not list keys; it takes another key" in shell.run("keys", "list", env=env).err

@@ -236,7 +236,7 @@ def test_a_user_without_home_gets_a_clear_answer_only_when_it_matters(work: Path
 
 
 def test_every_key_and_variable_is_documented() -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text()
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text()
     for word in (*config.KEYS, *config.VARIABLES, "LEASEHOLD_SESSION", *config.POLICIES, "XDG_STATE_HOME", "GIT_DIR"):
         assert f"`{word}`" in page, word
 

@@ -106,7 +106,7 @@ def test_a_role_that_may_only_look_is_told_what_it_lacks(role: str) -> None:
     assert f"INSERT, UPDATE, DELETE on {name}.folded; " in permissions.text
     assert f"UPDATE (seq) on {name}.history; " in permissions.text
     assert permissions.text.endswith(f"UPDATE on {name}.event_seq")
-    assert "docs/postgresql.md" in permissions.advice
+    assert "docs/how-to/postgresql.md" in permissions.advice
 
 
 @pytest.mark.parametrize("missing", [line for line in GRANTS if " SCHEMA " not in line and ".meta" not in line])

@@ -30,7 +30,7 @@ class Told(NamedTuple):
 
     @property
     def is_signed(self) -> bool:
-        """As docs/server.md says that a receiver should check it."""
+        """As docs/how-to/server.md says that a receiver should check it."""
         signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + self.body
         expected = base64.b64encode(hmac.digest(SECRET.encode(), signed, hashlib.sha256)).decode()
         return hmac.compare_digest(f"v1,{expected}", self.headers["webhook-signature"])

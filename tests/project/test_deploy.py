@@ -82,7 +82,7 @@ def test_the_action_and_the_recipes_for_ci_let_runners_take_over_dead_locks_at_a
     action = (ROOT / "deploy" / "github-action" / "action.yml").read_text()
     assert "LEASEHOLD_MAX_SKEW: ${{ inputs.max-skew }}" in action
     assert re.search(r"max-skew:\n    description: .*\n    default: 30s\n", action)
-    page = (ROOT / "docs" / "agents.md").read_text().partition("\n## CI\n")[2]
+    page = (ROOT / "docs" / "how-to" / "agents.md").read_text().partition("\n## CI\n")[2]
     recipes = re.findall(r"```(?:yaml|groovy)\n(.*?)```", page, re.DOTALL)
     assert len(recipes) == 4
     for recipe in recipes:

@@ -24,7 +24,8 @@ from tests.kit.shell import PATIENCE, ROOT, SOURCE, Shell
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLI = ROOT / "docs" / "cli.md"
+DOCS = ROOT / "docs"
+CLI = DOCS / "reference" / "cli.md"
 TOGETHER = "write-a-store.md"
 """Its blocks are one program, which `tests/stores/test_write_a_store.py` runs."""
 PYTHON = [
@@ -33,6 +34,7 @@ PYTHON = [
     for block in blocks(path)
     if block.language == "python" and path.name != TOGETHER
 ]
+OUR_PAGES = re.compile(r"(?<![\w/.:])(?<!path:)(?<!gemini-cli )(docs/[\w./-]+\.md)(?:#([\w-]+))?")
 CODES = re.compile(r"""(?:Refused\(\s*|_broke\(context,\s*|code = |"code": )"([a-z_]+)\"""")
 
 
@@ -67,7 +69,7 @@ def test_the_examples_of_the_readme_work(shell: Shell) -> None:
 
 @pytest.mark.parametrize("name", ["grite", "agiflow"])
 def test_the_line_that_moves_a_script_moves_a_script(shell: Shell, name: str) -> None:
-    line = next(block.text for block in blocks(ROOT / "docs" / "moving" / f"{name}.md") if block.language == "")
+    line = next(block.text for block in blocks(DOCS / "how-to" / "moving" / f"{name}.md") if block.language == "")
     (shell.home / "script").write_text({"grite": "grite lock status\n", "agiflow": "agiflow-cli workflow list\n"}[name])
     path = 'PATH="$HOME/.local/bin:$PATH"'
     for printed in run(shell, [line, *(f"{path} {each} script; echo code $?" for each in ("bash", "sh"))])[1:]:
@@ -100,8 +102,12 @@ def test_links_lead_somewhere(path: Path) -> None:
         there = (path.parent / file).resolve() if file else path
         assert there.exists(), f"{path.name} refers to {target}"
         if anchor:
-            headings = [_anchor(line) for line in there.read_text().splitlines() if line.startswith("#")]
-            assert anchor in headings, f"{path.name} refers to {target}"
+            assert anchor in anchors(there), f"{path.name} refers to {target}"
+
+
+def anchors(page: Path) -> list[str]:
+    """What a link may have after its `#`."""
+    return [_anchor(line) for line in page.read_text().splitlines() if line.startswith("#")]
 
 
 def _anchor(heading: str) -> str:
@@ -162,7 +168,7 @@ def test_every_error_code_is_documented() -> None:
 
 
 def test_every_setting_and_variable_is_documented() -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text()
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text()
     for key in config.KEYS:
         assert f"| `{key}` |" in page
     documented = "\n".join(path.read_text() for path in DOCUMENTS)
@@ -173,9 +179,21 @@ def test_every_setting_and_variable_is_documented() -> None:
 
 
 def test_the_index_names_every_page() -> None:
-    index = (ROOT / "docs" / "index.md").read_text()
-    for path in (ROOT / "docs").glob("*.md"):
-        assert path.name == "index.md" or f"({path.name})" in index, path.name
+    index = (DOCS / "index.md").read_text()
+    for path in DOCS.rglob("*.md"):
+        name = path.relative_to(DOCS).as_posix()
+        assert name == "index.md" or name.startswith("adr/0") or f"({name})" in index, name
+
+
+def test_a_page_that_a_message_or_a_comment_names_is_there() -> None:
+    """Messages, help and comments name pages by their path in the repository."""
+    sources = [path for folder in ("src", "deploy", "benchmarks", "clients") for path in (ROOT / folder).rglob("*.*")]
+    for path in sources:
+        if path.suffix in (".py", ".sql", ".yml", ".ts", ".js") and "node_modules" not in path.parts:
+            for page, anchor in OUR_PAGES.findall(path.read_text()):
+                named = ROOT / page
+                assert named.exists(), f"{path.relative_to(ROOT)} names {page}"
+                assert not anchor or anchor in anchors(named), f"{path.relative_to(ROOT)} names {page}#{anchor}"
 
 
 # ------------------------------------------------------------------------------------- for who changes it

@@ -173,7 +173,7 @@ def test_the_sql_update() -> None:
         assert connection.execute("SELECT version, fence FROM deployment").fetchall() == [("v3", 9)]
     finally:
         connection.close()
-    page = Path(__file__).parents[2].joinpath("docs", "fencing.md").read_text()
+    page = Path(__file__).parents[2].joinpath("docs", "how-to", "fencing.md").read_text()
     assert f"{fencing.POSTGRESQL_COLUMN}\n{fencing.POSTGRESQL_UPDATE}" in page
     for part in (fencing.POSTGRESQL_COLUMN, fencing.POSTGRESQL_UPDATE, fencing.POSTGRESQL_TRIGGER):
         assert part in fencing.POSTGRESQL

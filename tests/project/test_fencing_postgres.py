@@ -84,7 +84,7 @@ def test_the_trigger_lets_in_what_is_not_older(guarded: Connection) -> None:
 
 
 def test_what_is_told_of_it_is_what_works() -> None:
-    told = (ROOT / "docs" / "fencing.md").read_text()
+    told = (ROOT / "docs" / "how-to" / "fencing.md").read_text()
     assert f"```sql\n{fencing.POSTGRESQL_FENCE}```" in told
     assert fencing.POSTGRESQL_FENCE in fencing.POSTGRESQL
     assert fencing.POSTGRESQL_UPDATE in told

@@ -1,4 +1,4 @@
-"""docs/http.md and docs/server.md tell of every route, field, problem, option and figure that there is."""
+"""The pages on HTTP and the server tell of every route, field, problem, option and figure that there is."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.kit.shell import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-HTTP = (ROOT / "docs" / "http.md").read_text()
-SERVER = (ROOT / "docs" / "server.md").read_text()
-MOVING = "\n".join(page.read_text() for page in sorted((ROOT / "docs" / "moving").glob("*.md")))
+HTTP = (ROOT / "docs" / "reference" / "http.md").read_text()
+SERVER = (ROOT / "docs" / "how-to" / "server.md").read_text()
+MOVING = "\n".join(page.read_text() for page in sorted((ROOT / "docs" / "how-to" / "moving").glob("*.md")))
 """Routes that other systems' programs know are told of there."""
 ELSEWHERE = ("/locks/", "/v1/workflows")
 OPERATIONS = [
@@ -53,7 +53,7 @@ def test_every_route_and_its_fields_are_documented(method: str, path: str, opera
         assert path in MOVING
         return
     told = rows(method, path)
-    assert told, f"docs/http.md has no row for {method} {path}"
+    assert told, f"docs/reference/http.md has no row for {method} {path}"
     missing = [field for field in fields(operation) if not any(f"`{field}`" in row for row in told)]
     assert missing == []
 
@@ -89,5 +89,5 @@ def test_every_figure_is_documented(tmp_path: Path) -> None:
 
 
 def test_the_key_of_a_client_is_documented() -> None:
-    for page in ("server.md", "configuration.md", "cli.md"):
+    for page in ("how-to/server.md", "reference/configuration.md", "reference/cli.md"):
         assert "LEASEHOLD_API_KEY" in (ROOT / "docs" / page).read_text(), page

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leasehold.stores import Capabilities
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "stores.md"
+PAGE = ROOT / "docs" / "reference" / "stores.md"
 HEAD = """\
 | store | an acknowledged grant survives | first come, first served | history | a waiter elsewhere learns of its grant |
 | --- | --- | --- | --- | --- |

@@ -23,7 +23,7 @@ from tests.stores.file_store import CAPABILITIES, FileStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-store.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "write-a-store.md"
 INTRODUCTION = """\
 # Write a store
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leasehold.domain.leases import Blocker
     from leasehold.domain.outcomes import Held, TimedOut
 
-PAGE = "docs/git-clocks.md"
+PAGE = "docs/explanation/git-clocks.md"
 
 
 def watch_lines(it: Blocker) -> list[str]:

@@ -194,7 +194,7 @@ def _advice(outcome: Refused, context: Context) -> str:
         return f"\n{step('see who holds it', context.suggest('inspect', *names))}"
     served = context.choice.url.startswith("http") if outcome.code == "not_allowed" else False
     if served and not outcome.field:  # what a key is for: another space, other names, less
-        return f"\n{step('see what your key allows (docs/server.md#not-allowed)', context.suggest('doctor'))}"
+        return f"\n{step('see what your key allows (docs/how-to/server.md#not-allowed)', context.suggest('doctor'))}"
     return ""
 
 

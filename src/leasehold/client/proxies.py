@@ -2,7 +2,7 @@
 
 `http_proxy` or `HTTP_PROXY` for http, `https_proxy` or `HTTPS_PROXY` for https, else `all_proxy` or `ALL_PROXY`; not
 for a host of `no_proxy` or `NO_PROXY`, and, as in Go, never for this machine itself, which a proxy elsewhere cannot
-reach. docs/proxies.md says the same to users.
+reach. docs/how-to/proxies.md says the same to users.
 """
 
 from __future__ import annotations

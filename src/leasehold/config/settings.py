@@ -1,7 +1,7 @@
 """The store and the settings: from the argument, the environment, the configuration files and the defaults.
 
 This module decides where the locks live, and why; it opens and creates nothing. Every one-shot command runs it, so
-TOML is only imported if there is a file that needs it. The reference for users is docs/configuration.md.
+TOML is only imported if there is a file that needs it. The reference for users is docs/reference/configuration.md.
 """
 
 # Pathlib costs a one-shot process more than all of this

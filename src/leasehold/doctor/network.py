@@ -28,7 +28,7 @@ CLOCK_APART = 5 * SECOND
 PROBE = "leasehold-doctor"
 """A name to inspect, which no one holds. Inspecting changes nothing."""
 
-_GRANTS = "GRANT what docs/postgresql.md says to this role, or use another one"
+_GRANTS = "GRANT what docs/how-to/postgresql.md says to this role, or use another one"
 _NO_CLOCK = Finding("clock", True, "a git remote has none: leases age as this machine observes them")
 
 
@@ -49,7 +49,7 @@ def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:
     held = locks.list(space=space)
     yield Finding("reachable", True, f"a server answered in {_milliseconds(started)} ms")
     if isinstance(held, Refused):
-        advice = "set LEASEHOLD_API_KEY to a key for this space (docs/server.md#keys); make one where the store is"
+        advice = "set LEASEHOLD_API_KEY to a key for this space (docs/how-to/server.md#keys), made where the store is"
         make = f"leasehold keys create NAME --space {quote(space)}"
         yield Finding("permissions", False, shown(held.message), advice, make)
         return
@@ -163,7 +163,8 @@ def _about_facts(facts: PostgresFacts) -> Iterator[Finding]:
     if facts.pause:
         left = durations.in_seconds(facts.pause)
         text = f"nothing new is granted for another {left}: the database was promoted or restored"
-        yield Finding("grants", None, text, "what is held can be renewed and released; docs/postgresql.md says why")
+        advice = "what is held can be renewed and released; docs/how-to/postgresql.md says why"
+        yield Finding("grants", None, text, advice)
     if facts.deaf:
         advice = (
             "correct listen=, or LEASEHOLD_LISTEN_URL; until then waiters at other servers are served within 1.2 s, "

@@ -139,7 +139,7 @@ class Refused(Refusal):
 
     code: str
     """invalid, not_found, not_allowed, slots_mismatch, too_many, cancelled, spent, conflict, paused, session_over;
-    and whatever else a server says no with (docs/http.md)"""
+    and whatever else a server says no with (docs/reference/http.md)"""
     field: str
     message: str
 

@@ -53,7 +53,7 @@ def connect(
     """Open the locks that live at this URL: `sqlite:///var/lib/leasehold.db`, `http://locks.example:7420`.
 
     What is not given comes from the environment (`LEASEHOLD_URL`, ...), the configuration files, or the defaults:
-    see docs/configuration.md.
+    see docs/reference/configuration.md.
 
     Args:
         url: where the locks live, or a `Choice` of `config.find`.
@@ -66,7 +66,8 @@ def connect(
         progress: called again and again while an unthreaded caller waits in a queue.
         timeout: how long a call goes on while nobody answers, apart from what it waits in a queue: seconds, text such
             as `"10s"`, or a `timedelta`; `LEASEHOLD_CONNECT_TIMEOUT` by default, else about 4 s for a server that
-            refuses connections and 30 s for a silent one. SQLite has nothing to connect to. See docs/python.md.
+            refuses connections and 30 s for a silent one. SQLite has nothing to connect to.
+            See docs/reference/python.md.
     """
     choice = _chosen(url, timeout)
     who = _identity(choice, holder, space)

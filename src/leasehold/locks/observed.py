@@ -1,4 +1,7 @@
-"""Over git: since when this observer has watched what is in the way. It decides nothing; see docs/git-clocks.md."""
+"""Over git: since when this observer has watched what is in the way.
+
+It decides nothing; see docs/explanation/git-clocks.md.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
 
     class Answer(TypedDict):
-        """The answer of a tool. docs/http.md describes its parts, once: eight tools must fit into a prompt."""
+        """The answer of a tool. docs/reference/http.md describes its parts: eight tools must fit into a prompt."""
 
         ok: bool
         advice: str

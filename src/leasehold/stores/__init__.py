@@ -18,7 +18,7 @@ def observes(store: Store) -> TypeGuard[ObservingStore]:
 
 
 class Capabilities(Noun):
-    """Declares the promises of a store. The table in docs/stores.md is generated from it."""
+    """Declares the promises of a store. The table in docs/reference/stores.md is generated from it."""
 
     name: str
     """Its name in documentation and messages."""

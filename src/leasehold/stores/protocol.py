@@ -5,7 +5,7 @@ when another process has changed something. Every rule (what has expired, who is
 
 To write a store, subclass `Store` and `Transaction`, or `NetworkStore` and `NetworkTransaction` if each access waits
 for a network. Methods that are not abstract have a default that suits a store with nothing to add. Then run the suite
-in ``leasehold.testing.conformance``. docs/write-a-store.md has all of this on one page, with an example.
+in ``leasehold.testing.conformance``. docs/how-to/write-a-store.md has all of this on one page, with an example.
 """
 
 from __future__ import annotations

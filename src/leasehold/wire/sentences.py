@@ -62,7 +62,8 @@ def _watched(outcome: Held | TimedOut) -> str:
     told = f". Watched from here since {rfc3339(first.watched_us)}; may be taken over at {rfc3339(first.until_us)}"
     if not is_quicker_by_the_wall(first):
         return told
-    return f"{told}, or {SKEW} after it expires by its holder's clock with max_skew={SKEW} (docs/git-clocks.md)"
+    page = "docs/explanation/git-clocks.md"
+    return f"{told}, or {SKEW} after it expires by its holder's clock with max_skew={SKEW} ({page})"
 
 
 def is_quicker_by_the_wall(it: Blocker) -> bool:

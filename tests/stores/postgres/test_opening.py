@@ -143,7 +143,7 @@ def role(url: str) -> Iterator[str]:
 
 
 def test_the_documented_rights_are_those_that_are_tested() -> None:
-    told = (ROOT / "docs" / "postgresql.md").read_text()
+    told = (ROOT / "docs" / "how-to" / "postgresql.md").read_text()
     ours = (SQL / "role.sql").read_text().replace("{schema}", "leasehold").replace("{role}", "leasehold")
     grants = [line for line in ours.splitlines() if line.startswith("GRANT")]
     assert grants
@@ -189,7 +189,7 @@ def test_a_role_without_rights_gets_a_list_of_what_it_needs(url: str, role: str)
         connection.execute(f"REVOKE UPDATE ON {parse(url).schema}.folded FROM {role}")
     with (
         leasehold.connect(url.replace("postgres@", f"{role}@"), holder="ada") as locks,
-        pytest.raises(StoreUnsuitable, match=r"docs/postgresql\.md"),
+        pytest.raises(StoreUnsuitable, match=r"docs/how-to/postgresql\.md"),
     ):
         locks.acquire("r", ttl=60)
 
@@ -286,7 +286,7 @@ def shut_out() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("statement", "kind", "told"),
     [
-        ("REVOKE CONNECT ON DATABASE {name} FROM PUBLIC, {name}", StoreUnsuitable, r"docs/postgresql\.md"),
+        ("REVOKE CONNECT ON DATABASE {name} FROM PUBLIC, {name}", StoreUnsuitable, r"docs/how-to/postgresql\.md"),
         ("ALTER DATABASE {name} ALLOW_CONNECTIONS false", Unreachable, "set to accept no connections"),
         ("ALTER ROLE {name} SET default_transaction_read_only = on", Unreachable, "default_transaction_read_only is"),
     ],

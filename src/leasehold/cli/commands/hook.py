@@ -31,7 +31,9 @@ def hook(context: Context) -> int:
     if editor not in adapters.EDITORS:
         raise InvalidInput("editor", f"must be one of {', '.join(adapters.EDITORS)}")
     if sys.stdin is None or sys.stdin.isatty():
-        raise InvalidInput("stdin", "is a terminal: an editor calls this command and hands it JSON, see docs/agents.md")
+        raise InvalidInput(
+            "stdin", "is a terminal: an editor calls this command and hands it JSON, see docs/how-to/agents.md"
+        )
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     occasion = payloads.read(editor, text)
     if occasion.moment == adapters.START:

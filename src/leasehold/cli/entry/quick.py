@@ -44,7 +44,8 @@ TAKING = (
 )
 MAX_SKEW = Flag(
     "--max-skew",
-    "git: trust wall clocks that differ by at most this, such as 30s (or: LEASEHOLD_MAX_SKEW; docs/git-clocks.md)",
+    "git: trust wall clocks that differ by at most this, such as 30s "
+    "(or: LEASEHOLD_MAX_SKEW; docs/explanation/git-clocks.md)",
     "TIME",
 )
 TOKEN_FILE = Flag(

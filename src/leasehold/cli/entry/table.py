@@ -1,7 +1,7 @@
 """The table of commands with their arguments and options, for the parser, ``help``, completion and the docs' tests.
 
 A new command needs a `CliVerb` here or in ``families``, a handler in ``cli.commands``, examples in ``examples``, an
-answer in ``schemas`` and a section in docs/cli.md. Tests fail for each of them that is missing.
+answer in ``schemas`` and a section in docs/reference/cli.md. Tests fail for each of them that is missing.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ _VERBS = (
                 "TIME",
                 "10s",
             ),
-            Flag("--webhook", "send events to this URL (repeat it; see docs/server.md)", "URL", many=True),
+            Flag("--webhook", "send events to this URL (repeat it; see docs/how-to/server.md)", "URL", many=True),
             Flag("--webhook-private", "allow webhooks to this machine and to private networks"),
             Flag("--webhook-state", "the file that records which events were sent", "FILE"),
             Flag("--rate", "the most requests a second for one key (default 1000; 0: no limit)", "N", "1000"),

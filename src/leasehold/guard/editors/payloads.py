@@ -1,4 +1,4 @@
-"""Parse the input of an agent's hook, by the row of its adapter. See docs/agents.md.
+"""Parse the input of an agent's hook, by the row of its adapter. See docs/how-to/agents.md.
 
 The input can be large (it may contain a whole file), and only a few texts in it matter. SQLite, which is loaded for the
 locks anyway, extracts them without the ``json`` module, whose import costs as much as the acquire.

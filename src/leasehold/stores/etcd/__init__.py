@@ -1,6 +1,6 @@
 """The etcd store: records by consensus, one transaction with a compare for each batch. It decides nothing about leases.
 
-`docs/etcd.md` says how it works and how to run it, `docs/adr/0026` and `0042` why.
+`docs/how-to/etcd.md` says how it works and how to run it, `docs/adr/0026` and `0042` why.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def explained(address: EtcdAddress, status: int, said: str) -> StoreError:
         return StoreError(f"etcd requires a user: write etcd://USER:PASSWORD@… ({said})")
     if _NO_SPACE in said:
         return StoreError(
-            f"etcd has used up its space ({said}). Compact and defragment it (docs/etcd.md: how to automate it):\n"
+            f"etcd has used up its space ({said}). Compact and defragment it (docs/how-to/etcd.md automates it):\n"
             "  etcdctl compact REVISION\n"
             "  etcdctl defrag\n"
             "  etcdctl alarm disarm"

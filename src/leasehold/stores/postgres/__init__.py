@@ -1,7 +1,7 @@
 """The PostgreSQL store: one database for any number of servers.
 
 It decides nothing about who gets a lease. It keeps no session state, so connections may go through a proxy that pools
-transactions, except for the one that listens, which only gives hints. See docs/postgresql.md.
+transactions, except for the one that listens, which only gives hints. See docs/how-to/postgresql.md.
 """
 
 from __future__ import annotations

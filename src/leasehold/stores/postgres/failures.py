@@ -40,7 +40,11 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], type[StoreError], str], ...] = (
     (pg.InvalidPassword, Unreachable, "the password is wrong, or there is none; see the user and password in the URL"),
     (pg.InvalidAuthorizationSpecification, Unreachable, "this user is not accepted; see pg_hba.conf"),
     (pg.InvalidCatalogName, Unreachable, "there is no such database; create it first: createdb NAME"),
-    (pg.InsufficientPrivilege, StoreUnsuitable, "this role may not do that; see docs/postgresql.md for what it needs"),
+    (
+        pg.InsufficientPrivilege,
+        StoreUnsuitable,
+        "this role may not do that; docs/how-to/postgresql.md has what it needs",
+    ),
     (
         pg.ReadOnlySqlTransaction,
         Unreachable,

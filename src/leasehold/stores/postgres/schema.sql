@@ -55,7 +55,7 @@ CREATE TABLE {schema}.meta (
     system text NOT NULL, -- the PostgreSQL server that it was on last,
     timeline text NOT NULL, -- and its timeline
     epoch integer NOT NULL, -- how often that changed
-    opens_at bigint NOT NULL, -- nothing new is granted before this time, see docs/postgresql.md
+    opens_at bigint NOT NULL, -- nothing new is granted before this time, see docs/how-to/postgresql.md
     longest bigint NOT NULL -- the longest TTL that was ever granted, in microseconds
 );
 
