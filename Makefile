@@ -1,10 +1,13 @@
-# Everything runs in a virtual environment of its own, .venv, which the first target that needs it creates.
+# Everything runs in a virtual environment of its own, .venv, which the first target that needs it creates: `make run`
+# installs only what a server needs, and the first other target adds the tools of development.
 # Needed beforehand: make, and Python 3.11 or newer (another one than python3: make PYTHON=python3.12 test).
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
+INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # What `make bench` measures: the compiled wheel, in an environment of its own.
 COMPILED := .venv-compiled
@@ -28,6 +31,7 @@ STORES := sqlite postgres etcd
 RUN_ON_sqlite = $(BIN)/python -m leasehold.demo
 RUN_ON_etcd = $(BIN)/python -m leasehold.testing.etcd $(BIN)/python -m leasehold.demo --store {url}
 RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m leasehold.demo --store {url}
+NEEDS_sqlite := $(RUNS)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check browser many lint format wheel bench prove mutants clean
@@ -35,7 +39,7 @@ RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m l
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(READY) ## see it work: a server with its live page and busy agents (STORE=postgres or etcd: on one of its own)
+run: $(or $(NEEDS_$(STORE)),$(READY)) ## see it work: a server with its live page and busy agents (STORE=postgres or etcd: on one of its own)
 	$(if $(RUN_ON_$(STORE)),$(RUN_ON_$(STORE)),$(error there is no STORE=$(STORE); there are $(STORES)))
 
 test: $(if $(TESTS),$(READY),lint browser) ## lint, then all tests with the settings of CI (TESTS=…: these alone, without lint)
@@ -83,7 +87,7 @@ clean: ## remove the virtual environment, caches and what was built
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 	find src -name '*.so' -type f -delete
 
-$(READY): pyproject.toml
+$(RUNS): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
 	  echo "Leasehold needs Python 3.11 or newer, and there is no '$(PYTHON)' here." >&2; \
 	  echo "Install one, or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
@@ -95,7 +99,15 @@ $(READY): pyproject.toml
 	  echo "On Debian or Ubuntu: apt install python3-venv. Elsewhere: install the full Python." >&2; exit 1; }
 	@echo "Setting up $(VENV) (once, and again when pyproject.toml changes) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python $(INSTALL) --editable '.[server]'
+	@$(BIN)/python scripts/mend_environment.py
+	@touch $@
+
+# Dependency groups need pip 25.1, and a new environment may have an older one.
+$(READY): $(RUNS)
+	@echo "Adding the tools of development to $(VENV) (this takes a few minutes the first time) ..."
+	@$(BIN)/python $(INSTALL) 'pip>=25.1'
+	@$(BIN)/python $(INSTALL) --editable '.[all]' --group dev
 	@$(BIN)/python scripts/mend_environment.py
 	@touch $@
 
@@ -104,7 +116,8 @@ $(COMPILED_READY): $(READY) $(SOURCES)
 	@rm -rf $(COMPILED)
 	@$$($(BIN)/python -m benchmarks.interpreter) -m venv $(COMPILED)
 	@$(BIN)/python -m tests.compiled.building $(COMPILED)/wheel $(COMPILED)/bin/python
-	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(COMPILED)/wheel/*.whl)[bench]"
-	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(COMPILED)/wheel/*.whl
+	@$(COMPILED)/bin/python $(INSTALL) 'pip>=25.1'
+	@$(COMPILED)/bin/python $(INSTALL) "$$(echo $(COMPILED)/wheel/*.whl)[all]" --group bench
+	@$(COMPILED)/bin/python $(INSTALL) --no-deps --force-reinstall $(COMPILED)/wheel/*.whl
 	@$(COMPILED)/bin/python scripts/mend_environment.py
 	@touch $@

@@ -1,4 +1,4 @@
-"""The compiled wheel, built as `make wheel` does it, with what the extra `dev` has installed. No tests in here.
+"""The compiled wheel, built as `make wheel` does it, with what the group `dev` has installed. No tests in here.
 
 `python -m tests.compiled.building FOLDER` builds one into that folder; `… FOLDER PYTHON` builds it for that Python, for
 which pip fetches what it takes if it is another one; `--can` only says whether that is possible here. It is built from
