@@ -14,11 +14,11 @@ CLAUDE, CURSOR, GEMINI, COPILOT, WINDSURF, OPENCODE = "claude", "cursor", "gemin
 LOCK_TOOLS = ("acquire_lock", "wait_for_lock", "renew_lock", "release_lock")
 OWN_TOOLS = (*LOCK_TOOLS, "check_lock", "list_locks", "lock_history", "force_release_lock")
 SERVER = "leasehold"
-"""What our MCP server is called in the files that we install."""
+"""The name of our MCP server in the files that we install."""
 
 
 class Adapter(Noun):
-    """What one agent says to its hooks, and how it is answered."""
+    """The input that one agent sends to its hooks, and the answers that it reads."""
 
     title: str
     moments: dict[str, str]

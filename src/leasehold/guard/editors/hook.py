@@ -159,7 +159,7 @@ def forget(occasion: HookCall, env: Mapping[str, str], scope: str) -> None:
 
 
 def keep_unheard(occasion: HookCall, env: Mapping[str, str], message: str) -> None:
-    """Keep what this agent must be told but cannot be told now: it does not read what its hooks say after a tool."""
+    """Keep a message for an agent that does not read the output of a hook after a tool, until its next hook."""
     path = _unheard(occasion, env)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -168,7 +168,7 @@ def keep_unheard(occasion: HookCall, env: Mapping[str, str], message: str) -> No
 
 
 def take_unheard(occasion: HookCall, env: Mapping[str, str]) -> str:
-    """Return what the agent could not be told so far, once."""
+    """Return the messages that were kept for this agent, and remove them."""
     path = _unheard(occasion, env)
     try:
         lines = _kept(path)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Probed(NamedTuple):
-    """What became of the probe of one installed hook; `ok` is None if it runs and refuses nothing."""
+    """The result of probing one installed hook; `ok` is None if it runs and refuses nothing."""
 
     agent: str
     ok: bool | None

@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is installed for one agent."""
+    """The files and fields that are installed for one agent."""
 
     hooks: Place
     events: tuple[tuple[str, str], ...]
@@ -45,7 +45,7 @@ class Target(NamedTuple):
     more: tuple[tuple[str, object], ...] = ()
     """Other fields of a hook."""
     todo: str = ""
-    """What the user has to do after the installation, besides a restart."""
+    """The steps that the user takes after the installation, besides a restart."""
 
 
 _CLAUDE = "Edit|MultiEdit|Write|NotebookEdit|Bash|PowerShell|mcp__.*"
