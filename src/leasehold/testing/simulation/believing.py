@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
         engine: Engine
 
-    class Place(Protocol):
+    class Surroundings(Protocol):
         """Where callers live."""
 
         chance: random.Random
@@ -84,7 +84,7 @@ class Known:
 class Believer:
     """Somebody with a name, a clock, some leases, and calls under way."""
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, place: Surroundings, name: str) -> None:
         self.place = place
         self.name = name
         self.pace = place.chance.uniform(0.9995, 1.0005)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leasehold.testing.simulation.believing import BelievedNode, Known, Place
+    from leasehold.testing.simulation.believing import BelievedNode, Known, Surroundings
 
 CALLS = 3
 """A caller has at most this many calls under way."""
@@ -26,7 +26,7 @@ TTL_MOST = 10 * SECOND
 class SimulatedCaller(Believer):
     """Somebody who does things at random."""
 
-    def __init__(self, place: Place, name: str, number: int) -> None:
+    def __init__(self, place: Surroundings, name: str, number: int) -> None:
         super().__init__(place, name)
         self._number = number
         """Tells it from those who had its name before: what it makes up must be new."""
