@@ -43,11 +43,12 @@ class Project:
         self.env = {**kept, "HOME": str(self.home)}
         self.command = f"{sys.executable} -m leasehold.cli"
 
-    def run(self, *words: str, code: int | None = 0) -> str:
+    def run(self, *words: str, code: int | None = 0, feed: str = "") -> str:
         done = subprocess.run(
             [sys.executable, "-m", "leasehold.cli", *words],
             capture_output=True,
             text=True,
+            input=feed,
             env=self.env,
             cwd=self.root,
             check=False,

@@ -84,7 +84,7 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[File
         target = context.values["target"]
         if target not in skill.TARGETS:
             raise InvalidInput("target", f"must be one of {', '.join(skill.TARGETS)}")
-        return skill.changes(target, place, ledger, remove=remove)
+        return skill.changes(target, place, ledger, user=user, remove=remove)
     if what == "git":
         from leasehold.guard.install import githooks  # noqa: PLC0415 (not for editors)
 

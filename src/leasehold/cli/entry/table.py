@@ -32,7 +32,12 @@ INSTALL = (
     Flag("--user", "for all of your projects, not only this one"),
     Flag("--policy", "off, warn, require (default) or require-own", "HOW"),
     Flag("--http", "let this server answer Claude Code's hooks, so that no process starts for each edit", "URL"),
-    Flag("--target", "whose skill: claude (default), codex, cursor or agents", "WHOSE", "claude"),
+    Flag(
+        "--target",
+        "whose skill: claude (default), codex, cursor, gemini, copilot, opencode, windsurf or agents",
+        "WHOSE",
+        "claude",
+    ),
     Flag(
         "--on-failure",
         "if the locks cannot be asked: allow edits (open, default), or refuse them (closed)",

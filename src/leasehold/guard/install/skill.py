@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.guard.install.changes import put_block, take_block
+from leasehold.guard.install.targets import Place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,13 +59,23 @@ BLOCK = f"""\
 
 {LOOP}"""
 
-TARGETS = {"claude": ".claude/skills", "codex": ".codex/skills", "cursor": ".cursor/skills", "agents": ".agents/skills"}
-"""The directory of skills of each kind of agent."""
+TARGETS = {
+    "claude": Place(".claude/skills", ".claude/skills"),
+    "codex": Place(".agents/skills", ".agents/skills"),
+    "cursor": Place(".cursor/skills", ".cursor/skills"),
+    "gemini": Place(".gemini/skills", ".gemini/skills"),
+    "copilot": Place(".github/skills", ".copilot/skills"),
+    "opencode": Place(".opencode/skills", ".config/opencode/skills"),
+    "windsurf": Place(".windsurf/skills", ".codeium/windsurf/skills"),
+    "agents": Place(".agents/skills", ".agents/skills"),
+}
+"""Where each agent looks for skills; `agents` is the place that most of them share. Seen in November 2026:
+agentskills.io, code.claude.com docs/en/skills, developers.openai.com/codex/skills, opencode.ai docs/skills."""
 
 
-def changes(target: str, place: Path, ledger: Ledger, *, remove: bool) -> list[FileChange]:
+def changes(target: str, place: Path, ledger: Ledger, *, user: bool, remove: bool) -> list[FileChange]:
     """Return the changes of the skill's own file and of AGENTS.md."""
-    skill = place / TARGETS[target] / "leasehold" / "SKILL.md"
+    skill = place / TARGETS[target].of(user=user) / "leasehold" / "SKILL.md"
     agents = place / "AGENTS.md"
     if remove:
         return [ledger.uninstall(skill, lambda _: None), ledger.uninstall(agents, _take)]
