@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.guard.install.changes import put_block, take_block
-from leasehold.guard.install.targets import Place
+from leasehold.guard.install.targets import InstallPath
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,14 +60,14 @@ BLOCK = f"""\
 {LOOP}"""
 
 TARGETS = {
-    "claude": Place(".claude/skills", ".claude/skills"),
-    "codex": Place(".agents/skills", ".agents/skills"),
-    "cursor": Place(".cursor/skills", ".cursor/skills"),
-    "gemini": Place(".gemini/skills", ".gemini/skills"),
-    "copilot": Place(".github/skills", ".copilot/skills"),
-    "opencode": Place(".opencode/skills", ".config/opencode/skills"),
-    "windsurf": Place(".windsurf/skills", ".codeium/windsurf/skills"),
-    "agents": Place(".agents/skills", ".agents/skills"),
+    "claude": InstallPath(".claude/skills", ".claude/skills"),
+    "codex": InstallPath(".agents/skills", ".agents/skills"),
+    "cursor": InstallPath(".cursor/skills", ".cursor/skills"),
+    "gemini": InstallPath(".gemini/skills", ".gemini/skills"),
+    "copilot": InstallPath(".github/skills", ".copilot/skills"),
+    "opencode": InstallPath(".opencode/skills", ".config/opencode/skills"),
+    "windsurf": InstallPath(".windsurf/skills", ".codeium/windsurf/skills"),
+    "agents": InstallPath(".agents/skills", ".agents/skills"),
 }
 """Where each agent looks for skills; `agents` is the place that most of them share. Seen in November 2026:
 agentskills.io, code.claude.com docs/en/skills, developers.openai.com/codex/skills, opencode.ai docs/skills."""

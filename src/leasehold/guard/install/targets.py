@@ -13,7 +13,7 @@ GROUPED, FLAT, PLUGIN = "grouped", "flat", "plugin"
 JSON, TOML = "json", "toml"
 
 
-class Place(NamedTuple):
+class InstallPath(NamedTuple):
     """One file, in a project and for a user; empty: the agent reads none there."""
 
     project: str
@@ -27,12 +27,12 @@ class Place(NamedTuple):
 class Target(NamedTuple):
     """The files and fields that are installed for one agent."""
 
-    hooks: Place
+    hooks: InstallPath
     events: tuple[tuple[str, str], ...]
     """Each event with the pattern of the tools that it concerns; empty: of every tool, or the event has none."""
     shape: str
     """`grouped`: a matcher with a list of hooks; `flat`: hooks; `plugin`: a program of our own."""
-    servers: Place
+    servers: InstallPath
     servers_format: str = JSON
     servers_key: str = "mcpServers"
     version: int | None = None
@@ -55,7 +55,7 @@ _GEMINI = "write_file|replace|run_shell_command|mcp_.*"
 
 TARGETS: dict[str, Target] = {
     "claude": Target(
-        Place(".claude/settings.json", ".claude/settings.json"),
+        InstallPath(".claude/settings.json", ".claude/settings.json"),
         (
             ("SessionStart", ""),
             ("PreToolUse", _CLAUDE),
@@ -65,19 +65,19 @@ TARGETS: dict[str, Target] = {
             ("SessionEnd", ""),
         ),
         GROUPED,
-        Place(".mcp.json", ".claude.json"),
+        InstallPath(".mcp.json", ".claude.json"),
         todo="Claude Code asks once whether it may use the project's MCP server: say yes.",
     ),
     "codex": Target(
-        Place(".codex/hooks.json", ".codex/hooks.json"),
+        InstallPath(".codex/hooks.json", ".codex/hooks.json"),
         (("PreToolUse", _CODEX), ("PostToolUse", _CODEX), ("SubagentStop", ""), ("SessionEnd", "")),
         GROUPED,
-        Place(".codex/config.toml", ".codex/config.toml"),
+        InstallPath(".codex/config.toml", ".codex/config.toml"),
         TOML,
         todo="Codex skips hooks silently until you trust them: start it here, type /hooks, and trust leasehold's.",
     ),
     "cursor": Target(
-        Place(".cursor/hooks.json", ".cursor/hooks.json"),
+        InstallPath(".cursor/hooks.json", ".cursor/hooks.json"),
         (
             ("preToolUse", _CURSOR),
             ("postToolUse", _CURSOR),
@@ -86,23 +86,23 @@ TARGETS: dict[str, Target] = {
             ("sessionEnd", ""),
         ),
         FLAT,
-        Place(".cursor/mcp.json", ".cursor/mcp.json"),
+        InstallPath(".cursor/mcp.json", ".cursor/mcp.json"),
         version=1,
         timeout=None,
         typed=False,
         todo="Cursor reads a project's hooks in a trusted workspace only; turn its MCP server on in the settings.",
     ),
     "gemini": Target(
-        Place(".gemini/settings.json", ".gemini/settings.json"),
+        InstallPath(".gemini/settings.json", ".gemini/settings.json"),
         (("BeforeTool", _GEMINI), ("AfterTool", _GEMINI), ("SessionEnd", "")),
         GROUPED,
-        Place(".gemini/settings.json", ".gemini/settings.json"),
+        InstallPath(".gemini/settings.json", ".gemini/settings.json"),
         timeout=("timeout", 30_000),
         more=(("name", "leasehold"),),
         todo="Gemini CLI runs a project's hooks in a trusted folder only, and asks once; see them with /hooks.",
     ),
     "copilot": Target(
-        Place(".github/hooks/leasehold.json", ".copilot/hooks/leasehold.json"),
+        InstallPath(".github/hooks/leasehold.json", ".copilot/hooks/leasehold.json"),
         (
             ("PreToolUse", ""),
             ("PostToolUse", ""),
@@ -111,7 +111,7 @@ TARGETS: dict[str, Target] = {
             ("SessionEnd", ""),
         ),
         FLAT,
-        Place(".vscode/mcp.json", ".copilot/mcp-config.json"),
+        InstallPath(".vscode/mcp.json", ".copilot/mcp-config.json"),
         servers_key="servers",
         version=1,
         timeout=("timeoutSec", 30),
@@ -120,19 +120,19 @@ TARGETS: dict[str, Target] = {
         "the repository's settings on GitHub, and it must have leasehold installed (copilot-setup-steps.yml).",
     ),
     "opencode": Target(
-        Place(".opencode/plugins/leasehold.ts", ".config/opencode/plugins/leasehold.ts"),
+        InstallPath(".opencode/plugins/leasehold.ts", ".config/opencode/plugins/leasehold.ts"),
         (),
         PLUGIN,
-        Place("opencode.json", ".config/opencode/opencode.json"),
+        InstallPath("opencode.json", ".config/opencode/opencode.json"),
         servers_key="mcp",
     ),
     "windsurf": Target(
-        Place(".windsurf/hooks.json", ".codeium/windsurf/hooks.json"),
+        InstallPath(".windsurf/hooks.json", ".codeium/windsurf/hooks.json"),
         tuple(
             (f"{when}_{what}", "") for what in ("write_code", "run_command", "mcp_tool_use") for when in ("pre", "post")
         ),
         FLAT,
-        Place("", ".codeium/windsurf/mcp_config.json"),
+        InstallPath("", ".codeium/windsurf/mcp_config.json"),
         timeout=None,
         typed=False,
         more=(("show_output", True),),
