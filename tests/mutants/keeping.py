@@ -241,7 +241,7 @@ KEEPING = (
     ),
     Mutant(
         "what a journal dropped stays in the table",
-        "stores/overlay.py",
+        "stores/cache.py",
         "        return False\n    return not record.waiters",
         "        return True\n    return not record.waiters",
         ("tests/stores/sqlite/test_journal.py", "tests/stores/postgres/test_journal.py"),

@@ -6,8 +6,8 @@ import random
 
 from leasehold.domain.entries import EMPTY, Drop, Put, Receipt, Ref
 from leasehold.domain.records import apply, build
+from leasehold.stores.cache import Overlay, entries_of
 from leasehold.stores.codec import pack, unpack
-from leasehold.stores.overlay import Overlay, entries_of
 
 A, B, C, D = "na", "nb", "nc", "nd"
 

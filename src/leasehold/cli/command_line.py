@@ -271,9 +271,9 @@ def _guarded(context: Context, handler: Callable[[Context], int]) -> int:
     except LeaseholdError as error:
         return _broke(context, error.code, str(error), output.exit_code_of_error(error))
     except KeyboardInterrupt as error:
-        code: int = getattr(error, "exit_code", output.INTERRUPTED)
+        code = output.INTERRUPTED
         if "leasehold.cli.terminal.interrupts" in sys.modules:
-            sys.modules["leasehold.cli.terminal.interrupts"].disarm()
+            code = sys.modules["leasehold.cli.terminal.interrupts"].disarm(error)
         return _broke(context, "interrupted", "it was interrupted before it was done", code)
     except Exception as error:  # noqa: BLE001 (the last resort: a bug is reported with its traceback)
         from traceback import format_exc  # noqa: PLC0415

@@ -224,7 +224,7 @@ def _quote(word: str) -> str:
 
 def _can_show(word: str, stream: TextIO | None) -> bool:
     try:
-        word.encode(getattr(stream, "encoding", None) or "utf-8")
+        word.encode((stream and stream.encoding) or "utf-8")
     except UnicodeEncodeError:
         return False
     return True

@@ -24,6 +24,15 @@ WAIT_AT_ONCE = 24 * 3600
 """Seconds: the longest wait of one request. `wait=True` asks again after it."""
 
 
+def convert(given: dict[str, Any], field: str) -> None:
+    """Replace this argument, a duration or a time, by seconds, or by microseconds since 1970."""
+    value = given[field]
+    if value is True and field == "wait" and given.get("request_id") is not None:
+        # A request is remembered for a day, so one that waits for ever cannot be repeated safely.
+        raise InvalidInput("wait", "True and a request_id do not go together: give a wait of at most 24h")
+    given[field] = moment(value, field) if field == "since" else duration(value, field)
+
+
 def duration(value: object, field: str) -> object:
     """Seconds for a `timedelta`, for a `datetime` (until then), and for a `wait` of True or False."""
     if isinstance(value, timedelta):
@@ -57,12 +66,6 @@ def proof(given: dict[str, Any]) -> None:
         name = "nothing" if lease is None else type(lease).__name__
         raise InvalidInput("lease", f"must be what `acquire` granted, or a lease's id, not {name}{hint}")
     given["lease"] = lease.id
-
-
-def refuse_for_ever(given: dict[str, Any]) -> None:
-    """A request is remembered for a day, so one that waits for ever cannot be repeated safely."""
-    if given.get("request_id") is not None:
-        raise InvalidInput("wait", "True and a request_id do not go together: give a wait of at most 24h")
 
 
 def _seconds(span: timedelta) -> float:

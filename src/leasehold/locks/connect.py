@@ -81,7 +81,7 @@ def connect(
         engine = Engine(store)
         driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
         answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
-    return Locks(answers, **who)
+    return Locks(answers, threaded=threaded or is_served(choice.url), **who)
 
 
 async def aconnect(

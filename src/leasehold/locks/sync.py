@@ -47,16 +47,9 @@ if TYPE_CHECKING:
     Leased: TypeAlias = str | Granted | HeldLease | Lease
     """A lease's id, or what has it: `Granted` and `HeldLease` bring the token along."""
 
-_PLAIN = frozenset((int, float, str))
-_SPANS = {
-    "acquire": ("ttl", "wait", "grace"),
-    "renew": ("ttl",),
-    "start_session": ("ttl",),
-    "steal": ("ttl",),
-    "rotate_key": ("overlap",),
-    "history": ("since",),
-}
-"""The arguments of each verb that are durations or times."""
+_PLAIN = frozenset((int, float, str, type(None)))
+_SPANS = ("ttl", "wait", "grace", "overlap", "since")
+"""Arguments that are durations or times, in every verb that has them."""
 _OF_A_LEASE = frozenset(("renew", "release", "update"))
 _EVERYWHERE = frozenset(("list", "graph", "history", "sessions"))
 """These verbs cover every space and holder unless a call names one."""
@@ -78,9 +71,11 @@ class CallDefaults:
             for field in ("holder", "space"):
                 if field in given and given[field] is None:
                     given[field] = getattr(self, field)
-        for field in _SPANS.get(verb, ()):
-            if field in given and type(given[field]) not in _PLAIN:
-                _convert(given, field)
+        for field in _SPANS:
+            if type(given.get(field)) not in _PLAIN:
+                from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
+
+                arguments.convert(given, field)
         if verb in _OF_A_LEASE and type(given["lease"]) is not str:
             from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
 
@@ -88,23 +83,22 @@ class CallDefaults:
         return Call(verb, given)
 
 
-def _convert(given: dict[str, Any], field: str) -> None:
-    value = given[field]
-    if value is None:
-        return
-    from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
-
-    if value is True and field == "wait":
-        arguments.refuse_for_ever(given)
-    given[field] = arguments.moment(value, field) if field == "since" else arguments.duration(value, field)
-
-
 class Locks(CallDefaults):
     """Leases on shared things. Get one from `leasehold.connect`."""
 
-    def __init__(self, answers: Answers, *, holder: str, space: str = "default", ttl: float | str = "30m") -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        *,
+        holder: str,
+        space: str = "default",
+        ttl: float | str = "30m",
+        threaded: bool = True,
+    ) -> None:
         super().__init__(holder=holder, space=space, ttl=ttl)
         self._answers = answers
+        self.threaded = threaded
+        """False: `answers` serves one thread only, so `lock` cannot renew in the background."""
         self._losses: LossWatch | None = None
         self._keepers: dict[int, Keeper] = {}  # who renews for `lock`, by process: a fork needs another
 

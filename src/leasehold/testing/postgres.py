@@ -35,8 +35,6 @@ USER = "postgres"
 AS_USER = ("initdb", "pg_basebackup", "postgres")
 """Programs that run as the user that the server runs as; each needs other libraries."""
 _DEATH_SIGNAL = 1
-_prctl = getattr(ctypes.CDLL(None), "prctl", None)
-"""Linux has it."""
 QUICK = ("fsync=off", "synchronous_commit=on")
 """Nothing in a test survives the machine, so nothing has to wait for its disk."""
 
@@ -126,8 +124,8 @@ class Postgres:
 
     def _prepare(self) -> None:
         """Make the new process end with the one that started it, however that ends."""
-        if _prctl is not None:
-            _prctl(_DEATH_SIGNAL, signal.SIGQUIT)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGQUIT)
         if self._largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (self._largest_file, self._largest_file))
 

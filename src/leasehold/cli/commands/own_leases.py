@@ -137,7 +137,8 @@ def _tell(context: Context, result: TargetResult, say: Callable[[Any, str], str]
     elif context.out.json:
         context.end(result.outcome, "", {"holders": list(result.holders)})
     else:
-        context.deny(f"leasehold {context.verb}: {shown(getattr(result.outcome, 'message', ''))}\n{result.advice}")
+        message = result.outcome.message if isinstance(result.outcome, Refused) else ""
+        context.deny(f"leasehold {context.verb}: {shown(message)}\n{result.advice}")
 
 
 def _give_all(context: Context, results: list[TargetResult]) -> None:

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import struct
+import sys
 import time
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ POLL_EVERY = 0.5
 
 def now() -> float:
     """Read a clock that is the same for all processes, cannot be set, and goes on while the machine sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return time.clock_gettime(time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC)
 
 
 class Watchdog:

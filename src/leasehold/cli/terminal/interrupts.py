@@ -25,9 +25,10 @@ class Terminated(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
-def disarm() -> None:
-    """Stop the timer that enforces a signal: the command is about to end."""
+def disarm(error: KeyboardInterrupt) -> int:
+    """Stop the timer that enforces a signal, as the command is about to end; return the exit code for the signal."""
     signal.setitimer(signal.ITIMER_REAL, 0)
+    return error.exit_code if isinstance(error, Terminated) else 128 + signal.SIGINT
 
 
 class Interrupts:

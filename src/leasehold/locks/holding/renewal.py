@@ -11,6 +11,7 @@ lease. Such a lease is renewed once before it is handed out, and counted from be
 
 from __future__ import annotations
 
+import sys
 import time
 from threading import RLock
 
@@ -38,7 +39,7 @@ LONGEST_RETRY = 1.0
 LOOK_AGAIN = 5.0
 """At least this often a waiting keeper looks at the clock: while a machine sleeps, time passes that no timer counts."""
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_CLOCK = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
 
 
 def steady() -> float:

@@ -8,7 +8,6 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
 from leasehold.locks.holding.held import FORKED, check_asked, check_on_lost, give_back, leave, take
 from leasehold.locks.holding.losses import watch_of
@@ -275,7 +274,7 @@ class Keeper:
 
 def keeper_of(locks: Locks) -> Keeper:
     """These locks' keeper in this process: threads do not survive a fork, so a child needs one of its own."""
-    if isinstance(getattr(locks._answers, "_driver", None), CallerDriver):
+    if not locks.threaded:
         raise InvalidInput("threaded", "lock() renews in the background: connect with threaded=True")
     keepers, pid = locks._keepers, os.getpid()
     return keepers.get(pid) or keepers.setdefault(pid, Keeper(locks))

@@ -11,13 +11,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from starlette.exceptions import HTTPException
 
 from leasehold.compat.steps import aask, verbs_of
-from leasehold.domain.outcomes import Granted, Refused
+from leasehold.domain.outcomes import Granted, Refused, Released
 from leasehold.errors import LeaseholdError
 from leasehold.server.access import permissions
-from leasehold.server.api import encoding, problems
+from leasehold.server.api import problems
 from leasehold.server.api.batches import Batch
 from leasehold.server.api.problems import HttpAnswer, Problem
 from leasehold.server.api.routes import ROUTES
@@ -38,6 +39,16 @@ log = logging.getLogger("leasehold.server")
 COMMANDS: Final = frozenset(("acquire", "renew", "release"))
 """Verbs that are submitted to the engine without a task of their own."""
 ROUTE_OF: Final = {route.verb: route for route in ROUTES}
+
+
+def _struct(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401 (a type that is made here)
+    return msgspec.defstruct(name, [(field, Any) for field in fields], frozen=True, gc=False)
+
+
+_LEASE: Final = _struct("Lease", wire.names("Lease"))
+_GRANTED: Final = _struct("Granted", wire.names("Granted")[:3])
+_RELEASED: Final = _struct("Released", wire.names("Released"))
+"""The most frequent answers. A struct is made and encoded in half the time of a dict."""
 
 
 class Operation:
@@ -213,7 +224,7 @@ class Dispatcher:
         outcome = pending.outcome
         if wire.is_refusal(outcome):
             return self.refuse(problems.of_refusal(outcome))
-        return HttpAnswer(200, encoding.answer(outcome))
+        return HttpAnswer(200, _quickly_encoded(outcome))
 
     def refuse(self, error: BaseException) -> HttpAnswer:
         """Return the answer to a request that failed, and count it."""
@@ -226,6 +237,15 @@ class Dispatcher:
         permissions.allow(who, verb)
         bound = permissions.bound(who, verb, dict(asked))
         return permissions.as_seen_by(who, await getattr(self.served.locks_for(who.authority), verb)(**bound))
+
+
+def _quickly_encoded(outcome: object) -> object:
+    """Return what the encoder makes the body of a successful answer from."""
+    if isinstance(outcome, Granted) and not outcome.unapplied:
+        return _GRANTED(_LEASE(*wire.lease_values(outcome.lease)), outcome.token, outcome.fresh)
+    if isinstance(outcome, Released):
+        return _RELEASED(outcome.lease, outcome.released, outcome.reason, outcome.resources)
+    return wire.answer(outcome)
 
 
 def problem_of(error: BaseException) -> Problem:

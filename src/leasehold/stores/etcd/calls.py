@@ -97,7 +97,7 @@ class EtcdCalls:
 
     def _ask(self, path: str, message: bytes, *, changes: bool) -> Steps[bytes]:
         troubles: dict[str, None] = {}
-        for _ in range(2 * len(self._members)):
+        for _ in range(2 * self._members.count):
             turn = self._members.turn
             try:
                 reply = yield from self._call(path, message, changes=changes)
@@ -189,7 +189,7 @@ class EtcdCalls:
 
         def goes_on() -> bool:
             is_over = time.monotonic() > end
-            if len(self._members) == 1 and not is_over:
+            if self._members.count == 1 and not is_over:
                 return True
             before = max(messages.term(latest), known)
             trouble, self._terms[place] = member_trouble(place, self._tls, self._token, before)

@@ -39,13 +39,20 @@ def text64(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 
+class _OfThread(threading.local):
+    """The connection of the current thread, and the turn of the members in which it was opened."""
+
+    connection: http.client.HTTPConnection | None = None
+    turn = -1
+
+
 class Gateway:
     """A client of etcd's HTTP interface. Each thread has its own connection."""
 
     def __init__(self, members: Members, on_date: Callable[[str, float, float], None]) -> None:
         self._members = members
         self._on_date = on_date
-        self._local = threading.local()
+        self._local = _OfThread()
         self._all: set[http.client.HTTPConnection] = set()
         self._is_closed = False
         self._tls = members.tls("http/1.1")
@@ -53,7 +60,7 @@ class Gateway:
     def ask_the_time(self) -> None:
         """Ask any member for its date and report it to the clock."""
         troubles: dict[str, None] = {}
-        for _ in range(2 * len(self._members)):
+        for _ in range(2 * self._members.count):
             turn = self._members.turn
             try:
                 self._ask_the_time()
@@ -84,7 +91,7 @@ class Gateway:
     def _connection(self) -> http.client.HTTPConnection:
         if self._is_closed:
             raise Closed("this store is closed; connect again")
-        known: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        known = self._local.connection
         if known is not None and self._local.turn == self._members.turn:
             return known
         self._drop()
@@ -115,9 +122,8 @@ class Gateway:
         self._all.discard(connection)
 
     def _drop(self) -> None:
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is not None:
-            self.drop(connection)
+        if self._local.connection is not None:
+            self.drop(self._local.connection)
             self._local.connection = None
 
     def authenticate(self) -> str:
@@ -148,7 +154,7 @@ class Gateway:
         ready.register(connection.sock, select.POLLIN)
         while not ready.poll(SILENCE * 1_000):
             trouble = ""
-            if len(self._members) > 1:
+            if self._members.count > 1:
                 trouble, _ = member_trouble((connection.host, connection.port), self._members.tls("h2"), "", 0)
             if trouble or time.monotonic() > end:
                 raise TimeoutError(trouble or "timed out")

@@ -12,8 +12,8 @@ from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import build, due, first_due
 from leasehold.stores import quick_json
+from leasehold.stores.cache import Overlay, entries_of, laid_over
 from leasehold.stores.codec import unpack
-from leasehold.stores.overlay import Overlay, entries_of, laid_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

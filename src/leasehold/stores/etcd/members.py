@@ -23,18 +23,16 @@ class Members:
 
     def __init__(self, address: EtcdAddress) -> None:
         self.address = address
+        self.count = len(address.members)
         self.turn = 0
         """Incremented by each fail-over: connections of an earlier turn are dropped."""
         self.moved: Callable[[], None] = _ignore
         """Called after each fail-over, by the thread that failed over."""
 
-    def __len__(self) -> int:
-        return len(self.address.members)
-
     @property
     def present(self) -> tuple[str, int]:
         """Host and port of the current member."""
-        return self.address.members[self.turn % len(self)]
+        return self.address.members[self.turn % self.count]
 
     def next(self, after: int) -> None:
         """Fail over from the member of this turn. Several threads may ask for it: only the first has an effect."""
@@ -53,7 +51,7 @@ class Members:
         """Seconds that connecting may take."""
         if self.address.connect_timeout is not None:
             return self.address.connect_timeout
-        return CONNECT if len(self) > 1 else TIMEOUT
+        return CONNECT if self.count > 1 else TIMEOUT
 
     def tls(self, *protocols: str) -> ssl.SSLContext | None:
         """Return the TLS context for these ALPN protocols, or None without TLS."""

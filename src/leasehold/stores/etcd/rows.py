@@ -62,7 +62,7 @@ def data_of(value: bytes) -> bytes:
 
 def meta_data(meta: Meta) -> bytes:
     """Encode `meta`."""
-    return encode(meta._asdict())
+    return encode(dict(zip(Meta._fields, meta, strict=True)))
 
 
 def meta_of(data: bytes) -> Meta:

@@ -130,7 +130,7 @@ def _values(noun: Any) -> dict[str, object]:  # noqa: ANN401 (one of the nouns)
 
 
 def _value(value: Any) -> object:  # noqa: ANN401 (the value of any field)
-    if hasattr(value, "_fields"):
+    if isinstance(value, LeaseRequest | Alternative | Claim):
         return _values(value)
     return [_value(each) for each in value] if isinstance(value, tuple | list) else value
 

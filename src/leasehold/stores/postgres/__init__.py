@@ -22,8 +22,7 @@ from leasehold.stores.postgres.connections import PostgresConnections, ask
 from leasehold.stores.postgres.journal import PostgresJournal
 from leasehold.stores.postgres.listener import NotificationListener
 from leasehold.stores.postgres.round_trip import is_quiet
-from leasehold.stores.postgres.rows import each_record, events_of, gathered, signs_of
-from leasehold.stores.postgres.text_lists import listed
+from leasehold.stores.postgres.rows import each_record, events_of, gathered, listed, signs_of
 from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
 from leasehold.stores.protocol import NetworkStore
 

@@ -6,7 +6,7 @@ through a view (docs/adr/0033).
 
 from __future__ import annotations
 
-from leasehold.stores.overlay import Overlay
+from leasehold.stores.cache import Overlay
 from leasehold.stores.postgres.rows import as_rows
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ import threading
 import psycopg
 
 from leasehold.stores.postgres.connections import ask, connect
-from leasehold.stores.postgres.text_lists import LOSS
+from leasehold.stores.postgres.rows import LOSS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ class Queries:
     def __init__(self, schema: str) -> None:
         self._schema = schema
         self._texts = {name: self.in_schema(text) for name, text in _named().items()}
-        self._called = {name: text.encode() for name, text in self._texts.items()}
+        self.called = {name: text.encode() for name, text in self._texts.items()}
+        """The texts as bytes, for `RoundTrip`."""
 
     def in_schema(self, text: str) -> str:
         """Return the text with the schema filled in, quoted, because its name may be a keyword of PostgreSQL."""
@@ -27,10 +28,6 @@ class Queries:
 
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
-
-    def called(self, name: str) -> bytes:
-        """Return the text of this statement as bytes, for `RoundTrip`."""
-        return self._called[name]
 
 
 @cache

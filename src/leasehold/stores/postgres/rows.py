@@ -1,4 +1,4 @@
-"""Turn changes and events into the values of a statement, and rows into records and events. Pure."""
+"""Turn changes and events into the values of a statement, and answers into records, events, texts and numbers. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from leasehold.domain.entries import EMPTY, Hold, Put
 from leasehold.domain.events import LOSS_KINDS
 from leasehold.domain.keys import home
 from leasehold.domain.records import build, due, grouped
+from leasehold.stores.cache import is_new
 from leasehold.stores.codec import pack, unpack, unpack_event
-from leasehold.stores.overlay import is_new
-from leasehold.stores.postgres.text_lists import BETWEEN, BETWEEN_LISTS, BETWEEN_ROWS, LOSS, listed
 from leasehold.stores.quick_json import decode, encode, encode_lines, spellings
 
 TYPE_CHECKING = False
@@ -25,6 +24,13 @@ ENGINE = "e"
 """The letter that keys of engines' own records begin with."""
 PAYLOAD_MOST = 200
 """The most engines named in one notification, which has room for 8,000 bytes."""
+BETWEEN, BETWEEN_ROWS, BETWEEN_LISTS = "\x1f", "\x1e", b"\x1d"
+"""Separators. They are never part of a name, an id, or JSON, which refuse or escape control characters.
+
+So a list is sent as one text, and no item has to be quoted."""
+
+LOSS = "loss"
+"""Payload of a notification that leases of other holders have ended. The key of an engine is longer."""
 
 
 class TurnChanges:
@@ -164,3 +170,23 @@ def signs_of(query: HistoryQuery) -> dict[str, str]:
     for name, value in asked.items():
         signs[name], signs[f"{name}_in_ascii"] = ("", "") if value is None else spellings(value)
     return signs
+
+
+def listed(items: Iterable[str]) -> bytes:
+    """Join texts into one."""
+    return BETWEEN.join(items).encode()
+
+
+def items_of(text: str) -> list[str]:
+    """Return the items of a list."""
+    return text.split(BETWEEN) if text else []
+
+
+def number_of(value: bytes | None) -> int:
+    """Read a number of an answer; NULL is 0."""
+    return int(value or b"0")
+
+
+def text_of(value: bytes | None) -> str:
+    """Read a text of an answer; NULL is empty."""
+    return (value or b"").decode()

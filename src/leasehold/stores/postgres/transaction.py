@@ -22,8 +22,16 @@ from leasehold.stores.postgres.failures import not_synchronous, other_schema
 from leasehold.stores.postgres.last_turn import LastTurn
 from leasehold.stores.postgres.queries import SCHEMA_VERSION
 from leasehold.stores.postgres.round_trip import RoundTrip, is_midway, round_trip
-from leasehold.stores.postgres.rows import TurnChanges, each_row, gathered, gathered_all
-from leasehold.stores.postgres.text_lists import items_of, listed, number_of, text_of
+from leasehold.stores.postgres.rows import (
+    TurnChanges,
+    each_row,
+    gathered,
+    gathered_all,
+    items_of,
+    listed,
+    number_of,
+    text_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +111,7 @@ class PostgresTransaction:
         missing = [] if is_all_here else cache.missing(wanted)
         if missing:
             self._settle()
-            (row,) = self._ask((self._queries.called("load"), [listed(missing)]))
+            (row,) = self._ask((self._queries.called["load"], [listed(missing)]))
             self._keep(missing, row[0])
         return cache.records
 
@@ -135,7 +143,7 @@ class PostgresTransaction:
         values: Values = [store.salt, _PATIENCE, _SILENCE, b"%d" % number, id_, listed(missing)]
         # Cached records are named only if other servers change them often: those that were changed are loaded at once.
         values.append(listed(wanted) if store.has_company and missing != wanted else values[-1])
-        _, row = self._ask((self._queries.called("begin"), []), (self._queries.called("begin_turn"), values))
+        _, row = self._ask((self._queries.called["begin"], []), (self._queries.called["begin_turn"], values))
         now, fence, last, last_id, changed, entries, *state = row
         self._check(state)
         self._now, self._fence = store.not_before(number_of(now)), number_of(fence)
@@ -152,7 +160,7 @@ class PostgresTransaction:
 
     def _load_all(self) -> None:
         """Load every record if there are not too many."""
-        (row,) = self._ask((self._queries.called("load_all"), [b"%d" % (ALL_MOST + 1)]))
+        (row,) = self._ask((self._queries.called["load_all"], [b"%d" % (ALL_MOST + 1)]))
         if number_of(row[0]) <= ALL_MOST:
             self._store.cache.know_all(gathered_all(each_row(row[1])))
         else:
@@ -173,7 +181,7 @@ class PostgresTransaction:
     def due(self, limit: int) -> Sequence[str]:
         """Return keys of records with an entry that is due, the most urgent first."""
         self._settle()
-        (row,) = self._ask((self._queries.called("due"), [b"%d" % self.now, b"%d" % limit]))
+        (row,) = self._ask((self._queries.called["due"], [b"%d" % self.now, b"%d" % limit]))
         return list(dict.fromkeys(items_of(text_of(row[0]))))
 
     # ------------------------------------------------------------------------------------ assumed turns
@@ -187,7 +195,7 @@ class PostgresTransaction:
     def confirming(self) -> Steps[None]:
         """Confirm step by step that what was assumed is true, where there is nothing to write."""
         if self._assumed is not None:
-            yield self._send(*self._taking(), (self._queries.called("rollback"), []))
+            yield self._send(*self._taking(), (self._queries.called["rollback"], []))
             self.finish_commit()
 
     def _taking(self) -> list[Call]:
@@ -196,8 +204,8 @@ class PostgresTransaction:
             return []
         nothing: Values = [None] * NOTHING_MORE
         return [
-            (self._queries.called("begin"), []),
-            (self._queries.called("whole_turn"), [*self._believed(), *nothing]),
+            (self._queries.called["begin"], []),
+            (self._queries.called["whole_turn"], [*self._believed(), *nothing]),
         ]
 
     def _believed(self) -> Values:
@@ -246,7 +254,7 @@ class PostgresTransaction:
         """Send everything, and return the round trip whose answers are on their way."""
         self._check_under_way()
         if not changes and not events and fence == self.fence:
-            return self._send(*self._taking(), (self._queries.called("rollback"), []))
+            return self._send(*self._taking(), (self._queries.called["rollback"], []))
         try:
             return self._send(*self._end(TurnChanges(changes, events), fence))
         except BaseException:
@@ -271,13 +279,13 @@ class PostgresTransaction:
         longer = longest if longest > self._longest else 0
         this: Values = [id_, store.told_to_others(turn.changes), b"%d" % fence, b"%d" % longer]
         history: Values = [*turn.as_history(), store.channel, turn.notifications(cached, store.engines)]
-        commit: Call = (self._queries.called("commit"), [])
+        commit: Call = (self._queries.called["commit"], [])
         if since is not None:
             values = [*self._believed(), *this, b"%d" % since, store.journal.newest, *history]
-            whole_turn = (self._queries.called("whole_turn"), values)
-            return [(self._queries.called("begin"), []), whole_turn, commit] if store.must_be_told else [whole_turn]
+            whole_turn = (self._queries.called["whole_turn"], values)
+            return [(self._queries.called["begin"], []), whole_turn, commit] if store.must_be_told else [whole_turn]
         rows = store.journal.folded() if is_alone else turn.as_rows(cached)
-        end_turn = (self._queries.called("end_turn"), [b"%d" % number, *this, *rows, *history])
+        end_turn = (self._queries.called["end_turn"], [b"%d" % number, *this, *rows, *history])
         return [*self._taking(), end_turn, commit]
 
     def finish_commit(self, after: Mapping[str, Record] | None = None) -> None:
@@ -347,7 +355,7 @@ class PostgresTransaction:
         connection = self._connection
         try:
             if connection is not None and is_midway(connection):
-                round_trip(connection, (self._queries.called("rollback"), []))
+                round_trip(connection, (self._queries.called["rollback"], []))
         except psycopg.Error:
             self._store.connections.drop_writer()  # which rolls back, too
         finally:

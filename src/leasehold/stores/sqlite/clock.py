@@ -8,6 +8,7 @@ forwards ends leases early.
 
 from __future__ import annotations
 
+import sys
 import time
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ class WallClock:
 
 def system_clock() -> Clock:
     """Return the best clock of this machine."""
-    if not hasattr(time, "CLOCK_BOOTTIME"):
+    if sys.platform != "linux":
         return WallClock()
     try:
         with open(_BOOT_ID, "rb") as file:  # noqa: PTH123 (pathlib is slow to import, and so are codecs)

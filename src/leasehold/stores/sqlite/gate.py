@@ -33,8 +33,9 @@ class Gate:
     def __init__(self, path: str, mode: int = 0o600) -> None:
         # NOFOLLOW: a link in its place would overwrite another file. NONBLOCK: a FIFO would wait for a writer.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        self._fd = os.open(path, flags, 0o600)
+        self._fd = -1  # for `__del__`, if it cannot be opened
         self._pid = os.getpid()
+        self._fd = os.open(path, flags, 0o600)
         _open.add(self._fd)
         status = os.fstat(self._fd)
         if mode != 0o600 and not status.st_size and status.st_uid == os.geteuid():
@@ -86,8 +87,7 @@ class Gate:
         self._fd = -1
 
     def __del__(self) -> None:
-        if hasattr(self, "_pid"):
-            self.close()
+        self.close()
 
 
 def _check(text: bytes) -> bytes:

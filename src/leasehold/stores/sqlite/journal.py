@@ -14,8 +14,8 @@ import apsw
 
 from leasehold.domain.entries import Drop, Put
 from leasehold.domain.records import due
+from leasehold.stores.cache import Overlay
 from leasehold.stores.codec import unpack
-from leasehold.stores.overlay import Overlay
 from leasehold.stores.sqlite import write
 from leasehold.stores.sqlite.event_rows import parts_in, write_events, write_parts
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Entry, Record
     from leasehold.domain.events import Event
-    from leasehold.stores.overlay import Place
+    from leasehold.stores.cache import Place
     from leasehold.stores.sqlite.event_rows import Part
     from leasehold.stores.sqlite.meta import SqliteMeta
 

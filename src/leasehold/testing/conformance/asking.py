@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import pytest
 
 from leasehold.domain.leases import Blocker, Inspection, Lease
-from leasehold.domain.outcomes import Granted, Refused
+from leasehold.domain.outcomes import Granted, Refused, Released
 from leasehold.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -176,7 +176,8 @@ def take_once_free(locks: Locks, resource: str, **options: Any) -> Granted:
 def give_back(locks: Locks, granted: Granted) -> None:
     """Release a lease that is held."""
     released = locks.release(granted.lease.id, granted.token)
-    assert getattr(released, "released", False), released
+    assert isinstance(released, Released), released
+    assert released.released, released
 
 
 def wait_for(locks: Locks, resources: str | list[str], *, at: str | None = None, **options: Any) -> Asking[object]:

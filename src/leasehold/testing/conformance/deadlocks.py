@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain.outcomes import Deadlock, Granted, TimedOut
+from leasehold.domain.sessions import SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
     PATIENCE,
@@ -181,7 +182,8 @@ class Deadlocks:
     def test_deadlocks_belong_to_sessions(self, connect: Connect) -> None:
         """Two sessions of one holder are two agents."""
         alice = connect(holder="alice")
-        secrets = [getattr(alice.start_session(ttl=LONG, session=name), "secret", "") for name in ("one.x", "two.y")]
+        started = [alice.start_session(ttl=LONG, session=name) for name in ("one.x", "two.y")]
+        secrets = [expect(SessionStarted, each).secret for each in started]
         take(alice, "a", session=secrets[0])
         take(alice, "b", session=secrets[1])
         wait_for(alice, "b", session=secrets[0])

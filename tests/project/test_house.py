@@ -1,0 +1,61 @@
+"""The house rules that a program can check: sizes, names, and no looking for what may be there."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "leasehold"
+FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+LINES_MOST = 400
+FUNCTION_MOST = 45
+"""Lines of a function without its docstring."""
+REFUSED_NAMES = {"manager", "utils", "helpers", "base", "common"}
+PROBES = {
+    "locks/holding/guarded.py": "a user's callable need not have a name",
+    "server/http/protocol.py": "uvicorn's class need not have the method that ours overrides",
+}
+"""Files that ask a foreign object for an attribute that it may lack. Our own objects declare theirs in a protocol."""
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+
+
+def calls_of(tree: ast.AST, function: str) -> list[ast.Call]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == function]
+
+
+def test_no_file_is_long() -> None:
+    lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in FILES.items()}
+    assert {name: count for name, count in lines.items() if count > LINES_MOST} == {}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_function_is_long(name: str) -> None:
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            length = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+            assert length <= FUNCTION_MOST, f"{name}:{node.lineno} {node.name} has {length} lines"
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [name for name in FILES if REFUSED_NAMES & set(name.removesuffix(".py").split("/"))] == []
+
+
+def test_no_attribute_is_looked_for() -> None:
+    probing = {
+        name
+        for name, tree in TREES.items()
+        if calls_of(tree, "hasattr") or any(len(call.args) == 3 for call in calls_of(tree, "getattr"))
+    }
+    assert probing == set(PROBES)
+
+
+def test_only_the_engine_extends_its_requests() -> None:
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not name.startswith("engine/"):
+                bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                assert not bases & {"Pending", "Engine", "Inbox"}, f"{name}: {node.name}"
