@@ -15,8 +15,9 @@ from leasehold.stores.codec import pack, unpack
 from leasehold.stores.sqlite.light_apsw import apsw  # before anything else imports apsw, and `collections` with it
 
 # isort: split
-from leasehold.stores.sqlite.database import Database, OpenOptions
+from leasehold.stores.sqlite.database import Database
 from leasehold.stores.sqlite.event_rows import write_events
+from leasehold.stores.sqlite.files import OpenOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from _thread import allocate_lock, get_ident
 
 import apsw
 
-from leasehold.domain.nouns import Noun
 from leasehold.errors import Closed, StoreBehind, StoreError, StoreUnsuitable
 from leasehold.stores.sqlite.clock import system_clock
 from leasehold.stores.sqlite.files import make_place
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.stores.sqlite.clock import Clock
+    from leasehold.stores.sqlite.files import OpenOptions
     from leasehold.stores.sqlite.journal import SqliteJournal
     from leasehold.stores.sqlite.wal import Mark
 
@@ -45,19 +45,6 @@ _UNKNOWN = -1
 _abandoned: list[apsw.Connection | apsw.Cursor] = []
 _forks = 0
 """How often this process or an ancestor was forked. Cheaper than to ask for the process id several times a turn."""
-
-
-class OpenOptions(Noun):
-    """How a database is opened."""
-
-    accept_restore: bool
-    busy_ms: int
-    """Milliseconds to wait for a program that locks the database without a turn at the gate."""
-    mounts: str | None
-    """Replaces ``/proc/self/mountinfo`` in tests."""
-    is_one_shot: bool = False
-    """Do not copy the log into the database file at the end, which would cost each command several fsyncs."""
-    creates_directory: bool = False
 
 
 class Database:

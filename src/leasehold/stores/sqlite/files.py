@@ -8,12 +8,9 @@ from __future__ import annotations
 import os
 from stat import S_ISDIR, S_ISREG
 
+from leasehold.domain.nouns import Noun
 from leasehold.errors import StoreError, StoreUnsuitable
 from leasehold.stores.sqlite.gate import Gate
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leasehold.stores.sqlite.database import OpenOptions
 
 _MOUNTS = "/proc/self/mountinfo"
 
@@ -30,6 +27,19 @@ _NETWORK_FUSE = (
 )
 # fmt: on
 """How network file systems in user space are named after `fuse.`; others are unknown."""
+
+
+class OpenOptions(Noun):
+    """How a database is opened."""
+
+    accept_restore: bool
+    busy_ms: int
+    """Milliseconds to wait for a program that locks the database without a turn at the gate."""
+    mounts: str | None
+    """Replaces ``/proc/self/mountinfo`` in tests."""
+    is_one_shot: bool = False
+    """Do not copy the log into the database file at the end, which would cost each command several fsyncs."""
+    creates_directory: bool = False
 
 
 def make_place(path: str, options: OpenOptions) -> Gate:
