@@ -65,8 +65,8 @@ PRINCIPALS = (
     Mutant(
         "an agent is not told that its lease was taken",
         "mcp/server.py",
-        "    if not news or not",
-        "    if news or not",
+        "[*news, answer.",
+        "[answer.",
         ("tests/mcp/test_tools.py", "-k", "next_answer"),
     ),
     Mutant(

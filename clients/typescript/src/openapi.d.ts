@@ -10,7 +10,7 @@ export interface Acquire {
   wait_seconds?: number;
   /** Held by one, by many readers, or by `slots` holders; the default with several slots. */
   mode?: "exclusive" | "shared" | "slots" | null;
-  /** How many may hold it at the same time; everybody gives the same number. */
+  /** How many may hold it at the same time; all callers must give the same number. */
   slots?: number;
   /** Take the first of the resources that is free. */
   any_of?: boolean;
@@ -20,7 +20,7 @@ export interface Acquire {
   session?: string | null;
   /** The tenant that names live in; by default that of the key. */
   space?: string | null;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name?: string | null;
   /** JSON for others to see, at most 16 KiB. */
   context?: unknown;
@@ -30,7 +30,7 @@ export interface Acquire {
   priority?: number;
   /** Extend a lease that `token` or the session proves to be yours, if it covers the resources. */
   reentrant?: boolean;
-  /** Seconds after an unclean end for which nobody gets it. */
+  /** Seconds after an unclean end for which the resource stays closed. */
   grace_seconds?: number;
   /** After an unclean end, `quarantine` closes it until an admin clears it. */
   on_expiry?: "free" | "quarantine";
@@ -56,7 +56,7 @@ export interface AcquireCall {
   wait_seconds?: number;
   /** Held by one, by many readers, or by `slots` holders; the default with several slots. */
   mode?: "exclusive" | "shared" | "slots" | null;
-  /** How many may hold it at the same time; everybody gives the same number. */
+  /** How many may hold it at the same time; all callers must give the same number. */
   slots?: number;
   /** Take the first of the resources that is free. */
   any_of?: boolean;
@@ -66,7 +66,7 @@ export interface AcquireCall {
   session?: string | null;
   /** The tenant that names live in; by default that of the key. */
   space?: string | null;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name?: string | null;
   /** JSON for others to see, at most 16 KiB. */
   context?: unknown;
@@ -76,7 +76,7 @@ export interface AcquireCall {
   priority?: number;
   /** Extend a lease that `token` or the session proves to be yours, if it covers the resources. */
   reentrant?: boolean;
-  /** Seconds after an unclean end for which nobody gets it. */
+  /** Seconds after an unclean end for which the resource stays closed. */
   grace_seconds?: number;
   /** After an unclean end, `quarantine` closes it until an admin clears it. */
   on_expiry?: "free" | "quarantine";
@@ -142,7 +142,7 @@ export interface Blocker {
   state: "held" | "waiting" | "grace" | "quarantined";
   /** How it is held: by one holder, by many readers, or by as many as `slots` says. */
   mode: "exclusive" | "shared" | "slots";
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name: string | null;
   /** Why it is held, for others to see. */
   reason: string | null;
@@ -182,7 +182,7 @@ export interface Cancel {
 export interface Cancelled {
   /** True: the request can never be granted. */
   cancelled: boolean;
-  /** What the request was when it was cancelled. */
+  /** The state of the request when it was cancelled. */
   was: "waiting" | "granted" | "unknown";
 }
 
@@ -198,7 +198,7 @@ export interface Clear {
   resource: string;
   /** Why, for others to see. */
   reason: string;
-  /** Who does it; on a server with keys, the name of the key. */
+  /** The person or agent that does it; on a server with keys, the name of the key. */
   by?: string | null;
   /** The tenant that names live in; by default that of the key. */
   space?: string | null;
@@ -212,11 +212,11 @@ export interface Cleared {
   cleared: boolean;
 }
 
-/** What a clean-up removed. */
+/** The result of a clean-up. */
 export interface Collected {
   /** Expired records that were removed. */
   swept: number;
-  /** Events that were older than the history is kept. */
+  /** Events that were deleted because they were older than the retention. */
   forgotten: number;
 }
 
@@ -234,15 +234,15 @@ export interface Contended {
 
 /** Create a key. */
 export interface CreateKey {
-  /** What the key allows. */
+  /** The role of the key. */
   role: "admin" | "agent" | "viewer";
-  /** Whose key it is: the history tells what an admin does under this name. */
+  /** The owner of the key; the history records what an admin does under this name. */
   name: string;
   /** The tenant that names live in; by default that of the key. */
   space?: string | null;
   /** Names that the key is for begin with one of these; none: every name. */
   prefixes?: string[];
-  /** Who does it; on a server with keys, the name of the key. */
+  /** The person or agent that does it; on a server with keys, the name of the key. */
   by?: string | null;
   /** Why, for others to see. */
   reason?: string | null;
@@ -250,7 +250,7 @@ export interface CreateKey {
 
 /** Begin a run on a work unit, a task or a project, unless another is active there. */
 export interface CreateRun {
-  /** What the run is. */
+  /** The name of the run. */
   name: string;
   /** Id of the work unit that the run locks. */
   work_unit?: string | null;
@@ -306,7 +306,7 @@ export interface EndSession {
 export interface Event {
   /** Number of the event: later events have larger ones. */
   seq: number;
-  /** What happened: granted, released, expired, … */
+  /** The kind of event: granted, released, expired, … */
   kind: string;
   /** When the store saw it like this. */
   at: string;
@@ -338,7 +338,7 @@ export interface ForceRelease {
   target: string;
   /** Why, for others to see. */
   reason: string;
-  /** Who does it; on a server with keys, the name of the key. */
+  /** The person or agent that does it; on a server with keys, the name of the key. */
   by?: string | null;
   /** The tenant that names live in; by default that of the key. */
   space?: string | null;
@@ -480,7 +480,7 @@ export interface Inspection {
   leases: ListedLease[];
   /** The queue, in the order of service. */
   waiting: Waiting[];
-  /** What keeps the resource closed after an unclean end: grace or quarantine. */
+  /** Why the resource is closed after an unclean end: grace or quarantine. */
   closed: Blocker[];
 }
 
@@ -488,11 +488,11 @@ export interface Inspection {
 export interface Key {
   /** Id of the key. */
   id: string;
-  /** What the key allows. */
+  /** The role of the key. */
   role: "admin" | "agent" | "viewer";
   /** The tenant that the name lives in. */
   space: string;
-  /** Whose key it is. */
+  /** The owner of the key. */
   name: string;
   /** Names that the key is for begin with one of these; none: every name. */
   prefixes: string[];
@@ -564,7 +564,7 @@ export interface Lease {
   expires_in_seconds: number;
   /** When the store saw it like this. */
   as_of: string;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name: string | null;
   /** Why it is held, for others to see. */
   reason: string | null;
@@ -606,7 +606,7 @@ export interface ListedLease {
   expires_in_seconds: number;
   /** When the store saw it like this. */
   as_of: string;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name: string | null;
   /** Why it is held, for others to see. */
   reason: string | null;
@@ -626,7 +626,7 @@ export interface ListedSession {
   space: string;
   /** Name of the agent, job or person. */
   holder: string;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name: string | null;
   /** Seconds that it lives unless it is renewed. */
   ttl_seconds: number;
@@ -672,7 +672,7 @@ export interface Problem {
   title: string;
   /** HTTP status. */
   status: number;
-  /** What happened, why, and what to do next. */
+  /** The problem, its reason, and what to do next. */
   detail: string;
   /** Stable code of the problem. */
   code: string;
@@ -680,7 +680,7 @@ export interface Problem {
   field?: string;
   /** Names of the resources. */
   resources?: string[];
-  /** What stands in the way. */
+  /** The leases and waiting requests that stand in the way. */
   holders?: Blocker[];
   /** The queue of the resource. */
   queue?: Queue;
@@ -712,7 +712,7 @@ export interface Release {
   token?: string | null;
   /** How the work ended. */
   status?: "completed" | "failed" | "cancelled";
-  /** What went wrong, if it failed. */
+  /** The error, if the work failed. */
   error?: string | null;
   /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
@@ -730,7 +730,7 @@ export interface ReleaseCall {
   token?: string | null;
   /** How the work ended. */
   status?: "completed" | "failed" | "cancelled";
-  /** What went wrong, if it failed. */
+  /** The error, if the work failed. */
   error?: string | null;
   /** ID.SECRET of a session; for admins its id is enough. */
   session?: string | null;
@@ -744,7 +744,7 @@ export interface ReleaseRun {
   id: string;
   /** How the run ended. */
   status?: "completed" | "failed";
-  /** What went wrong, if it failed. */
+  /** The error, if the work failed. */
   error?: string | null;
   /** The tenant that names live in; by default that of the key. */
   space?: string | null;
@@ -818,9 +818,9 @@ export interface Renewed {
 export interface ReportTrespass {
   /** Id of the lease. */
   lease: string;
-  /** What was changed of it, each as a `path:` name; at most 64. */
+  /** The files that were changed, each as a `path:` name; at most 64. */
   paths: string | string[];
-  /** Who does it; on a server with keys, the name of the key. */
+  /** The person or agent that does it; on a server with keys, the name of the key. */
   by?: string | null;
 }
 
@@ -828,7 +828,7 @@ export interface ReportTrespass {
 export interface RevokeKey {
   /** Id of the key, as `keys list` shows it. */
   id: string;
-  /** Who does it; on a server with keys, the name of the key. */
+  /** The person or agent that does it; on a server with keys, the name of the key. */
   by?: string | null;
   /** Why, for others to see. */
   reason?: string | null;
@@ -840,7 +840,7 @@ export interface RotateKey {
   id: string;
   /** Seconds for which the key before still works. */
   overlap_seconds?: number;
-  /** Who does it; on a server with keys, the name of the key. */
+  /** The person or agent that does it; on a server with keys, the name of the key. */
   by?: string | null;
   /** Why, for others to see. */
   reason?: string | null;
@@ -854,7 +854,7 @@ export interface Session {
   space: string;
   /** Name of the agent, job or person. */
   holder: string;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name: string | null;
   /** Seconds that it lives unless it is renewed. */
   ttl_seconds: number;
@@ -902,7 +902,7 @@ export interface StartSession {
   ttl_seconds?: number;
   /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name?: string | null;
   /** ID.SECRET for the session; by default a new one. */
   session?: string | null;
@@ -920,13 +920,13 @@ export interface Steal {
   reason: string;
   /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
   ttl_seconds?: number;
-  /** Who does it; on a server with keys, the name of the key. */
+  /** The person or agent that does it; on a server with keys, the name of the key. */
   by?: string | null;
   /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
   /** The tenant that names live in; by default that of the key. */
   space?: string | null;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name?: string | null;
   /** JSON for others to see, at most 16 KiB. */
   context?: unknown;
@@ -938,7 +938,7 @@ export interface Ticket {
   ticket: string;
   /** The queue of the resource. */
   queue: Queue;
-  /** What stands in the way. */
+  /** The leases and waiting requests that stand in the way. */
   holders: Blocker[];
   /** Seconds after which to try again at the earliest. */
   retry_after_seconds: number;
@@ -1006,7 +1006,7 @@ export interface Waiting {
   waited_seconds: number;
   /** When the request gives up. */
   until: string;
-  /** What the work is, for others to see. */
+  /** A short title of the work, for others to see. */
   name: string | null;
   /** Why it is held, for others to see. */
   reason: string | null;
@@ -1020,7 +1020,7 @@ export interface Waiting {
 export interface Whoami {
   /** Name of the caller: the default holder. */
   name: string;
-  /** What the caller may do. */
+  /** The role of the caller. */
   role: "admin" | "agent" | "viewer" | "session";
   /** The only space that the key is for; null: every space. */
   space: string | null;
@@ -1038,19 +1038,19 @@ export interface Whoami {
 export interface Workflow {
   /** Id of the run. */
   id: string;
-  /** How the run stands, or how it ended. */
+  /** The status of the run, or how it ended. */
   status: "running" | "completed" | "failed" | "cancelled" | "expired";
-  /** What the run is. */
+  /** The name of the run. */
   name: string | null;
   /** The tenant that the name lives in. */
   space: string;
-  /** What the run locks. */
+  /** The resource that the run locks. */
   resource: string | null;
   /** Name of the agent, job or person. */
   holder: string;
   /** JSON that the holder put there for others to see. */
   context: unknown;
-  /** What went wrong; null if nothing did. */
+  /** The error; null if there was none. */
   error: string | null;
   /** When it began. */
   started_at: string | null;

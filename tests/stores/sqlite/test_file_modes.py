@@ -36,7 +36,7 @@ os.setuid(int(sys.argv[2]))
 sys.argv[1:] = sys.argv[5:]
 sys.exit(leasehold.cli.main(sys.argv[1:]))
 """
-"""The command line as another user. Everything is imported before: that user may not be able to enter our folders."""
+"""The command line as another user, imported before: that user may be unable to enter the folder of our libraries."""
 
 
 def modes(directory: Path) -> dict[str, int]:
@@ -93,6 +93,10 @@ class Team:
         self.root = folder / "work"
         self.root.mkdir()
         git(self.root, "init", "--quiet")
+        self.source = folder / "src"
+        shutil.copytree(
+            ROOT / "src" / "leasehold", self.source / "leasehold", ignore=shutil.ignore_patterns("__pycache__")
+        )
 
     def share(self) -> None:
         git(self.root, "config", "core.sharedRepository", "group")
@@ -113,7 +117,7 @@ class Team:
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("LEASEHOLD_", "GIT_", "XDG_"))
         }
-        command = [sys.executable, "-c", ONE_LINE, str(ROOT / "src"), *map(str, (user, user, TEAM)), *words]
+        command = [sys.executable, "-c", ONE_LINE, str(self.source), *map(str, (user, user, TEAM)), *words]
         environment = {**kept, "HOME": str(home)}
         return subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
 
