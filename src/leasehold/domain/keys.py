@@ -2,6 +2,9 @@
 
 A lease's id ends in the hash of its home, the first resource that it covers: so the id alone says which
 record to load, a lease on one resource is one row, and no index from ids to resources has to be kept.
+
+The hash of a node, an actor or a request begins with one byte of the hash of its space. So an id alone also says to
+which part of a store its space belongs, however many parts there are (docs/adr/0045).
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ _DIGITS: Final = 16
 """Of the largest fence."""
 _hashes: Final = blake2b(digest_size=16)
 """Copied for each hash: to set up a new one takes longer."""
+_SPACES_MOST: Final = 4_096
+_bytes: Final[dict[str, str]] = {}
+"""The bytes of so many spaces."""
 
 
 def _digest(*parts: str) -> str:
@@ -33,18 +39,30 @@ def _hashed(text: str) -> str:
     return hashed.hexdigest()
 
 
+def _byte_of(space: str) -> str:
+    """Return the byte of a space, as two hexadecimal digits. It is cached: a hash takes longer than the look."""
+    found = _bytes.get(space)
+    if found is None:
+        if len(_bytes) >= _SPACES_MOST:
+            _bytes.clear()
+        found = _bytes[space] = _digest("space", space)[:2]
+    return found
+
+
 def node(space: str, name: str) -> str:
     """Key of the record of a resource, or of an ancestor of one."""
-    return "n" + _hashed(space + "\0" + name)
+    return "n" + _byte_of(space) + _hashed(space + "\0" + name)[2:]
 
 
 def actor(space: str, holder: str, session: str | None, principal: str | None = None) -> str:
     """Key of the record of an actor: a session, or a holder of a principal."""
     if session is not None:
-        return "a" + _digest(space, "session", session)
-    if principal is None:
-        return "a" + _digest(space, "holder", holder)
-    return "a" + _digest(space, "principal", principal, holder)
+        hashed = _digest(space, "session", session)
+    elif principal is None:
+        hashed = _digest(space, "holder", holder)
+    else:
+        hashed = _digest(space, "principal", principal, holder)
+    return "a" + _byte_of(space) + hashed[2:]
 
 
 def principal(name: str, id_: str) -> str:
@@ -59,7 +77,7 @@ def body(*parts: object) -> str:
 
 def request(actor_key: str, request_id: str) -> str:
     """Key of the record of a request_id; ids of different actors never meet."""
-    return "q" + _digest(actor_key, request_id)
+    return "q" + actor_key[1:3] + _digest(actor_key, request_id)[2:]
 
 
 def engine(engine_id: str) -> str:

@@ -26,7 +26,7 @@ _SHORT = 1_000
 third of the time."""
 _COMPRESSED = b"x\x01"
 """The first bytes of a compressed value; no JSON begins with them."""
-SCHEMA = 2
+SCHEMA = 3
 """Number of the layout of keys and values: a store refuses any other."""
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Entry
 
-SCHEMA = 2
+SCHEMA = 3
 START_ANEW = "git ls-remote REMOTE 'refs/leasehold/*' | sed 's/.*refs/:refs/' | xargs git push REMOTE"
 
 _KINDS: dict[str, type] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 APPLICATION_ID = 0x1EA5E401
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Of `schema.sql`, and of what is packed in it. A database of another version is refused."""
 
 READ_META = """
