@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 MARK = "=== end of example"
+PORT = "7421"
+"""Where examples start a server; `run` puts a free port in its place."""
 
 
 class Example(NamedTuple):
@@ -73,7 +76,10 @@ def run(shell: Shell, commands: list[str]) -> list[str]:
     """Type all of these into one shell; what each of them printed."""
     # `$?` of the next command is that of this one: the mark keeps it.
     keep = f'__code=$?; printf "{MARK}\\n"; (exit $__code)'
-    script = "\n".join(part for command in commands for part in (command, keep))
+    end = "trap 'kill $(jobs -p) 2>/dev/null' EXIT"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    script = "\n".join((end, *(part.replace(PORT, port) for command in commands for part in (command, keep))))
     done = subprocess.run(
         ["/bin/bash", "-c", f"exec 2>&1\n{script}"],
         cwd=shell.home,

@@ -18,7 +18,7 @@ from leasehold.cli.output import MEANINGS
 from leasehold.config import settings as config
 from leasehold.server.api.problems import STATUS
 from leasehold.stores.git import refs
-from tests.kit.documents import DOCUMENTS, blocks, examples, pattern, run, sections
+from tests.kit.documents import DOCUMENTS, Block, Example, blocks, examples, pattern, run, sections
 from tests.kit.shell import PATIENCE, ROOT, SOURCE, Shell
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 DOCS = ROOT / "docs"
 CLI = DOCS / "reference" / "cli.md"
+TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+TOURS = [block for block in blocks(ROOT / "README.md") if block.language == "console" and block.section == "One minute"]
+"""Each of them is for another kind of user, in a shell of its own."""
 TOGETHER = "write-a-store.md"
 """Its blocks are one program, which `tests/stores/test_write_a_store.py` runs."""
 PYTHON = [
@@ -43,28 +46,31 @@ CODES = re.compile(r"""(?:Refused\(\s*|_broke\(context,\s*|code = |"code": )"([a
 
 @pytest.mark.parametrize("section", sections(CLI))
 def test_every_example_of_the_command_line_prints_what_it_says(shell: Shell, section: str) -> None:
-    typed = sections(CLI)[section]
+    compare(shell, sections(CLI)[section])
+
+
+@pytest.mark.parametrize("tutorial", TUTORIALS, ids=[page.stem for page in TUTORIALS])
+def test_a_tutorial_can_be_typed_from_top_to_bottom(shell: Shell, tutorial: Path) -> None:
+    compare(shell, [each for typed in sections(tutorial).values() for each in typed])
+
+
+@pytest.mark.parametrize("tour", TOURS, ids=[str(block.line) for block in TOURS])
+def test_each_tour_of_the_readme_can_be_typed(shell: Shell, tour: Block) -> None:
+    compare(shell, examples(tour.text))
+
+
+def compare(shell: Shell, typed: list[Example]) -> None:
+    """Type these commands into one shell, and compare what they print."""
     for example, printed in zip(typed, run(shell, [each.command for each in typed]), strict=True):
         assert "Traceback" not in printed, example
         if example.expected:
             assert pattern(example.expected).fullmatch(printed), f"$ {example.command}\n{printed}"
 
 
-def test_the_examples_of_the_readme_work(shell: Shell) -> None:
-    """They are typed after `make`, as they are."""
-    shell.with_command(shell.env())
-    (shell.home / ".venv").mkdir()
-    (shell.home / ".venv" / "bin").symlink_to(shell.home / "bin")
-    typed = [
-        each.command
-        for block in blocks(ROOT / "README.md")
-        if block.language == "console"
-        for each in examples(block.text)
-        if "leasehold" in each.command
-    ]
-    assert typed
-    for printed in run(shell, [f"{command}; echo code $?" for command in typed]):
-        assert printed.endswith("code 0\n"), printed
+def test_the_recording_of_the_readme_shows_what_the_commands_print() -> None:
+    drawing = [sys.executable, str(ROOT / "scripts" / "recording.py"), "--check"]
+    done = subprocess.run(drawing, capture_output=True, text=True, timeout=5 * PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", ["grite", "agiflow"])
