@@ -34,7 +34,7 @@ RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m l
 NEEDS_sqlite := $(RUNS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser many lint format wheel bench prove mutants clean
+.PHONY: help run test check browser many lint format wheel bench docs prove mutants clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +75,9 @@ bench: $(READY) ## measure the speed of the compiled package, each figure as a r
 	  echo "*** SO THE PACKAGE IS MEASURED AS IT IS, NOT COMPILED ***" >&2; \
 	  exec $(BIN)/python -m benchmarks; \
 	fi
+
+docs: $(READY) ## serve the documentation as a site at http://127.0.0.1:8000, and again after each change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 prove: $(READY) ## all tests with the long settings: many more runs, steps and kills
 	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -o timeout=0
