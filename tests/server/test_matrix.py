@@ -49,7 +49,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 class Owned:
-    """A lease of a key, one of a session, and a place in a queue: what an attacker would have."""
+    """A lease of a key, one of a session, a place in a queue and a run: what an attacker would have."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -59,6 +59,9 @@ class Owned:
         self.lease = self.post("acquire", self.asked()).json
         mine = {"resources": f"{self.name}-of-session", "request_id": self.name, "session": started["credential"]}
         self.other = self.post("acquire", mine).json
+        self.unit = f"unit-{next(_number)}"
+        run = {"name": "n", "work_unit": self.unit, "context": {"step": 1}, "holder": HOLDER}
+        self.run: str = self.post("workflows", run).json["workflow"]["id"]
         scene.server.post("acquire", {"resources": f"{self.name}-busy", "space": "team"}, key=scene.keys["admin"])
         self.waits = {"resources": f"{self.name}-busy", "wait_seconds": 600, "request_id": f"{self.name}-wait"}
         self.line: socket.socket = scene.server.begin(
@@ -84,7 +87,7 @@ class Owned:
     def _shown(self) -> dict[str, Any]:
         return {"key": self.scene.keys["admin"]}
 
-    def seen(self) -> tuple[Any, Any, list[object]]:
+    def seen(self) -> tuple[Any, Any, list[object], object]:
         """Everything about it that must not change."""
         leases = self.scene.server.get("leases?space=team", **self._shown).json["leases"]
         sessions = self.scene.server.get("sessions?space=team", **self._shown).json["sessions"]
@@ -93,17 +96,22 @@ class Owned:
             [[each[field] for field in told] for each in leases if each["resources"][0].startswith(self.name)],
             [each["expires_at"] for each in sessions if each["id"] == self.session],
             self._waiting(),
+            [[each[field] for field in told] for each in leases if self.unit in each["resources"][0]],
         )
 
     def kept(self) -> object:
         """`seen`, without those who wait behind the owner, as a tool leaves a place in the queue."""
-        leases, sessions, waiting = self.seen()
-        return leases, sessions, waiting[:1]
+        leases, sessions, waiting, run = self.seen()
+        return leases, sessions, waiting[:1], run
 
     def known(self, which: str) -> dict[str, Any]:
-        """What an attacker puts into each field: about the lease of the key, of the session, or the wait."""
-        lease = (self.other if which == "session" else self.lease)["lease"]
-        session = {"session": self.session} if which == "session" else {}
+        """What an attacker puts into each field: about the lease of the key, of the session, the wait or the run."""
+        lease = (self.other if which.startswith("session") else self.lease)["lease"]
+        more = {
+            "session": {"session": f"{self.session}.{'0' * 32}"},
+            "session's id": {"session": self.session},
+            "run": {"id": self.run, "work_unit": self.unit},
+        }
         name = self.waits["resources"] if which == "wait" else lease["resources"][0]
         return {
             "lease": lease["id"],
@@ -116,14 +124,14 @@ class Owned:
             "holder": HOLDER,
             "space": "team",
             "context": {"stolen": True},
-            "status": "cancelled",
+            "status": "completed",
             "ttl_seconds": 1,
             "role": "admin",
             "name": "stolen",
             "reason": "mine",
             "reentrant": True,
             "merge": False,
-            **session,
+            **more.get(which, {}),
         }
 
     def is_its_owners(self) -> None:
@@ -132,6 +140,7 @@ class Owned:
         assert again["lease"]["id"] == self.lease["lease"]["id"]
         for each in (self.lease, self.other):
             assert self.post("release", {"lease": each["lease"]["id"], "token": each["token"]}).json["released"]
+        assert self.post("workflows/release", {"id": self.run}).json["released"]
 
 
 def bodies(route: Route, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -147,14 +156,21 @@ def bodies(route: Route, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 WHO = ("agent", "viewer", "prefix", "space", "its own session", "another's session")
+WHAT = ("key", "session", "session's id", "wait", "run")
 
 
-@pytest.mark.parametrize("who", WHO)
-def test_nobody_else_touches_what_a_key_or_a_session_holds(scene: Scene, who: str) -> None:
+@pytest.mark.parametrize(
+    ("who", "what"),
+    [*((each, WHAT) for each in WHO), ("owner", ("session's id", "session"))],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_nobody_else_touches_what_a_key_or_a_session_holds(scene: Scene, who: str, what: tuple[str, ...]) -> None:
+    """Not even the key that began a session touches what the session holds."""
     owned = Owned(scene)
     before = owned.seen()
+    assert all(before)
     secrets = [each["token"] for each in (owned.lease, owned.other)]
-    for route, which in itertools.product(ROUTES, ("key", "session", "wait")):
+    for route, which in itertools.product(ROUTES, what):
         for body in bodies(route, owned.known(which)):
             is_post = route.method == "POST"
             path = route.path if is_post else f"{route.path}?{urlencode({k: v for k, v in body.items() if v})}"
@@ -238,7 +254,7 @@ def test_nobody_else_touches_it_by_the_tools_of_agents(scene: Scene, who: str) -
     before = owned.kept()
     agent, tools = Agent(scene, who), Agent(scene, "admin").tools()
     assert {"acquire_lock", "release_lock", "renew_lock", "force_release_lock"} < set(tools)
-    for tool, which in itertools.product(tools, ("key", "session", "wait")):
+    for tool, which in itertools.product(tools, ("key", "session", "session's id", "wait")):
         known = {
             **owned.known(which),
             "agent_id": HOLDER,
