@@ -76,7 +76,8 @@ URLS = (
     *(f"postgresql://ada:{SECRET}@127.0.0.1:1/db", f"postgresql://127.0.0.1:1/db?password={SECRET}"),
     *(f"postgresql://127.0.0.1:1/db?sslpassword={SECRET}", f"postgresql://127.0.0.1:1/db?pass%77ord={SECRET}"),
     *(f"postgres:host=127.0.0.1 port=1 password={SECRET}", f"git+http://127.0.0.1:1/x.git?password={SECRET}"),
-    f"sqlite:x.db?password={SECRET}",
+    *(f"sqlite:x.db?password={SECRET}", f"ada:{SECRET}@db/locks", f"git+https://{SECRET}@127.0.0.1:1/x.git"),
+    *(f"https://{SECRET}@127.0.0.1:1", f"http://127.0.0.1:1?key={SECRET}"),
 )
 
 

@@ -111,25 +111,39 @@ def sqlite_url(path: str) -> str:
     return "sqlite://" + os.path.realpath(path)
 
 
-_SECRET = ("password", "secret", "token", "client_key", "server_key", "api_key")
+_SECRET = ("pass", "pwd", "secret", "token", "client_key", "server_key", "api_key", "credential")
 """Parts of the names of secret options in a URL."""
+_PATHS = ("sqlite", "git", "git+file")
+"""Schemes whose URLs name a file, which may have any character in its name."""
 
 
 def shown(url: str) -> str:
     """Return the URL without its passwords, and inert."""
     place, question, query = url.partition("?")
     scheme, mark, rest = place.partition("://")
+    if not mark and scheme.partition(":")[0] not in _PATHS and ":" in url.rpartition("@")[0]:  # its scheme is missing
+        user, _, host = url.rpartition("@")
+        return f"{names.shown(user.partition(':')[0])}:***@{shown(host)}"
     authority, slash, path = rest.partition("/")
     _, colon, port = authority.partition(":")
     is_cut = colon and "@" not in authority and not port.isdigit()
     if is_cut and "@" in path + question + query:  # by a password that is not percent-encoded
         authority, slash, path, question, query = f"{rest}{question}{query}", "", "", "", ""
     user, at, host = authority.rpartition("@")
-    name, colon, _ = user.partition(":")
     words = "&".join(map(_word_shown, query.split("&")))
+    if query and scheme.lower() in ("http", "https"):  # a server's URL has no options: this is something else
+        words = "***"
     if not mark:  # no URL: perhaps libpq's key=value words
         scheme = " ".join(map(_word_shown, scheme.split(" ")))
-    return names.shown(f"{scheme}{mark}{name}{':***' if colon else ''}{at}{host}{slash}{path}{question}{words}")
+    return names.shown(f"{scheme}{mark}{_user_shown(scheme, user)}{at}{host}{slash}{path}{question}{words}")
+
+
+def _user_shown(scheme: str, user: str) -> str:
+    """Return the user of a URL without the password. Over HTTP a user without a password is a token."""
+    name, colon, _ = user.partition(":")
+    if colon:
+        return f"{name}:***"
+    return "***" if name and scheme.lower().endswith(("http", "https")) else name
 
 
 def _word_shown(word: str) -> str:

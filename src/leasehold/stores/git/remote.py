@@ -173,6 +173,9 @@ def _explained(url: str, done: Finished) -> Exception:
 
 
 def _without_password(url: str) -> str:
+    """Return the URL without a password or, over HTTP, without its user: that may be a token."""
     scheme, mark, rest = url.partition("://")
-    user, at, host = rest.partition("@")
-    return f"{scheme}{mark}{user.partition(':')[0]}{at}{host}" if mark and at and "/" not in user else url
+    authority, slash, path = rest.partition("/")
+    user, at, host = authority.rpartition("@")
+    name = "***" if at and scheme in ("http", "https") else user.partition(":")[0]
+    return f"{scheme}{mark}{name}{at}{host}{slash}{path}"
