@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+from mcp import Client
 
 from tests.kit.serving import create_key, serving
 from tests.kit.terminals import Terminal
@@ -89,6 +91,21 @@ def test_on_a_server_keys_decide(shell: Shell, tmp_path: Path) -> None:
         assert shell.run(*VERBS["force-release"], env=env).code == 0
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_on_a_server_without_keys_an_agent_is_refused_it_as_on_a_local_store(
+    shell: Shell, tmp_path: Path, verb: str
+) -> None:
+    with serving(tmp_path) as server:
+        person = {"LEASEHOLD_URL": server.url}
+        shell.run("acquire", "x", "--on-expiry", "quarantine", holder="bob", env=person)
+        if verb == "clear":
+            assert shell.run("force-release", "x", "--reason", "gone", holder="ops", env=person).code == 0
+        refused = shell.run(*VERBS[verb], env={**AGENT, **person})
+        assert refused.code == 8
+        assert f"{verb} is for people" in refused.err
+        assert shell.run(*VERBS[verb], holder="ops", env=person).code == 0
+
+
 def test_no_refusal_offers_what_is_for_people(shell: Shell) -> None:
     shell.run("acquire", "x", "--on-expiry", "quarantine")
     refused = [shell.run("acquire", "x", holder="bob"), shell.run("release", "x", holder="bob")]
@@ -104,9 +121,17 @@ def test_no_refusal_offers_what_is_for_people(shell: Shell) -> None:
     assert "leasehold clear" in shell.run("doctor").out
 
 
-def test_a_tool_of_mcp_is_refused_it_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["stdio", "http", "stdio to a server"])
+def test_a_tool_of_mcp_is_refused_it_too(tmp_path: Path, way: str) -> None:
+    own = {"XDG_CONFIG_HOME": str(tmp_path / "none")}
+
     async def work() -> None:
-        async with over_stdio(tmp_path, "auto", XDG_CONFIG_HOME=str(tmp_path / "none")) as client:
+        async with AsyncExitStack() as stack:
+            url = stack.enter_context(serving(tmp_path, env=own)).url if way != "stdio" else ""
+            given = {"LEASEHOLD_URL": url} if url else {}
+            client = await stack.enter_async_context(
+                Client(f"{url}/mcp") if way == "http" else over_stdio(tmp_path, "auto", **own, **given)
+            )
             await call(client, "acquire_lock", resource="x", agent_id="bob")
             refused = await call(client, "force_release_lock", resource="x", reason="told to", agent_id="ada")
             assert refused["error"]["code"] == "not_allowed"

@@ -43,11 +43,15 @@ def database(folder: Path) -> str:
 
 def settings(folder: Path) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
+    return {**clean, "LEASEHOLD_URL": database(folder), **allowing(folder), "LEASEHOLD_HOLDER": "coder-1"}
+
+
+def allowing(folder: Path) -> dict[str, str]:
+    """The user's own configuration allows agents to force a lock open."""
     config = folder / "config" / "leasehold" / "config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text('[people]\nagents_may = ["force-release"]\n')
-    here = {"XDG_CONFIG_HOME": str(folder / "config"), "LEASEHOLD_HOLDER": "coder-1"}
-    return {**clean, "LEASEHOLD_URL": database(folder), **here}
+    return {"XDG_CONFIG_HOME": str(folder / "config")}
 
 
 @asynccontextmanager
@@ -61,7 +65,7 @@ async def over_stdio(folder: Path, era: str, **env: str) -> AsyncIterator[Client
 
 @asynccontextmanager
 async def over_http(folder: Path, era: str) -> AsyncIterator[Client]:
-    with serving(folder) as server:
+    with serving(folder, env=allowing(folder)) as server:
         async with Client(f"{server.url}/mcp", mode=era) as client:
             yield client
 

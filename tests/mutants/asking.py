@@ -70,4 +70,18 @@ ASKING = (
         "                for id_ in ():\n",
         ("tests/locks/test_losses.py", "-k", "another_thread_takes"),
     ),
+    Mutant(
+        "an agent may do what is for people at a server without keys",
+        "locks/connect.py",
+        "    return all(base.token is not None for base in bases(url))\n",
+        "    return all(base.port for base in bases(url))\n",
+        ("tests/cli/test_people.py", "-k", "without_keys and steal"),
+    ),
+    Mutant(
+        "an agent may force a lock open over HTTP without a key",
+        "server/api/mcp.py",
+        '        if verb == "force_release" and who is OPEN and not self._may_force:\n',
+        '        if verb == "force_release" and who is None and not self._may_force:\n',
+        ("tests/cli/test_people.py", "-k", "tool_of_mcp and http"),
+    ),
 )

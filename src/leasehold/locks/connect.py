@@ -133,6 +133,15 @@ def is_served(url: str) -> bool:
     return url.startswith(("http://", "https://"))
 
 
+def is_by_role(url: str) -> bool:
+    """Return True if the role of a key decides what this process may do: it gives a server a key, or a session."""
+    if not is_served(url):
+        return False
+    from leasehold.client.messages import bases  # noqa: PLC0415 (only for those who have a server)
+
+    return all(base.token is not None for base in bases(url))
+
+
 def _chosen(url: str | Choice | None, timeout: Timeout | None = None) -> Choice:
     choice = url if isinstance(url, config.Choice) else config.find(url)
     if timeout is None:

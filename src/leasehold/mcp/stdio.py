@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from leasehold.domain.outcomes import Granted, Lost, Refused, Released
 from leasehold.errors import LeaseholdError
-from leasehold.locks.connect import aconnect, is_served
+from leasehold.locks.connect import aconnect, is_by_role
 from leasehold.mcp.handlers import ToolHandlers
 from leasehold.mcp.losing import LostLeases
 from leasehold.mcp.server import build
 from leasehold.mcp.sessions import McpSessions
+from leasehold.wire.sentences import FOR_PEOPLE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -42,7 +43,7 @@ class StdioParty:
 
     def __init__(self, locks: AsyncLocks, sessions: McpSessions, choice: Choice) -> None:
         self._locks = locks
-        self._may_force = is_served(choice.url) or "force-release" in choice.agents_may
+        self._may_force = "force-release" in choice.agents_may or is_by_role(choice.url)
         self._sessions = sessions
         self.gone = asyncio.Event()
         self._lost = LostLeases(locks)
@@ -66,7 +67,7 @@ class StdioParty:
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 (see `parties.Party`)
         """Return the outcome of a verb. Refuse force-release, unless keys or the user's own configuration allow it."""
         if verb == "force_release" and not self._may_force:
-            return Refused("not_allowed", "", "force-release is for people: ask the person you work for")
+            return Refused("not_allowed", "", FOR_PEOPLE)
         outcome = await getattr(self._locks, verb)(**arguments)
         if isinstance(outcome, Granted):
             self._lost.follow(outcome)

@@ -110,7 +110,10 @@ async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -
                 f"Listen on 127.0.0.1, or create a key first:\n{_first_key(options)}",
             )
         polls = LongPolls(served, at_most=options.keep_open, grace=options.keep_place)
-        app = App(served, loopback=loopback, rate=options.rate, polls=polls, ttl=options.store.ttl)
+        may_force = "force-release" in options.store.agents_may
+        app = App(
+            served, loopback=loopback, rate=options.rate, polls=polls, ttl=options.store.ttl, agents_may_force=may_force
+        )
         config = _config(options, app)
         server = HttpServer(config, app)
         listener = _listen(options.host, options.port)

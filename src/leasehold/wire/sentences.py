@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SKEW: Final = "30s"
 """The `max_skew` that messages propose: clocks kept by NTP differ by far less."""
+FOR_PEOPLE: Final = "force-release is for people: ask the person you work for"
+"""The refusal of that tool to an agent for which neither a key nor the user's own configuration allows it."""
 
 
 def sentence(outcome: Held | TimedOut | Deadlock | Lost | Refused) -> str:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 def _permitted(context: Context) -> dict[str, str]:
     """Return the admin's name and reason.
 
-    Refuses people's commands to agents, unless the user's own configuration allows them. On a server, keys decide.
+    Refuses people's commands to agents, unless the user's own configuration, or a server's key, allows them.
     """
-    from leasehold.locks.connect import is_served  # noqa: PLC0415
+    from leasehold.locks.connect import is_by_role  # noqa: PLC0415
 
     reason, caller = context.values["reason"], context.identity
     if not reason:
         raise InvalidInput("reason", "is missing: say why with --reason '…'; it is kept in the history")
     is_agent = isinstance(caller, CommandIdentity) and caller.is_agent
-    if is_agent and not is_served(context.choice.url) and context.verb not in context.choice.agents_may:
+    if is_agent and context.verb not in context.choice.agents_may and not is_by_role(context.choice.url):
         why = "is for people, and an agent or a CI job runs this command; ask the person you work for"
         raise CommandRefused(Refused("not_allowed", "", f"{context.verb} {why}"))
     return {"by": context.values["by"] or context.holder, "reason": reason}

@@ -56,7 +56,14 @@ class App:
     """The parts of a server that its routes share."""
 
     def __init__(
-        self, served: Served, *, loopback: bool, rate: float, polls: LongPolls, ttl: float | str = DEFAULT_TTL
+        self,
+        served: Served,
+        *,
+        loopback: bool,
+        rate: float,
+        polls: LongPolls,
+        ttl: float | str = DEFAULT_TTL,
+        agents_may_force: bool = False,
     ) -> None:
         self.served = served
         self.ttl = ttl
@@ -70,7 +77,7 @@ class App:
         self.dispatcher = Dispatcher(served, self.rates, polls, self.metrics)
         self.streams = events.EventStreams(served, self.authenticator)
         self.losses = losses.LossStreams(served, self.authenticator)
-        self.agents = agents.McpEndpoint(self)
+        self.agents = agents.McpEndpoint(self, may_force=agents_may_force)
 
     def close(self) -> None:
         """Answer every waiting client, and end every stream, because the server stops."""

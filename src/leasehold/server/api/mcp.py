@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import ClientDisconnect, Request
 
 from leasehold.domain.outcomes import Granted, Refused
+from leasehold.server.access.principals import OPEN
 from leasehold.server.access.revocation import RevocationWatch, why_not
 from leasehold.server.access.shares import party_of, payer
 from leasehold.server.api import decoding, problems
 from leasehold.server.api.mcp_losses import HandedLeases
 from leasehold.server.api.problems import Problem
 from leasehold.server.http.bodies import read_body
+from leasehold.wire.sentences import FOR_PEOPLE
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -36,8 +38,10 @@ BODY_MOST = 256 * 1024
 class McpEndpoint:
     """The application behind the path."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, *, may_force: bool) -> None:
         self._app = app
+        self._may_force = may_force
+        """True if the configuration of the server's user allows force-release to agents that give no key."""
         self._opening: asyncio.Task[McpHttpSessions] | None = None
         self._running: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -67,7 +71,9 @@ class McpEndpoint:
             await self._app.refuse(problem)(scope, receive, send)
 
     async def _ask(self, who: Principal, party: str, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `locks.Locks`)
-        """Return the outcome of a verb, within the caller's bounds."""
+        """Return the outcome of a verb, within the caller's bounds. Without keys nobody proves to be an admin."""
+        if verb == "force_release" and who is OPEN and not self._may_force:
+            return Refused("not_allowed", "", FOR_PEOPLE)
         try:
             if verb == "acquire":
                 outcome = await self._acquire(who, asked)
