@@ -203,6 +203,7 @@ def test_one_agent_acquires_and_releases_by_separate_commands(place: Place, scen
 
 LEFT = {
     "a closed terminal": 'setsid -w sh -c \'leasehold acquire "$NAME"; true\'; setsid -w sh -c "$AGAIN"',
+    "a closed real terminal": ('script -qec \'leasehold acquire "$NAME"\' /dev/null; script -qec "$AGAIN" /dev/null'),
     "a lost state file": 'leasehold acquire "$NAME"; rm -r "$XDG_STATE_HOME"/leasehold/tokens*; sh -c "$AGAIN"',
     "a zombie parent": "$PYTHON zombie.py",
     "another pid namespace": f'{APART} leasehold acquire $NAME; sh -c "$AGAIN"',

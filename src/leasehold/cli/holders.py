@@ -99,5 +99,9 @@ def _advice(context: Context, name: str, lease: Lease) -> str:
     if kept is not None and kept.holder != context.holder and _judged(context, kept) == MINE:
         as_holder = context.suggest(context.verb, *lease.resources, holder=lease.holder)
         return step(f"it was taken from here as {shown(lease.holder)}, so name that holder", as_holder)
+    if lease.session is not None:  # a `leasehold run` has one: nobody is advised to release its lease
+        names = lease.resources if keys.is_lease_id(name) else (name,)
+        wait = context.suggest("acquire", *names, more=" --wait 10m")
+        return step(f"leave it alone until {shown(lease.holder)} has released it, or wait for it", wait)
     by_token = context.suggest(context.verb, name, more=" --token-file FILE")
     return step(f"ask {shown(lease.holder)}, or wait for it; if you have its token, give that", by_token)
