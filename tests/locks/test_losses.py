@@ -113,6 +113,14 @@ def _lose(locks: Locks, taking: Taking) -> float:
     return took[0]
 
 
+def test_over_git_a_block_is_told_with_the_next_poll(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "hub.git")], check=True)
+    url = f"git+file://{tmp_path}/hub.git"
+    with leasehold.connect(url, holder="a") as locks, leasehold.connect(url, holder="ops") as ops:
+        for way in WAYS:
+            _lose(locks, Taking(way, ops))
+
+
 def test_a_coroutine_is_cancelled_at_once(urls: tuple[str, str]) -> None:
     took: list[float] = []
 
