@@ -9,8 +9,8 @@ PRINCIPALS = (
     Mutant(
         "an actor is a holder, whichever principal it is of",
         "domain/keys.py",
-        "    if principal is None:\n",
-        "    if principal is None or holder:\n",
+        "    elif principal is None:\n",
+        "    elif principal is None or holder:\n",
         (SERVER, "-k", "replay_is_of or nodes_of or phantom or cycle_of"),
     ),
     Mutant(
