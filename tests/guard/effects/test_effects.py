@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 import leasehold
-from leasehold.compat.steps import ask
-from leasehold.guard.editors import hook, local
-from leasehold.guard.editors.adapters import AFTER, BEFORE
-from leasehold.guard.editors.decision import Decision, HookTerms
-from leasehold.guard.editors.payloads import HookCall
+from leasehold.guard.editors.adapters import AFTER, BEFORE, END
+from leasehold.guard.editors.decision import Decision
+from tests.guard.effects.agents import Agent, held, until_stamped_later
 from tests.guard.effects.repository import FILE, FREE, sh, spelled
 from tests.guard.effects.ways import READS, WAYS
 
@@ -28,33 +26,6 @@ STEP = 1 if os.environ.get("LEASEHOLD_PROVE") == "1" else 5
 """Of so many ways, one is tried elsewhere than in the main worktree."""
 
 
-class Agent(NamedTuple):
-    """An agent whose hooks run in this process."""
-
-    name: str
-    locks: leasehold.Locks
-    here: Path
-    env: dict[str, str]
-
-    def hook(self, moment: str, number: int, command: str = "", path: str = "", policy: str = "require") -> Decision:
-        """Answer one hook."""
-        paths = (path,) if path else ()
-        about = HookCall("claude", moment, self.name, cwd=str(self.here), command=command, paths=paths, event=moment)
-        call = about._replace(call=f"{self.name}-{number}")
-        terms = HookTerms(hook.holder_of(call), hook.credential(call, self.env, "here"), policy, 600)
-        found = local.trees_of(call, str(self.here), self.env)
-        return ask(self.locks, local.steps(call, terms, found, self.env, "here"))
-
-    def run(self, command: str, where: Path | None = None, number: int = 1, policy: str = "require") -> Decision:
-        """Run a command between its hooks; a script that stands somewhere else, if `where` does not match."""
-        words = command if where is None else "./build"  # nothing in these words tells what is written
-        before = self.hook(BEFORE, number, words, policy=policy)
-        if not before.allowed:
-            return before
-        sh(command, where or self.here)
-        return self.hook(AFTER, number, words, policy=policy)
-
-
 @pytest.fixture
 def agent(app: Path, tmp_path: Path) -> Agent:
     locks = leasehold.connect(f"sqlite:///{tmp_path}/locks.db", holder="test")
@@ -66,12 +37,6 @@ def prepare(way: Way, where: Path) -> None:
         pytest.skip(f"NOT RUN: {way.needs} is not installed")
     if way.before:
         sh(spelled(way.before), where)
-
-
-def held(agent: Agent) -> dict[str, str]:
-    leases = agent.locks.list()
-    assert not isinstance(leases, leasehold.Refused)
-    return {name: lease.holder for lease in leases for name in lease.resources}
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
@@ -124,6 +89,47 @@ def test_what_only_reads_is_not_flagged(command: str, agent: Agent) -> None:
     assert held(agent) == {"path:src": "bob"}
 
 
+@pytest.mark.parametrize("mine", ["bob's work\n", None, "one\ntwo\nthree\n"], ids=["edited", "deleted", "committed"])
+def test_an_agent_can_undo_its_trespass_by_the_command_that_the_hook_gives(mine: str | None, agent: Agent) -> None:
+    """Also if it trespasses again before that: what the file held at first is what counts."""
+    held_file = agent.here / FILE
+    assert agent.locks.acquire(f"path:{FILE}", ttl=600, holder="bob")
+    held_file.unlink() if mine is None else held_file.write_text(mine)
+    undo = ""
+    for number in (1, 2):
+        said = agent.run(f"echo {number} > {FILE}", agent.here, number)
+        assert not said.allowed
+        undo = said.message.splitlines()[1].strip()
+    assert not agent.hook(BEFORE, 3, f"cp -p other {FILE}").allowed, "another command on that file is refused as ever"
+    said = agent.run(f"{undo}; echo more >> {FILE}", number=4)
+    assert "Undo this before you go on" in said.message
+    assert agent.run(said.message.splitlines()[1].strip(), number=5) == Decision()
+    assert (held_file.read_text() if held_file.exists() else None) == mine
+    assert not agent.hook(BEFORE, 6, undo).allowed, "it is resolved, and the file is held as before"
+
+
+def test_the_undo_of_a_trespass_outlives_the_session_that_made_it(agent: Agent) -> None:
+    assert agent.locks.acquire(f"path:{FILE}", ttl=600, holder="bob")
+    (agent.here / FILE).write_text("bob's work\n")
+    undo = agent.run(f"echo x > {FILE}", agent.here).message.splitlines()[1].strip()
+    agent.hook(BEFORE, 2, "./build")
+    agent.hook(END, 3)
+    sh(undo, agent.here)
+    assert (agent.here / FILE).read_text() == "bob's work\n"
+    assert not any(path.name == "before.json" for path in (agent.here.parent.parent / "home").rglob("*"))
+
+
+def test_an_edit_of_its_holder_resolves_a_trespass(agent: Agent) -> None:
+    bob = agent._replace(name="bbbb")
+    assert bob.hook(BEFORE, 1, path=FILE).allowed
+    bob.hook(AFTER, 1, path=FILE)
+    undo = agent.run(f"echo x > {FILE}", agent.here, 2).message.splitlines()[1].strip()
+    assert bob.hook(BEFORE, 3, path=FILE).allowed
+    (agent.here / FILE).write_text("bob read it anew\n")
+    bob.hook(AFTER, 3, path=FILE)
+    assert not agent.hook(BEFORE, 4, undo).allowed
+
+
 def test_under_warn_the_agent_is_told_and_goes_on(agent: Agent) -> None:
     assert agent.locks.acquire(f"path:{FILE}", ttl=600, holder="bob")
     said = agent.run(f"python3 -c \"open('{FILE}', 'w')\"", agent.here, policy="warn")
@@ -170,8 +176,21 @@ def test_what_another_agent_changed_before_is_its_own(agent: Agent) -> None:
     bob = agent._replace(name="bbbb")
     assert agent.hook(BEFORE, 1, "./build").allowed
     sh("echo a > a.txt", agent.here)
+    until_stamped_later(agent.here / "a.txt")
     assert bob.hook(BEFORE, 2, "./test").allowed
     agent.hook(AFTER, 1, "./build")
     sh("echo b > b.txt", agent.here)
     bob.hook(AFTER, 2, "./test")
     assert held(agent) == {"path:a.txt": "claude-aaaa", "path:b.txt": "claude-bbbb"}
+
+
+def test_where_two_calls_overlap_a_free_file_is_leased_to_nobody_and_both_agents_learn_of_it(agent: Agent) -> None:
+    bob = agent._replace(name="bbbb")
+    assert agent.hook(BEFORE, 1, "./build").allowed
+    assert bob.hook(BEFORE, 2, "./test").allowed
+    sh("echo a > a.txt", agent.here)
+    for each, number, command in ((agent, 1, "./build"), (bob, 2, "./test")):
+        said = each.hook(AFTER, number, command)
+        assert said.allowed
+        assert said.message.endswith("Acquire those that your call changed:\n  leasehold acquire path:a.txt")
+    assert held(agent) == {}

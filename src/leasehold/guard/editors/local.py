@@ -83,7 +83,7 @@ def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mappin
         return YES
     words = _written(call)
     said = reach.split(words or (), cwd, found)
-    names: tuple[Resource, ...] = (ROOT,) if words is None else _names(said)
+    names: tuple[Resource, ...] = (ROOT,) if words is None else _names(_without_undone(call, terms, said, found, env))
     note = "" if words is not None else "It is too long to tell which files it writes, so all were looked at: "
     decision = yield from deciding.before_command(names, terms, note)
     if decision.allowed:
@@ -91,6 +91,25 @@ def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mappin
 
         yield from begin(_scene(call, found, env, scope), said, terms)
     return decision
+
+
+def _without_undone(
+    call: HookCall, terms: HookTerms, said: Mapping[str, Sequence[str]], found: Sequence[Tree], env: Mapping[str, str]
+) -> Mapping[str, Sequence[str]]:
+    """Leave out the files that this command restores as a hook asked this agent to; the effects are judged anyway."""
+    folders = {tree.root: _trespasses(tree, env) for tree in found}
+    there = {root: folder for root, folder in folders.items() if os.path.isdir(folder)}  # noqa: PTH112 (see the module)
+    if not there:
+        return said
+    from leasehold.guard.effects.trespasses import Trespasses  # noqa: PLC0415 (rare)
+
+    restored = {
+        (root, trespass.path)
+        for root, folder in there.items()
+        for trespass in Trespasses(folder).of_agent(terms.holder).values()
+        if trespass.undo and trespass.undo in call.command
+    }
+    return {root: [path for path in paths if (root, path) not in restored] for root, paths in said.items()}
 
 
 def _after(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping[str, str], scope: str) -> Deciding:
@@ -102,7 +121,7 @@ def _after(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping
         if guarding.recorded_trees(scene.private):
             decision = yield from guarding.end(scene, terms)
         else:
-            guarding.end_edit(scene)
+            guarding.end_edit(scene, terms)
     renewed = yield from deciding.after_tool(terms if call.is_heard else terms._replace(known=()))
     return decision.joined(renewed)
 
@@ -181,6 +200,13 @@ def forget(call: HookCall, env: Mapping[str, str]) -> None:
     """Remove what was recorded for the calls of a session that ends."""
     import shutil  # noqa: PLC0415 (once a session)
 
-    folder = _of_session(call, env)
-    if os.path.isdir(folder):  # noqa: PTH112 (see the module)
-        shutil.rmtree(folder)
+    from leasehold.guard.effects.guarding import FILE  # noqa: PLC0415 (once a session)
+
+    for folder, _, files in os.walk(_of_session(call, env), topdown=False):
+        if FILE in files:
+            shutil.rmtree(folder)
+            continue
+        try:
+            os.rmdir(folder)  # noqa: PTH106 (see the module)
+        except OSError:
+            continue  # it has copies that undo a trespass, which is not resolved yet

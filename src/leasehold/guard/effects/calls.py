@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 KEPT_NS = 3600 * 10**9
 """A call is forgotten so long after it began, in nanoseconds: agents end their tool calls within minutes."""
-TICK_NS = 10_000_000
-"""The kernel stamps files by a clock that ticks every 1 to 10 ms, so a stamp may lie that much before the change."""
 MINE, THEIRS, UNKNOWN = "mine", "theirs", "unknown"
 
 
@@ -36,7 +34,7 @@ class ToolUse(Noun):
     """The id of the agent's session, as the hooks call it."""
     holder: str
     began: int
-    """In nanoseconds since the epoch, as files are stamped."""
+    """In nanoseconds, by the clock that stamps the tree's files; see `Register.now`."""
     ended: int | None = None
     said: tuple[str, ...] = ()
     """The paths that it plainly writes, below the root of the tree."""
@@ -45,7 +43,7 @@ class ToolUse(Noun):
 
     def ran_at(self, moment: int) -> bool:
         """Return True if this call may have written a file that is stamped with this moment."""
-        return self.began - TICK_NS <= moment and (self.ended is None or moment <= self.ended)
+        return self.began <= moment and (self.ended is None or moment <= self.ended)
 
 
 class Register:
@@ -53,6 +51,15 @@ class Register:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
+
+    def now(self) -> int:
+        """Return the time by the clock that stamps files: it ticks every 1 to 10 ms, and a server may keep it."""
+        os.makedirs(self._directory, 0o777, exist_ok=True)
+        path = os.path.join(self._directory, f"clock.{os.getpid()}")
+        with open(path, "wb") as file:
+            moment = os.fstat(file.fileno()).st_ctime_ns
+        _remove(path)
+        return moment
 
     def write(self, call: ToolUse) -> None:
         """Record a call that begins, or what became of it."""
@@ -106,16 +113,11 @@ def attributed(path: str, state: State, mine: ToolUse, others: Sequence[ToolUse]
     if path in mine.said:
         return MINE, None
     rivals = [call for call in others if state is None or call.ran_at(state[3])]
-    for call in rivals:
-        if path in call.said:
-            return THEIRS, call
     return (UNKNOWN, rivals[0]) if rivals else (MINE, None)
 
 
 def _overlap(one: ToolUse, other: ToolUse) -> bool:
-    return all(
-        early.ended is None or early.ended >= late.began - TICK_NS for early, late in ((one, other), (other, one))
-    )
+    return all(early.ended is None or early.ended >= late.began for early, late in ((one, other), (other, one)))
 
 
 def _written(call: ToolUse) -> bytes:

@@ -6,19 +6,18 @@ Nothing is undone for the agent.
 """
 
 # Pathlib costs a one-shot process more than all of this
-# ruff: noqa: PTH103, PTH118, PTH123
+# ruff: noqa: PTH103, PTH108, PTH118, PTH123
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import time
 
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Granted
-from leasehold.guard.checking import ROOT, WARN, LeaseOwner, concerns, name_of
+from leasehold.guard.checking import ROOT, WARN, LeaseOwner, concerns, name_of, typed
 from leasehold.guard.editors.decision import Decision, KnownLease, take
 from leasehold.guard.effects import calls, comparing, picture, undoing
 from leasehold.guard.effects.calls import Register, ToolUse
@@ -27,12 +26,16 @@ from leasehold.guard.effects.trespasses import Trespass, Trespasses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import TypeAlias
 
     from leasehold.domain.leases import Lease
     from leasehold.guard.editors.decision import Deciding, HookTerms
     from leasehold.guard.effects.picture import TreePicture
     from leasehold.steps import Steps
+
+    Earlier: TypeAlias = Mapping[tuple[str, str], Trespass]
+    """Trespasses of one agent, by path and lease."""
 
 TAKEN_MOST = 256
 """Of more free paths than this, changed by one call, the rest is not leased, and a message says so."""
@@ -74,9 +77,10 @@ def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> 
     held = sorted({name.partition(":")[2] for lease in others for name in lease.resources if name.startswith("path:")})
     pictures = picture.take(scene.trees, held)
     copies = {}
-    for number, each in enumerate(pictures):
+    for each in pictures:
         mine = [path for path in each.states if _holding(others, path)]
-        copies[each.root] = undoing.copy(each, mine, os.path.join(scene.private, str(number)))
+        unique = os.urandom(8).hex()  # copies of an earlier call may still be needed
+        copies[each.root] = undoing.copy(each, mine, os.path.join(scene.private, unique))
     _save(scene, _Recorded(pictures, copies, frozenset(lease.id for lease in others), tuple(held)))
     announce(scene, said, terms.holder)
 
@@ -84,18 +88,26 @@ def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> 
 def announce(scene: Scene, said: Mapping[str, Sequence[str]], holder: str) -> None:
     """Note that a call is about to write these paths, so that no other agent is blamed for it."""
     for tree in scene.trees:
-        call = ToolUse(scene.call, scene.session, holder, time.time_ns(), said=tuple(said.get(tree.root, ())))
-        Register(scene.shared(tree, "calls")).write(call)
+        register = Register(scene.shared(tree, "calls"))
+        said_here = tuple(said.get(tree.root, ()))
+        register.write(ToolUse(scene.call, scene.session, holder, register.now(), said=said_here))
 
 
-def end_edit(scene: Scene) -> None:
-    """Note in which state a file tool has left what it wrote."""
+def end_edit(scene: Scene, terms: HookTerms) -> None:
+    """Note in which state a file tool has left what it wrote; an edit by its holder resolves a trespass."""
     for tree in scene.trees:
         register = Register(scene.shared(tree, "calls"))
         call = register.read(scene.call)
         if call is not None:
             left = {path: picture.state_of(tree.root, path) for path in call.said}
-            register.write(call._replace(ended=time.time_ns(), left=left))
+            register.write(call._replace(ended=register.now(), left=left))
+            _accept(scene, tree, call.said, terms)
+
+
+def _accept(scene: Scene, tree: Tree, paths: Collection[str], terms: HookTerms) -> None:
+    folder = scene.shared(tree, "trespasses")
+    if os.path.isdir(folder):  # noqa: PTH112 (see the module)
+        Trespasses(folder).accept(paths, [each.lease for each in terms.known])
 
 
 def end(scene: Scene, terms: HookTerms) -> Deciding:
@@ -108,9 +120,12 @@ def end(scene: Scene, terms: HookTerms) -> Deciding:
         judging.judge(tree, before, now)
     yield from judging.take_free()
     yield from judging.report()
-    if not judging.uses_copies:
+    decision = judging.decision()
+    if judging.uses_copies:
+        os.unlink(os.path.join(scene.private, FILE))
+    else:
         shutil.rmtree(scene.private)
-    return judging.decision()
+    return decision
 
 
 class _Change(Noun):
@@ -119,8 +134,12 @@ class _Change(Noun):
     before: TreePicture
     path: str
     lease: Lease
-    rival: ToolUse | None
-    """The call of another agent that may have changed it as well; None if it was certainly ours."""
+    undo: str
+    """The shell command that restores it; empty if only the holder can."""
+    copy: str
+    """The file that this command copies from, or nothing."""
+    original: str | None
+    """See `Trespass.original`."""
 
 
 class _Judging:
@@ -148,6 +167,7 @@ class _Judging:
         if mine is None:
             return
         others = register.others(mine)
+        earlier = self._earlier(tree)
         left = {}
         for path in comparing.changed(before, after):
             state = after.states[path] if path in after.states else picture.state_of(tree.root, path)
@@ -156,21 +176,48 @@ class _Judging:
                 continue
             if whose == calls.MINE:
                 left[path] = state
-            self._note(before, path, rival)
-        register.write(mine._replace(ended=time.time_ns(), left=left))
+            self._note(before, path, rival, earlier)
+        register.write(mine._replace(ended=register.now(), left=left))
+        self._resolve(tree, left)
 
-    def _note(self, before: TreePicture, path: str, rival: ToolUse | None) -> None:
+    def _earlier(self, tree: Tree) -> Earlier:
+        """Return the trespasses of this agent that are on record for a tree."""
+        folder = self._scene.shared(tree, "trespasses")
+        return Trespasses(folder).of_agent(self._terms.holder) if os.path.isdir(folder) else {}  # noqa: PTH112
+
+    def _resolve(self, tree: Tree, changed: Collection[str]) -> None:
+        folder = self._scene.shared(tree, "trespasses")
+        if os.path.isdir(folder):  # noqa: PTH112 (see the module)
+            own = [lease.id for lease in self._own]
+            held = [*own, *(lease.id for lease in self._others)]
+            Trespasses(folder).accept(changed, own)
+            Trespasses(folder).clean(held)
+
+    def _note(self, before: TreePicture, path: str, rival: ToolUse | None, earlier: Earlier) -> None:
         lease = _holding(self._others, path)
         if lease is None:
-            self._unclear.append(path) if rival else self._free.setdefault(path)
-        elif rival is None and lease.id in self._recorded.held:
-            self._trespasses.append(_Change(before, path, lease, rival))
-        else:  # it was taken while the call ran, or another call ran as well
-            self._doubts.append(_Change(before, path, lease, rival))
+            if _holding(self._own, path) is None:
+                self._unclear.append(path) if rival else self._free.setdefault(path)
+            return
+        known = earlier.get((path, lease.id))
+        if known is not None and known.is_undone:
+            return  # the agent has restored it
+        certain = rival is None and lease.id in self._recorded.held
+        # else it was taken while the call ran, or another call ran as well
+        (self._trespasses if certain else self._doubts).append(self._change(before, path, lease, known))
+
+    def _change(self, before: TreePicture, path: str, lease: Lease, known: Trespass | None) -> _Change:
+        """Describe a change; one that follows a trespass on the same file is undone to what was there at first."""
+        if known is not None:
+            return _Change(before, path, lease, known.undo, known.copy, known.original)
+        copies = self._recorded.copies[before.root]
+        self.uses_copies = self.uses_copies or path in copies
+        found = undoing.original(before, path, copies)
+        return _Change(before, path, lease, undoing.command(before, path, copies), copies.get(path, ""), found)
 
     def take_free(self) -> Steps[None]:
         """Lease the changed paths that nobody holds."""
-        for path in [path for path in self._free if _holding(self._own, path) is None][:TAKEN_MOST]:
+        for path in list(self._free)[:TAKEN_MOST]:
             name = name_of(path)
             if self._terms.takes and isinstance(name, str):
                 outcome = yield from take(name, self._terms)
@@ -189,17 +236,13 @@ class _Judging:
             yield "report_trespass", {"lease": lease, "paths": told, "by": self._terms.holder}
 
     def _trespass(self, change: _Change) -> Trespass:
-        copies = self._recorded.copies[change.before.root]
         lease = change.lease
-        undo = undoing.command(change.before, change.path, copies)
-        self.uses_copies = self.uses_copies or change.path in copies
-        original = undoing.original(change.before, change.path, copies)
         where = (change.before.root, change.path, " ".join(lease.resources), lease.id, lease.holder)
-        return Trespass(*where, self._terms.holder, original, undo)
+        return Trespass(*where, self._terms.holder, change.original, change.undo, change.copy)
 
     def decision(self) -> Decision:
         """Return the message for the agent, and whether it may go on."""
-        parts = [self._accusation(), self._doubt(), self._rest()]
+        parts = [self._accusation(), self._doubt(), self._unclaimed(), self._rest()]
         message = "\n".join(filter(None, parts))
         allowed = not self._trespasses or self._terms.policy == WARN
         return Decision(allowed, message, taken=tuple(self._taken))
@@ -218,6 +261,16 @@ class _Judging:
         said = f"While your call ran, these changed, and nothing tells who changed them: {_listed(self._doubts)}."
         return self._with_commands(f"{said} Only if your call did, restore them:", self._doubts)
 
+    def _unclaimed(self) -> str:
+        if not self._unclear:
+            return ""
+        names = [name for name in map(name_of, self._unclear) if isinstance(name, str)][:TOLD_MOST]
+        more = len(self._unclear) - len(names)
+        told = ", ".join(names) + (f" and {more} more" if more else "")
+        said = f"While your call ran, {told} changed; nobody holds them, and nothing tells who changed them."
+        command = f"leasehold acquire {' '.join(map(typed, names))}"
+        return f"{shown(said)} Acquire those that your call changed:\n  {shown(command)}" if names else shown(said)
+
     def _rest(self) -> str:
         left = len(self._free) - TAKEN_MOST
         if left > 0:
@@ -226,15 +279,11 @@ class _Judging:
             )
         return ""
 
-    def _with_commands(self, said: str, changes: Sequence[_Change]) -> str:
-        lines = [shown(said)]
-        for change in changes[:TOLD_MOST]:
-            command = undoing.command(change.before, change.path, self._recorded.copies[change.before.root])
-            self.uses_copies = self.uses_copies or change.path in self._recorded.copies[change.before.root]
-            lines.append(
-                f"  {command}" if command else f"  # ask {shown(change.lease.holder)} about {shown(change.path)}"
-            )
-        return "\n".join(lines)
+    @staticmethod
+    def _with_commands(said: str, changes: Sequence[_Change]) -> str:
+        asking = [f"# ask {shown(change.lease.holder)} about {shown(change.path)}" for change in changes]
+        commands = [change.undo or ask for change, ask in zip(changes, asking, strict=True)]
+        return "\n  ".join([shown(said), *commands[:TOLD_MOST]])
 
 
 def _listed(changes: Sequence[_Change]) -> str:

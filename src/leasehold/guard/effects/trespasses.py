@@ -38,6 +38,8 @@ class Trespass(Noun):
     """Git's id of what the file held before; empty if it did not exist, None if nothing tells."""
     undo: str
     """The shell command that restores it; empty if only the holder can."""
+    copy: str = ""
+    """The file that this command copies from; empty if it takes the content from a commit."""
 
     @property
     def is_undone(self) -> bool:
@@ -67,15 +69,23 @@ class Trespasses:
                 json.dump(trespass._asdict(), file)
             os.replace(draft, path)
 
-    def unresolved(self, held: Collection[str]) -> list[Trespass]:
-        """Return those that count, given the ids of all leases that are held; the others are removed."""
-        found = []
-        for trespass in self._all():
-            if trespass.lease in held and not trespass.is_undone:
-                found.append(trespass)
-            else:
-                self._remove(trespass)
-        return found
+    def unresolved(self, leases: Collection[str]) -> list[Trespass]:
+        """Return those on these leases, except of files that are as they were before."""
+        return [each for each in self._all() if each.lease in leases and not each.is_undone]
+
+    def of_agent(self, holder: str) -> dict[tuple[str, str], Trespass]:
+        """Return those of the agent that changed the files, by path and lease, also if they are undone."""
+        return {(each.path, each.lease): each for each in self._all() if each.by == holder}
+
+    def accept(self, paths: Collection[str], leases: Collection[str]) -> None:
+        """Remove those on these files and leases, whose holder has worked on the files since."""
+        for trespass in [each for each in self._all() if each.path in paths and each.lease in leases]:
+            self._remove(trespass)
+
+    def clean(self, held: Collection[str]) -> None:
+        """Remove those that are undone or whose lease is over, given the ids of all leases that are held."""
+        for trespass in [each for each in self._all() if each.lease not in held or each.is_undone]:
+            self._remove(trespass)
 
     def unreported(self, leases: Collection[str]) -> list[Trespass]:
         """Return those on these leases that were not reported to their holder yet, and count them as reported."""
@@ -99,11 +109,11 @@ class Trespasses:
                     yield Trespass(**json.load(file))
 
     def _remove(self, trespass: Trespass) -> None:
-        for path in (self._path(trespass), self._reported_mark(trespass)):
+        for path in filter(None, (self._path(trespass), self._reported_mark(trespass), trespass.copy)):
             try:
                 os.unlink(path)
-            except FileNotFoundError:
-                continue  # another hook was quicker, or the holder was never told
+            except (FileNotFoundError, PermissionError):
+                continue  # another hook was quicker, the holder got no report yet, or the copy is another user's
 
     def _path(self, trespass: Trespass) -> str:
         return os.path.join(self._directory, places.digest(trespass.path, trespass.lease) + _ENDING)
