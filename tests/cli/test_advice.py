@@ -65,12 +65,24 @@ def test_what_is_quarantined_is_looked_up_by_its_own_name(shell: Shell) -> None:
     assert suggested(refused, "and see what happened") == ["history", "b"]
 
 
+@pytest.mark.parametrize(("taken", "said"), [("--shared", "a shared lease"), ("--slots 2", "one of its slots")])
+def test_a_reader_that_wants_to_write_is_not_told_to_go_on(shell: Shell, taken: str, said: str) -> None:
+    shell.run("acquire", "x", *taken.split())
+    for more in ("", "--wait 10m", "--reentrant"):
+        refused = shell.run("acquire", "x", *more.split())
+        assert f"but only as {said}" in refused.err
+        assert "go on" not in refused.err
+        assert suggested(refused, "before you ask for more") == ["release", "x"]
+        told = shell.json("acquire", "x", *more.split())["error"]["message"]
+        assert told.endswith(f", but only as {said}: release that before you ask for more")
+
+
 def test_a_program_that_is_in_its_own_way_is_not_told_to_wait(shell: Shell) -> None:
     shell.run("acquire", "path:src")
     for wait in ("0", "20ms"):
         told = shell.json("acquire", "path:src/a.py", "--wait", wait)["error"]
         assert told["message"].startswith("path:src/a.py is yours since 20")
-        assert told["message"].endswith("as path:src: go on under that; do not wait for it, nor ask for it again")
+        assert told["message"].endswith("as path:src; go on under that if it covers what you need, or release it first")
         assert told["holders"][0]["resource"] == "path:src"
     shell.run("acquire", "issue:2", holder="bob")
     told = shell.json("acquire", "repo:all")["error"]["message"]

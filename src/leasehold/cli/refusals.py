@@ -10,8 +10,7 @@ from leasehold.domain.keys import is_lease_id
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
 from leasehold.domain.timestamps import FOREVER
-from leasehold.wire.sentences import sentence
-from leasehold.wire.shapes import rfc3339
+from leasehold.wire.sentences import allows_less, on_own_leases, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,6 +122,10 @@ def _is_around(blocker: Blocker) -> bool:
 def _go_on(outcome: Held | TimedOut, context: Context, first: Blocker, held: tuple[str, ...]) -> str:
     """Return the next step where only the caller's own leases are in the way."""
     since = f"yours since {clock(first.since_us, first.as_of_us)}"
+    less = allows_less(_own(outcome, context))
+    if less:
+        what = f"what is in the way is {since}, but only {less}: release it before you ask for more"
+        return step(what, context.suggest("release", *held))
     if set(held) == set(outcome.resources) and context.verb == "acquire":
         again = context.suggest("acquire", *outcome.resources, more=f"{_how(context)} --reentrant")
         return step(f"it is {since}: go on; or have the same lease extended", again)
@@ -150,13 +153,11 @@ def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
     if len(mine) < len(outcome.blockers) and any(map(_is_around, mine)):
         said = "is held in part by the `leasehold run` that you are part of: go on under that, and ask for the rest"
         return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": False}
-    names, is_all = " + ".join(dict.fromkeys(each.resource for each in mine)), len(mine) == len(outcome.blockers)
-    if is_all:
-        since = rfc3339(mine[0].since_us)
-        said = f"is yours since {since}, as {names}: go on under that; do not wait for it, nor ask for it again"
-    else:
-        said = f"is held by you, as {names}, and by others: release that before you wait for the rest"
-    return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": is_all}
+    if len(mine) == len(outcome.blockers):
+        return {"message": on_own_leases(outcome.resources, mine), "yours": True}
+    names = " + ".join(dict.fromkeys(each.resource for each in mine))
+    said = f"is held by you, as {names}, and by others: release that before you wait for the rest"
+    return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": False}
 
 
 def _how(context: Context) -> str:

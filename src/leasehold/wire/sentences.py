@@ -10,6 +10,7 @@ from leasehold.wire.shapes import rfc3339
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Final
 
     from leasehold.domain.leases import Blocker
@@ -19,11 +20,13 @@ SKEW: Final = "30s"
 FOR_PEOPLE: Final = "force-release is for people: ask the person you work for"
 """The refusal of that tool to an agent for which neither a key nor the user's own configuration allows it."""
 
+_SHARED: Final = {"shared": "as a shared lease", "slots": "as one of its slots"}
+
 
 def sentence(outcome: Held | TimedOut | Deadlock | Lost | Refused) -> str:
     """Return a refusal as one sentence that says what to do next."""
     if isinstance(outcome, Held) and is_yours(outcome):
-        return f"{_what(outcome)} is {_by_you(outcome)}; go on under it; reentrant extends it"
+        return on_own_leases(outcome.resources, outcome.blockers)
     if isinstance(outcome, Held):
         return f"{_what(outcome)} is {_by(outcome)}; try again later, or wait for it{_watched(outcome)}"
     if isinstance(outcome, TimedOut):
@@ -46,10 +49,21 @@ def is_yours(outcome: Held | TimedOut) -> bool:
     return bool(outcome.blockers) and all(each.yours and each.state == "held" for each in outcome.blockers)
 
 
-def _by_you(outcome: Held) -> str:
-    names = " + ".join(dict.fromkeys(each.resource for each in outcome.blockers))
-    since = (rfc3339(outcome.blockers[0].since_us) or "")[:19] + "Z"
-    return f"yours since {since}{'' if names == _what(outcome) else f', as {names}'}"
+def on_own_leases(resources: Sequence[str], own: Sequence[Blocker]) -> str:
+    """Return what to do if leases of the caller's own block its request: go on under them only if they suffice."""
+    names, what = " + ".join(dict.fromkeys(each.resource for each in own)), " + ".join(resources)
+    yours = f"{what} is yours since {(rfc3339(own[0].since_us) or '')[:19]}Z{'' if names == what else f', as {names}'}"
+    less = allows_less(own)
+    if less:
+        return f"{yours}, but only {less}: release that before you ask for more"
+    if names == what:
+        return f"{yours}; go on under it; reentrant extends it"
+    return f"{yours}; go on under that if it covers what you need, or release it first"
+
+
+def allows_less(own: Sequence[Blocker]) -> str:
+    """Return how the caller shares what blocks its request; empty if all of it is exclusive."""
+    return next((_SHARED[each.mode] for each in own if each.mode in _SHARED), "")
 
 
 def _what(outcome: Held | TimedOut) -> str:
