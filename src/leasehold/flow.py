@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 __all__ = ["FlowLock", "FlowLockService", "SyncFlowLock", "SyncFlowLockService", "flow_lock", "sync_flow_lock"]
 
 
+def _check_no_url(locks: object, service: str) -> None:
+    """Raise InvalidInput where a URL was passed in the place of what `connect` returns."""
+    if isinstance(locks, str):
+        raise InvalidInput("locks", f"must be connected locks, not a URL: write {service}.connect(url)")
+
+
 class FlowLockService:
     """Named locks for the critical sections of flows, for coroutines.
 
@@ -42,6 +48,7 @@ class FlowLockService:
     """
 
     def __init__(self, locks: AsyncLocks, *, holder: str | None = None) -> None:
+        _check_no_url(locks, type(self).__name__)
         self._locks = locks
         self._holder = holder
 
@@ -87,6 +94,7 @@ class SyncFlowLockService:
     """`FlowLockService` for plain code."""
 
     def __init__(self, locks: Locks, *, holder: str | None = None) -> None:
+        _check_no_url(locks, type(self).__name__)
         self._locks = locks
         self._holder = holder
 

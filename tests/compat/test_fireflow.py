@@ -107,6 +107,12 @@ def test_an_empty_key_is_refused(service: SyncFlowLockService) -> None:
         service.release("", "x")
 
 
+@pytest.mark.parametrize("kind", [FlowLockService, SyncFlowLockService])
+def test_a_url_in_the_place_of_locks_is_refused(kind: Any) -> None:  # noqa: ANN401 (either class)
+    with pytest.raises(InvalidInput, match=rf"not a URL: write {kind.__name__}.connect\(url\)"):
+        kind("sqlite:///x.db")
+
+
 @pytest.mark.parametrize("key", [None, 7, b"k", ["k"]])
 def test_what_is_no_text_is_no_key(service: SyncFlowLockService, key: Any) -> None:  # noqa: ANN401 (bad on purpose)
     with pytest.raises(InvalidInput, match="lock_key"):
